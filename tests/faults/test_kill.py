@@ -4,10 +4,8 @@ import collections
 import contextlib
 import os
 import pathlib
-import queue
 import random
 import signal
-import threading
 import time
 
 import numpy as np
@@ -31,69 +29,39 @@ STEPS = 120
 LINES = 12  # after at most so many the program is killed
 
 
-class Run:
-    """The processes of one life of the program: one, or as many as the cluster has."""
-
-    def __init__(self, strategy, folder, kept="all", workers=1, steps=STEPS):
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-        self.lines = queue.Queue()
-        self.processes = []
-        for index in range(workers):
-            own = {"TF_CONFIG": tf_config(addresses, index)} if workers > 1 else {}
-            argv = [PROGRAM, strategy, folder, steps, kept]
-            said, says = (open(end, mode) for end, mode in zip(os.pipe(), ("r", "w")))
-            with says, (folder / f"errors-{index}.txt").open("ab") as log:
-                process = preloaded.start(argv, folder, says, log, own)
-            self.processes.append(process)
-            threading.Thread(target=self._read, args=(index, said), daemon=True).start()
-
-    def _read(self, index, stream):
-        with stream:
-            for line in stream:
-                self.lines.put((index, line.strip()))
-        self.lines.put((index, None))
-
-    def next_line(self, deadline):
-        return self.lines.get(timeout=max(0.1, deadline - time.monotonic()))
-
-    def kill(self, index):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.processes[index].pid, signal.SIGKILL)
-        self.processes[index].wait()
-
-    def end(self):
-        for index in range(len(self.processes)):
-            self.kill(index)
-
-
-def live(run, victim=None, lines=None, delay=0.0):
-    """Let it run, to its end or until the victim has said so many lines and a while.
+def live(
+    strategy, folder, workers=1, victim=None, lines=0, delay=0, kept="all", steps=STEPS
+):
+    """Run the program, to its end or until the victim has said so many lines and a while.
 
     Returns:
-      What the victim was at: the words of its last line, or "done".
+      What the victim, or the first worker, was at: the words of its last line.
     """
-    deadline = time.monotonic() + HANGS_AFTER
-    said, ended = [], set()
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    argv = [PROGRAM, strategy, folder, steps, kept]
+    said = [folder / f"said-{index}.txt" for index in range(workers)]
+    processes, deadline = [], time.monotonic() + HANGS_AFTER
+    for index in range(workers):
+        own = {"TF_CONFIG": tf_config(addresses, index)} if workers > 1 else {}
+        log = folder / f"errors-{index}.txt"
+        with said[index].open("wb") as out, log.open("ab") as errors:
+            processes.append(preloaded.start(argv, folder, out, errors, own))
     try:
-        while len(ended) < len(run.processes):
-            index, line = run.next_line(deadline)
-            if line is None:
-                ended.add(index)
-                if victim is None and run.processes[index].wait() != 0:
-                    raise RuntimeError(f"worker {index} failed")
-            elif index == (victim or 0):
-                said.append(line)
-                if victim is not None and len(said) >= lines:
-                    time.sleep(delay)
-                    run.kill(victim)
-                    break
+        while any(process.poll() is None for process in processes):
+            assert time.monotonic() < deadline, "it hangs"
+            if victim is None:
+                assert not any(process.returncode for process in processes)
+            elif len(said[victim].read_text().splitlines()) >= lines:
+                time.sleep(delay)
+                break
+            time.sleep(0.005)
     finally:
-        run.end()
-    while not run.lines.empty():  # what it said while it was left to run
-        index, line = run.lines.get()
-        if index == (victim or 0) and line is not None:
-            said.append(line)
-    return said[-1]
+        for process in processes[victim or 0 :] + processes[: victim or 0]:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert victim is not None or not any(process.returncode for process in processes)
+    return said[victim or 0].read_text().splitlines()[-1]
 
 
 def final(folder, workers):
@@ -111,11 +79,10 @@ def killed(strategy, folder, kills, workers, chance):
     folder.mkdir()
     points = []
     for _ in range(kills):
-        victim = chance.randrange(workers)
-        lines, delay = chance.randint(1, LINES), chance.uniform(0.0, 0.03)
-        run = Run(strategy, folder, workers=workers)
-        points.append(live(run, victim, lines, delay))
-    live(Run(strategy, folder, workers=workers))
+        when = {"victim": chance.randrange(workers), "lines": chance.randint(1, LINES)}
+        when["delay"] = chance.uniform(0.0, 0.03)
+        points.append(live(strategy, folder, workers, **when))
+    live(strategy, folder, workers)
     return final(folder, workers), points
 
 
@@ -124,7 +91,7 @@ def check(strategy, tmp_path, kills, workers):
     chance = random.Random(seed)
     whole = tmp_path / "whole"
     whole.mkdir()
-    live(Run(strategy, whole, workers=workers))
+    live(strategy, whole, workers)
     end, points = killed(strategy, tmp_path / "killed", kills, workers, chance)
     at = collections.Counter(point.split()[0] for point in points)
     print(f"TF_LSO_SEED={seed}: {kills} kills at {points}: {dict(at)}")
@@ -141,7 +108,7 @@ def test_on_two_replicas_killed_twenty_times(tmp_path):
     without = tmp_path / "without"
     without.mkdir()
     for steps in (10, STEPS):  # after 10 the scale is not what it was at the start
-        live(Run("mirrored", without, "no scale", steps=steps))
+        live("mirrored", without, kept="no scale", steps=steps)
     assert not is_equal(final(without, 1), final(whole, 1))
 
 

@@ -5,11 +5,14 @@ import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# `run_workers` numbers its processes by TF_CONFIG, which Horovod knows nothing of.
-os.environ["HOROVOD_RANK"] = str(
-    json.loads(os.environ.pop("TF_CONFIG"))["task"]["index"]
-)
+# `run_workers` tells its processes by TF_CONFIG, which Horovod knows nothing of.
+config = json.loads(os.environ.pop("TF_CONFIG"))
+addresses = config["cluster"]["worker"]
+os.environ["HOROVOD_RANK"] = str(config["task"]["index"])
+os.environ["HOROVOD_SIZE"] = str(len(addresses))
+os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"] = addresses[0].rpartition(":")[2]
 
+# ruff: noqa: E402
 import horovod.tensorflow as hvd_tf
 import horovod.tensorflow.keras as hvd
 import numpy as np

@@ -14,7 +14,7 @@ import pytest
 
 from tests.generation import HAS_KERAS3
 from tests.old_programs.test_programs import differences
-from tests.processes import HANGS_AFTER, LEAN, QUIET, free_ports, run_workers
+from tests.processes import HANGS_AFTER, LEAN, QUIET, run_workers
 
 HERE = pathlib.Path(__file__).parent
 EXPECTED = json.loads((HERE / "expected.json").read_text())
@@ -23,24 +23,13 @@ ORDERS = ("inside", "outside", "tape")
 
 def workers(order, size, *options):
     """Run `program.py` in `size` processes; return each one's RESULT and output."""
-    command = [
-        sys.executable,
-        "-m",
-        "tf_lso",
-        "run",
-        *options,
-        HERE / "program.py",
-        order,
-    ]
-    (port,) = free_ports(1)
-    variables = {
-        **QUIET,
-        "PYTHONPATH": os.pathsep.join([str(HERE / "stand_in"), LEAN]),
-        "HOROVOD_SIZE": str(size),
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-    }
+    run = [sys.executable, "-m", "tf_lso", "run", *options, HERE / "program.py", order]
+    variables = {"PYTHONPATH": os.pathsep.join([str(HERE / "stand_in"), LEAN]), **QUIET}
+    early = not options  # --like chooses the Keras before TensorFlow is imported
     found = []
-    for _, output in run_workers(command, size, HANGS_AFTER, variables):
+    for _, output in run_workers(
+        run, size, HANGS_AFTER, variables, after_tensorflow=early
+    ):
         lines = re.findall(r"RESULT (\{.*\})$", output, re.MULTILINE)
         found.append((json.loads(lines[-1]) if lines else None, output))
     return found

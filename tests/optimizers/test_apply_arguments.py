@@ -164,6 +164,7 @@ def plain(family):
     [
         *[(plain, family, ["3", "1.0", "clip_norm=1.0"]) for family in FAMILIES],
         (clipping_only, "keras3", OTHERS),
+        (weighting, "legacy", ["1.0"]),  # which would be taken as the name
     ],
 )
 def test_what_the_inner_optimizer_does_not_take_is_refused(make, family, calls):
@@ -180,10 +181,11 @@ def test_what_the_inner_optimizer_does_not_take_is_refused(make, family, calls):
 
 @pytest.mark.parametrize("mode", ["eager", "traced"])
 @pytest.mark.parametrize("aggregates, taken", [(True, 2.0), (False, 1.0)])
+@pytest.mark.parametrize("family", ["legacy", "new"])
 def test_legacy_arguments_are_followed_beside_one_of_its_own(
-    mode, aggregates, taken, mirrored2
+    family, mode, aggregates, taken, mirrored2
 ):
-    setting = Setting(weighting, "legacy", mode, mirrored2)
+    setting = Setting(weighting, family, mode, mirrored2)
     setting.apply(weight=0.5, experimental_aggregate_gradients=aggregates)
     assert setting.taken == taken
     setting.apply("my_step", aggregates, weight=0.5)

@@ -12,7 +12,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, copies, needs_keras3
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    bare_step,
+    copies,
+    legacy_step,
+    needs_keras3,
+)
 from tests.generation import HAS_KERAS3
 from tf_lso import optimizer_table as table
 
@@ -61,27 +68,18 @@ def _fit(model, optimizer):
 
 
 def _step(model, optimizer, x, y):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean((model(x) - y) ** 2)
-        if isinstance(optimizer, tf_lso.LossScaleOptimizer):
-            loss = optimizer.get_scaled_loss(loss)
-    gradients = tape.gradient(loss, model.trainable_variables)
-    if isinstance(optimizer, tf_lso.LossScaleOptimizer):
-        gradients = optimizer.get_unscaled_gradients(gradients)
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    take = legacy_step if hasattr(optimizer, "loss_scale") else bare_step
+    model(x)  # builds it
+    take(
+        optimizer,
+        lambda: tf.reduce_mean((model(x) - y) ** 2),
+        model.trainable_variables,
+    )
 
 
 def _loop(model, optimizer, step=_step):
     for x, y in zip(np.split(INPUTS, STEPS), np.split(TARGETS, STEPS)):
         step(model, optimizer, tf.constant(x), tf.constant(y))
-
-
-def _trained(train, family, name, built, wrapped):
-    """The weights before and after some steps."""
-    model = _model(family, built)
-    before = _model(family, built=True).get_weights()
-    train(model, _optimizer(family, name, wrapped))
-    return before, model.get_weights()
 
 
 def _ways():
@@ -101,11 +99,15 @@ def _ways():
 
 @pytest.mark.parametrize("family, name, train, built", list(_ways()))
 def test_trains_as_bare(family, name, train, built):
-    before, bare = _trained(train, family, name, built, wrapped=False)
-    _, wrapped = _trained(train, family, name, built, wrapped=True)
-    assert any((b != a).any() for b, a in zip(before, bare))
-    for expected, actual in zip(bare, wrapped, strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    trained = []
+    for wrapped in (False, True):
+        model = _model(family, built)
+        train(model, _optimizer(family, name, wrapped))
+        trained.append(model.get_weights())
+    before = _model(family, built=True).get_weights()
+    assert any((b != a).any() for b, a in zip(before, trained[0]))
+    for bare, wrapped in zip(*trained, strict=True):
+        np.testing.assert_array_equal(wrapped, bare)
 
 
 @needs_keras3

@@ -87,42 +87,28 @@ def adapter(family):
     return families.family_of(inner)(inner), x
 
 
-class TestWithoutAWrapper:
-    def test_it_is_of_the_family(self, adapter, family):
-        assert adapter[0].name == family
-        assert isinstance(adapter[0].inner, adapter[0].base)
+def test_it_works_without_a_wrapper(adapter, family):
+    one, x = adapter
+    assert one.name == family and isinstance(one.inner, one.base)
+    assert one.aggregates_in_full
+    assert len(one.weights()) == 3  # the counter, m and v
+    assert one.serialize()["class_name"].endswith("Adam")
+    assert float(one.decayed_lr(tf.float32)) == 0.5
+    one.count_skipped()
+    assert (number(one.counter()), float(x)) == (1, 4.0)
+    one.set_iterations(0)
+    gradients, variables = one.aggregate([tf.constant(2.0)], [x])
+    one.apply(gradients, variables, name="step")
+    assert float(x) == pytest.approx(3.5, rel=1e-5)  # Adam's first step is its rate
+    assert number(one.counter()) == 1
+    assert set(one.slots.get_slot_names()) == {"m", "v"}
+    assert number(copies(one.slots.get_slot(x, "m"))[0]) == pytest.approx(0.2)
 
-    def test_applies_gradients(self, adapter):
-        one, x = adapter
-        gradients, variables = one.aggregate([tf.constant(2.0)], [x])
-        assert one.aggregates_in_full
-        one.apply(gradients, variables, name="step")
-        assert float(x) == pytest.approx(3.5, rel=1e-5)  # Adam's first step is its rate
-        assert number(one.counter()) == 1
 
-    def test_counts_a_skipped_step(self, adapter):
-        one, x = adapter
-        one.count_skipped()
-        assert (number(one.counter()), float(x)) == (1, 4.0)
-        one.set_iterations(7)
-        assert number(one.counter()) == 7
-
-    def test_reads_and_sets_hyperparameters(self, adapter):
-        one, _ = adapter
-        names = hyperparameters.delegated_names(one.inner)
-        assert {"learning_rate", "lr", "beta_1", "beta_2"} <= names
-        assert number(hyperparameters.read(one.inner, "beta_1")) == pytest.approx(0.9)
-        hyperparameters.write(one.inner, "beta_1", 0.5)
-        assert number(hyperparameters.read(one.inner, "beta_1")) == 0.5
-        assert float(one.decayed_lr(tf.float32)) == 0.5
-
-    def test_finds_slots(self, adapter):
-        one, x = adapter
-        assert set(one.slots.get_slot_names()) == {"m", "v"}
-        one.apply([tf.constant(2.0)], [x])
-        assert number(copies(one.slots.get_slot(x, "m"))[0]) == pytest.approx(0.2)
-
-    def test_lists_state(self, adapter):
-        one, _ = adapter
-        assert len(one.weights()) == 3  # the counter, m and v
-        assert one.serialize()["class_name"].endswith("Adam")
+def test_hyperparameters_are_read_and_set_without_a_wrapper(adapter):
+    inner = adapter[0].inner
+    names = hyperparameters.delegated_names(inner)
+    assert {"learning_rate", "lr", "beta_1", "beta_2"} <= names
+    assert number(hyperparameters.read(inner, "beta_1")) == pytest.approx(0.9)
+    hyperparameters.write(inner, "beta_1", 0.5)
+    assert number(hyperparameters.read(inner, "beta_1")) == 0.5

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.contract.setting import check_state
-from tests.families import KERASES, keras2, needs_keras3, numpy, wrapped
+from tests.families import KERASES, STYLES, keras2, needs_keras3, numpy, wrapped
 
 X = np.random.default_rng(0).random((32, 3)).astype("float32")
 Y = X.sum(1, keepdims=True)
@@ -88,27 +88,23 @@ def test_callbacks(family, tmp_path):
     assert list((tmp_path / "logs").rglob("events*"))
 
 
-@pytest.mark.parametrize("style", ["legacy", "keras3"])
+@pytest.mark.parametrize("style", STYLES)
 def test_custom_train_step(family, style):
     class Model(KERASES[family].Sequential):
         def train_step(self, data):
             x, y = data
-            opt = self.optimizer
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
-                scale = opt.get_scaled_loss if style == "legacy" else opt.scale_loss
-                scaled = scale(loss)
-            variables = self.trainable_variables
-            gradients = tape.gradient(scaled, variables)
-            if style == "legacy":
-                gradients = opt.get_unscaled_gradients(gradients)
-            opt.apply_gradients(zip(gradients, variables))
-            return {"loss": loss}
+
+            def loss():
+                return tf.reduce_mean((self(x, training=True) - y) ** 2)
+
+            STYLES[style](self.optimizer, loss, self.trainable_variables)
+            return {"loss": tf.constant(0.0)}
 
     results = []
     for scale in (8.0, 1.0):
         KERASES[family].utils.set_random_seed(1)
         model = Model([KERASES[family].layers.Dense(1)])
+        model.build((None, 3))
         optimizer = make_optimizer(family, scale=scale)
         model.compile(optimizer, loss="mse", jit_compile=False)
         fit(model)

@@ -11,13 +11,16 @@ from tests.families import STYLES, bare_step, copies
 _INPUTS = np.random.RandomState(0).normal(size=(8, 16)).astype("float32")
 
 
-def _trained(strategy, wrap, step, inf_at=None):
+def _trained(step, strategy=None, inf_at=None, scale=8):
     """The variables after some steps: name -> list of each replica's value."""
     keras.utils.set_random_seed(1)
+    strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         dense = keras.layers.Dense(16, dtype="float8_from_float32", name="dense")
         model = keras.Sequential([keras.Input((16,)), dense])
-        optimizer = wrap(keras.optimizers.SGD(0.01))
+        optimizer = keras.optimizers.SGD(0.01)
+        if scale:
+            optimizer = tf_lso.LossScaleOptimizer(optimizer, initial_scale=scale)
 
     @tf.function
     def run(factor):
@@ -56,32 +59,21 @@ def _same(got, expected, scale=1.0):
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_the_next_values_arrive_as_they_are(style, replicas, mirrored2):
     """As with the bare optimizer: neither summed, nor unscaled."""
-    strategy = mirrored2 if replicas == 2 else tf.distribute.get_strategy()
-    bare, _ = _trained(strategy, lambda inner: inner, bare_step)
-    ours, _ = _trained(
-        strategy,
-        lambda inner: tf_lso.LossScaleOptimizer(inner, initial_scale=8),
-        STYLES[style],
-    )
+    strategy = mirrored2 if replicas == 2 else None
+    bare, _ = _trained(bare_step, strategy, scale=None)
+    ours, _ = _trained(STYLES[style], strategy)
     _same(ours, bare, scale=8.0)
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_step_that_overflows_on_one_replica_is_skipped_on_all(style, mirrored2):
-    three, optimizer = _trained(
-        mirrored2,
-        lambda inner: tf_lso.LossScaleOptimizer(inner, initial_scale=8),
-        STYLES[style],
-        inf_at=3,
-    )
+    three, optimizer = _trained(STYLES[style], mirrored2, inf_at=3)
     assert float(optimizer.loss_scale) == 4.0
     for name, values in three.items():
         assert np.isfinite(values).all(), name
 
 
 def test_gradients_of_a_loss_that_was_not_scaled():
-    bare, _ = _trained(tf.distribute.get_strategy(), lambda inner: inner, bare_step)
-    ours, _ = _trained(
-        tf.distribute.get_strategy(), tf_lso.LossScaleOptimizer, bare_step
-    )
+    bare, _ = _trained(bare_step, scale=None)
+    ours, _ = _trained(bare_step)
     _same(ours, bare)

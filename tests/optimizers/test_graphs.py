@@ -44,13 +44,9 @@ def test_skipped_steps_in_a_row_are_counted(family):
         )
         gradient = V1.placeholder(tf.float32, [])
         train = optimizer.apply_gradients([(gradient, v)])
-        read = (
-            optimizer.loss_scale,
-            optimizer.skipped_steps,
-            optimizer.consecutive_skipped_steps,
-            optimizer.last_step_skipped,
-            optimizer.loss_scale_state.stuck_steps(),
-        )
+        names = "loss_scale skipped_steps consecutive_skipped_steps last_step_skipped"
+        read = [getattr(optimizer, name) for name in names.split()]
+        read.append(optimizer.loss_scale_state.stuck_steps())
         with pytest.raises(RuntimeError, match="'loss_scale' cannot be set"):
             optimizer.loss_scale = 16.0
         with V1.Session() as session:
@@ -67,4 +63,4 @@ def test_skipped_steps_in_a_row_are_counted(family):
                 (inf, (1.0, 6, 1, True, 1)),
             ):
                 session.run(train, {gradient: value})
-                assert session.run(read) == expected
+                assert tuple(session.run(read)) == expected

@@ -159,47 +159,38 @@ class TestSubclasses:
             _ = optimizer.label
 
 
-def test_the_decay_of_a_legacy_optimizer_slows_the_steps():
-    optimizer = wrap("legacy", "SGD", learning_rate=1.0, decay=1.0)
-    assert float(optimizer.decay) == 1.0
-    x = tf.Variable(4.0)
-    for _ in range(2):
-        optimizer.minimize(lambda: x * 1.0, [x])
-    assert float(x) == 4.0 - 1.0 - 0.5
-    assert float(optimizer._decayed_lr(tf.float32)) == pytest.approx(1 / 3)
-
-
 # --- After a step was traced.
 
 
+def traced(family, x, **arguments):
+    """An optimizer, its traced step, and a list with an element for each trace."""
+    optimizer, traces = wrap(family, "SGD", **arguments), []
+
+    @tf.function
+    def step():
+        traces.append(1)
+        optimizer.minimize(lambda: x * 1.0, [x])
+
+    return optimizer, step, traces
+
+
 class TestAfterTracing:
-    def traced(self, family, x, **arguments):
-        optimizer = wrap(family, "SGD", **arguments)
-        traces = []
-
-        @tf.function
-        def step():
-            traces.append(1)
-            optimizer.minimize(lambda: x * 1.0, [x])
-
-        return optimizer, step, traces
-
     def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(self, warnings):
         x = tf.Variable(4.0)
         rate = {"learning_rate": 1.0, "momentum": 0.5}
-        optimizer, step, traces = self.traced("legacy", x, **rate)
+        optimizer, step, traces = traced("legacy", x, **rate)
         step()
-        traced = len(traces)
+        before = len(traces)
         optimizer.momentum = 0.0
         step()
         assert float(x) == 2.0
-        assert len(traces) == traced
+        assert len(traces) == before
         assert not warnings("momentum")
 
     @pytest.mark.parametrize("family", ["keras3", "new"])
     def test_a_new_momentum_that_does_not_reach_the_step_warns(self, family, warnings):
         x = tf.Variable(4.0)
-        optimizer, step, _ = self.traced(family, x, learning_rate=1.0, momentum=0.5)
+        optimizer, step, _ = traced(family, x, learning_rate=1.0, momentum=0.5)
         optimizer.minimize(lambda: x * 1.0, [x])  # an eager step is no traced one
         optimizer.momentum = 0.0
         assert not warnings("momentum")
@@ -216,7 +207,7 @@ class TestAfterTracing:
                 assert len(warnings(name)) == 1
 
     def test_a_schedule_in_place_of_a_number_warns(self, warnings):
-        optimizer, step, _ = self.traced("legacy", tf.Variable(4.0), learning_rate=1.0)
+        optimizer, step, _ = traced("legacy", tf.Variable(4.0), learning_rate=1.0)
         step()
         schedules = keras2.optimizers.schedules
         optimizer.learning_rate = schedules.ExponentialDecay(0.5, 1, 0.5)

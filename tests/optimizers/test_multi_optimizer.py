@@ -31,18 +31,22 @@ def _made_when_asked(first, others):
 
 
 KINDS = [_map, _callable, _made_when_asked]
+NONE = tf.distribute.get_strategy()
 
 
-def _step_of(optimizer, strategy, gradients, variables):
-    @tf.function
+def _made(kind, *parts):
+    """A wrapped optimizer of two parts, and it without the wrapper."""
+    parts = parts or [keras.optimizers.SGD(0.5, momentum=0.5) for _ in range(2)]
+    multi = keras.optimizers.MultiOptimizer(kind(*parts))
+    return tf_lso.LossScaleOptimizer(multi, initial_scale=8), multi
+
+
+def _apply(optimizer, variables, gradients, strategy=NONE):
     def step():
-        def replica_step():
-            grads = [None if g is None else tf.constant(g) for g in gradients]
-            optimizer.apply_gradients(zip(grads, variables))
+        grads = [None if g is None else tf.constant(g) for g in gradients]
+        optimizer.apply_gradients(zip(grads, variables))
 
-        strategy.run(replica_step)
-
-    return step
+    tf.function(lambda: strategy.run(step))()
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -57,23 +61,19 @@ def _step_of(optimizer, strategy, gradients, variables):
 def test_gradients_are_summed_once_and_steps_counted_once(
     kind, replicas, inside, mirrored2
 ):
-    strategy = mirrored2 if replicas == 2 else tf.distribute.get_strategy()
+    strategy = mirrored2 if replicas == 2 else NONE
     with strategy.scope():
         x, y = (keras.Variable(0.0, name=name) for name in "xy")
-    with strategy.scope() if inside else tf.distribute.get_strategy().scope():
-        parts = [keras.optimizers.SGD(0.5, momentum=0.5) for _ in range(2)]
-        multi = keras.optimizers.MultiOptimizer(kind(*parts))
-        optimizer = tf_lso.LossScaleOptimizer(multi, initial_scale=8)
-    step = _step_of(optimizer, strategy, [1.0, 2.0], [x, y])
-    step()
-    step()
+    with (strategy if inside else NONE).scope():
+        optimizer, multi = _made(kind)
+    for _ in range(2):
+        _apply(optimizer, [x, y], [1.0, 2.0], strategy)
     # A first step of lr * g, a second of lr * (g + 0.5 g).
     assert copies(x) == [-1.25 * replicas] * replicas
     assert copies(y) == [-2.5 * replicas] * replicas
-    assert set(copies(optimizer.iterations)) == {2}
-    for part in multi.optimizers:
-        assert set(copies(part.iterations)) == {2}
-    _step_of(optimizer, strategy, [float("inf"), 2.0], [x, y])()
+    for counted in (optimizer, *multi.optimizers):
+        assert set(copies(counted.iterations)) == {2}
+    _apply(optimizer, [x, y], [float("inf"), 2.0], strategy)
     assert copies(y) == [-2.5 * replicas] * replicas
     for part in multi.optimizers:
         assert set(copies(part.iterations)) == {3}
@@ -82,13 +82,8 @@ def test_gradients_are_summed_once_and_steps_counted_once(
 @pytest.mark.parametrize("kind", [_map, _callable])
 def test_a_variable_without_a_gradient_stays(kind):
     x, y, z = (keras.Variable(0.0, name=name) for name in "xyz")
-    parts = [keras.optimizers.SGD(0.5, momentum=0.5) for _ in range(2)]
-    multi = keras.optimizers.MultiOptimizer(kind(*parts))
-    optimizer = tf_lso.LossScaleOptimizer(multi, initial_scale=8)
-    step = _step_of(
-        optimizer, tf.distribute.get_strategy(), [1.0, None, 2.0], [x, y, z]
-    )
-    step()
+    optimizer, _ = _made(kind)
+    _apply(optimizer, [x, y, z], [1.0, None, 2.0])
     assert [float(v) for v in (x, y, z)] == [-0.5, 0.0, -1.0]
     # In another order, and without the one that has no gradient.
     optimizer.apply_gradients([(tf.constant(2.0), z), (tf.constant(1.0), x)])
@@ -101,16 +96,10 @@ def test_a_variable_without_a_gradient_stays(kind):
 
 def test_a_skipped_micro_step_of_a_part_that_accumulates_is_not_counted():
     x, y = (keras.Variable(0.0, name=name) for name in "xy")
-    parts = [
-        keras.optimizers.SGD(1.0, gradient_accumulation_steps=2),
-        keras.optimizers.SGD(1.0),
-    ]
-    multi = keras.optimizers.MultiOptimizer(_map(*parts))
-    optimizer = tf_lso.LossScaleOptimizer(multi, initial_scale=8)
+    accumulating = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
+    optimizer, _ = _made(_map, accumulating, keras.optimizers.SGD(1.0))
     for gradient in (1.0, float("inf"), 1.0):
-        optimizer.apply_gradients(
-            [(tf.constant(gradient), x), (tf.constant(gradient), y)]
-        )
+        optimizer.apply_gradients([(tf.constant(gradient), v) for v in (x, y)])
     assert [float(x), float(y)] == [-1.0, -2.0]
 
 
@@ -119,9 +108,8 @@ def test_state_that_is_loaded_before_the_build_waits_for_it(kind):
     x, y = (keras.Variable([1.0, 2.0], name=name) for name in "xy")
 
     def make():
-        parts = [keras.optimizers.SGD(0.5, momentum=0.5), keras.optimizers.Adam(0.1)]
-        multi = keras.optimizers.MultiOptimizer(kind(*parts))
-        return tf_lso.LossScaleOptimizer(multi, initial_scale=8)
+        optimizers = keras.optimizers
+        return _made(kind, optimizers.SGD(0.5, momentum=0.5), optimizers.Adam(0.1))[0]
 
     def saved(optimizer):
         optimizer.save_own_variables(store := {})

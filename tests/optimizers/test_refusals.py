@@ -48,7 +48,7 @@ def state_of(optimizer, *model_variables):
 
 @contextlib.contextmanager
 def refused_unchanged(expected, snapshot, *objects):
-    """Expect a refusal, after which the snapshot of the objects is as before."""
+    """Expect a refusal that changes nothing of what the snapshot has."""
     before = snapshot(*objects)
     with refused(expected):
         yield
@@ -358,6 +358,13 @@ def test_gradients_are_still_unscaled_once_after_a_refused_apply(family):
 # --- Strategies.
 
 
+def step_on_replicas(strategy, optimizer, *variables):
+    def step():
+        optimizer.apply_gradients([(G * 1, v) for v in variables])
+
+    strategy.run(tf.function(step))
+
+
 class UnheardOfStrategy(tf.distribute.Strategy):
     """A strategy that tf_lso does not know, on one device."""
 
@@ -395,15 +402,9 @@ def test_the_constructor_and_a_step_refuse_an_unsupported_strategy(family, kind)
 def test_a_supported_strategy_may_be_that_of_compat_v1(strategy):
     strategy = strategy()
     with strategy.scope():
-        x = tf.Variable(1.0)
-        optimizer = wrapped(CURRENT)
-
-    @tf.function
-    def train():
-        strategy.run(lambda: optimizer.apply_gradients([(G, x)]))
-
+        x, optimizer = tf.Variable(1.0), wrapped(CURRENT)
     before = state_of(optimizer, x)
-    train()
+    step_on_replicas(strategy, optimizer, x)
     assert state_of(optimizer, x) != before
 
 
@@ -425,49 +426,34 @@ def test_a_step_in_cross_replica_context_is_refused(family, mirrored2, call):
             exec(call, globals() | {"o": optimizer, "x": x})
 
 
-def step_on_replicas(strategy, optimizer, *variables):
-    def step():
-        optimizer.apply_gradients([(G * 1, v) for v in variables])
-
-    strategy.run(tf.function(step))
-
-
 def test_a_model_variable_made_outside_the_scope_is_refused(family, mirrored2):
     stray = tf.Variable(1.0, name="stray")
     with mirrored2.scope():
-        optimizer = wrapped(family)
-        x = tf.Variable(1.0)
+        optimizer, x = wrapped(family), tf.Variable(1.0)
     said = "ValueError: stray ... outside the scope ... strategy.scope()"
     with refused_unchanged(said, state_of, optimizer, x, stray):
         step_on_replicas(mirrored2, optimizer, x, stray)
 
 
-@needs_keras3
-def test_slots_made_outside_the_scope_are_refused(mirrored2):
-    with mirrored2.scope():
-        x = tf.Variable(1.0, name="x")
-    inner = keras.optimizers.SGD(0.1, momentum=0.9)
-    inner.build([x])
-    optimizer = tf_lso.LossScaleOptimizer(inner)
-    said = "ValueError: momentum ... outside the scope ... strategy.scope()"
-    with refused_unchanged(said, state_of, optimizer, x):
-        step_on_replicas(mirrored2, optimizer, x)
+ON_REPLICAS = {
+    "momentum": ({}, "momentum ... outside the scope ... strategy.scope()"),
+    "gradient_accumulation_steps": ({}, "=2 ... 2 replicas ... in the training loop"),
+    "ema_overwrite_frequency": ({"use_ema": True}, "=2 ... 2 replicas ... finalize"),
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "remedy"),
-    [
-        ({"gradient_accumulation_steps": 2}, "in the training loop"),
-        ({"ema_overwrite_frequency": 2, "use_ema": True}, "finalize"),
-    ],
-)
+@pytest.mark.parametrize("name", ON_REPLICAS)
 @needs_keras3
-def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, arguments, remedy):
+def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, name):
+    more, said = ON_REPLICAS[name]
     with mirrored2.scope():
-        optimizer = wrapped("keras3", **arguments)
         x = tf.Variable(1.0)
-    said = f"ValueError: {next(iter(arguments))}=2 ... 2 replicas ... {remedy}"
-    with refused_unchanged(said, state_of, optimizer, x):
+    is_outside = name == "momentum"
+    with contextlib.nullcontext() if is_outside else mirrored2.scope():
+        inner = keras.optimizers.SGD(0.1, **{name: 0.9 if is_outside else 2}, **more)
+        inner.build([x])
+        optimizer = tf_lso.LossScaleOptimizer(inner)
+    with refused_unchanged(f"ValueError: {name} ... {said}", state_of, optimizer, x):
         step_on_replicas(mirrored2, optimizer, x)
 
 
@@ -487,28 +473,24 @@ def test_averages_overwrite_the_weights_in_the_scope_instead(mirrored2):
 # --- Attributes.
 
 
-@pytest.mark.parametrize("family", ["keras3", "new"])
-def test_a_decay_that_the_optimizer_does_not_have_is_refused(family):
+OF_NEWER = "weight_decay use_ema ema_momentum ema_overwrite_frequency".split()
+NOT_THERE = [
+    ("keras3", "decay", "ValueError: 'decay' ... 0.5 ... InverseTimeDecay"),
+    ("new", "decay", "ValueError: 'decay' ... 0.5 ... InverseTimeDecay"),
+    *[("legacy", n, f"AttributeError: '{n}' ... 0.5 ... SGD") for n in OF_NEWER],
+]
+
+
+@pytest.mark.parametrize("family, name, expected", NOT_THERE)
+def test_what_the_inner_optimizer_does_not_have_is_not_set(family, name, expected):
     optimizer = wrapped(family)
-    said, inner = (
-        "ValueError: 'decay' ... 0.5 ... InverseTimeDecay",
-        optimizer.inner_optimizer,
-    )
-    with refused_unchanged(said, attributes_of, inner):
-        optimizer.decay = 0.5
-    assert optimizer.decay == 0.0
-    optimizer.decay = 0.0
-
-
-@pytest.mark.parametrize(
-    "name", ["weight_decay", "use_ema", "ema_momentum", "ema_overwrite_frequency"]
-)
-def test_what_the_legacy_optimizer_does_not_have_is_not_set(name):
-    optimizer = wrapped("legacy")
-    said, inner = f"AttributeError: '{name}' ... 0.5 ... SGD", optimizer.inner_optimizer
-    with refused_unchanged(said, attributes_of, inner):
+    with refused_unchanged(expected, attributes_of, optimizer.inner_optimizer):
         setattr(optimizer, name, 0.5)
-    assert not hasattr(optimizer, name)
+    if name == "decay":  # 0 is none
+        assert optimizer.decay == 0.0
+        optimizer.decay = 0.0
+    else:
+        assert not hasattr(optimizer, name)
 
 
 # --- The loss scales.

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras
+from tests.families import copies, keras
 
 Schedule = keras.optimizers.schedules.LearningRateSchedule
 
@@ -29,14 +30,16 @@ class Noam(Schedule):
         return {"width": self.width}
 
 
+def wrapped(rate, cls=tf_lso.LossScaleOptimizer):
+    return cls(keras.optimizers.SGD(rate))
+
+
 KINDS = {
-    "wrapper": lambda rate: tf_lso.LossScaleOptimizer(keras.optimizers.SGD(rate)),
-    "wrapper, installed": lambda rate: tf_lso.LossScaleOptimizer(
-        keras.optimizers.SGD(rate)
-    ),
+    "wrapper": wrapped,
+    "wrapper, installed": wrapped,
     "bare, installed": keras.optimizers.SGD,
-    "Keras's wrapper, installed": lambda rate: keras.optimizers.LossScaleOptimizer(
-        keras.optimizers.SGD(rate)
+    "Keras's wrapper, installed": functools.partial(
+        wrapped, cls=keras.optimizers.LossScaleOptimizer
     ),
 }
 
@@ -171,20 +174,13 @@ def test_a_scheduled_rate_cannot_be_set_to_a_number(make, optimizer):
 
 def test_under_a_strategy(make, mirrored2):
     with mirrored2.scope():
-        x = keras.Variable(1.0)
-        optimizer = make(Noam())
+        x, optimizer = keras.Variable(1.0), make(Noam())
         optimizer.build([x])
 
-    @tf.function
-    def train():
-        def step():
-            scale = optimizer.scale_loss(tf.constant(1.0))
-            optimizer.apply_gradients([(scale * 0.5, x)])
-            return optimizer.learning_rate * 1.0
+    def step():
+        scale = optimizer.scale_loss(tf.constant(1.0))
+        optimizer.apply_gradients([(scale * 0.5, x)])
+        return optimizer.learning_rate * 1.0
 
-        return mirrored2.run(step)
-
-    train()
-    assert np.isclose(
-        float(x.value.values[0] if hasattr(x.value, "values") else x.value), 0.5
-    )
+    tf.function(lambda: mirrored2.run(step))()
+    assert np.isclose(copies(x), 0.5).all()

@@ -14,20 +14,14 @@ OPTIMIZERS = ["SGD", "Adam", "RMSprop", "Adagrad"]
 BATCHES = [pytest.param([3, 3], marks=pytest.mark.slow), [3, 5, 3, 3]]
 
 
-def _new(family, names=("RMSprop",)):
-    return [getattr(FAMILIES[family], name)(0.5) for name in names]
-
-
-def _trained(inners, wrap, batches, compiled, loop=False, known=False):
+def _trained(
+    family, wrap, batches, compiled, names=("RMSprop",), loop=False, spec=None
+):
     """Two embeddings of each optimizer after a step with the rows of each batch."""
+    inners = [getattr(FAMILIES[family], name)(0.5) for name in names]
     optimizers = [tf_lso.LossScaleOptimizer(i) if wrap else i for i in inners]
-    tables = [
-        [
-            tf.Variable(np.arange(16, dtype="float32").reshape(8, 2) + 1.0, name=name)
-            for name in ("one", "other")
-        ]
-        for _ in optimizers
-    ]
+    start = np.arange(16, dtype="float32").reshape(8, 2) + 1.0
+    tables = [[tf.Variable(start, name=name) for name in "ab"] for _ in optimizers]
     for optimizer, own in zip(optimizers, tables):
         build = getattr(optimizer, "build", None) or optimizer._create_all_weights
         build(own)
@@ -42,12 +36,12 @@ def _trained(inners, wrap, batches, compiled, loop=False, known=False):
             (legacy_step if wrap else bare_step)(optimizer, loss, own)
 
     def steps(rows):
-        for _ in tf.range(2 if loop else 1):
+        for _ in tf.range(2):
             step(rows)
 
-    signature = None if known else [tf.TensorSpec([None], tf.int32)]
+    spec = spec or tf.TensorSpec([None], tf.int32)
     function = tf.function(
-        steps if loop else step, jit_compile=compiled, input_signature=signature
+        steps if loop else step, jit_compile=compiled, input_signature=[spec]
     )
     for rows in batches:
         function(tf.constant(rows, tf.int32))
@@ -59,16 +53,17 @@ def test_batches_of_any_number_of_rows(family):
     batches = [[3, 5], [5], [2]]
     # Compiled, the bare legacy Adagrad fails too: its operation has no kernel.
     names = [n for n in OPTIMIZERS if (family, n) != ("legacy", "Adagrad")]
-    ours = _trained(_new(family, names), True, batches, compiled=True)
-    bare = _trained(_new(family, names), False, batches, compiled=False)
+    ours = _trained(family, True, batches, compiled=True, names=names)
+    bare = _trained(family, False, batches, compiled=False, names=names)
     for name, one, other in zip(names, ours, bare):
         np.testing.assert_allclose(one, other, rtol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("loop", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_batch_that_is_known_to_have_one_row(family, loop):
+    spec = tf.TensorSpec([1], tf.int32)
     ours, bare = (
-        _trained(_new(family), ours, [[3]], compiled=ours, loop=loop, known=True)
+        _trained(family, ours, [[3]], compiled=ours, loop=loop, spec=spec)
         for ours in (True, False)
     )
     np.testing.assert_allclose(ours, bare, rtol=1e-5)
@@ -78,7 +73,6 @@ def test_a_batch_that_is_known_to_have_one_row(family, loop):
 def test_rows_of_one_index(family, batch):
     """As without XLA: rows of one index are added up before they are squared."""
     compiled, plain = (
-        _trained(_new(family), True, [batch], compiled=compiled)
-        for compiled in (True, False)
+        _trained(family, True, [batch], compiled=compiled) for compiled in (True, False)
     )
     np.testing.assert_allclose(compiled, plain, rtol=1e-5)

@@ -115,21 +115,7 @@ class TestOfTheClassOfAnInstance:
 
 
 class TestOfTheInnerOptimizer:
-    def test_overriding_apply_gradients(self, family, x):
-        class Doubling(FAMILIES[family].SGD):
-            seen = ()
-
-            def apply_gradients(self, grads_and_vars, **kwargs):
-                pairs = [(g * 2.0, v) for g, v in grads_and_vars]
-                Doubling.seen = [float(g) for g, _ in pairs]
-                return super().apply_gradients(pairs, **kwargs)
-
-        optimizer = tf_lso.LossScaleOptimizer(Doubling(0.25), initial_scale=1024)
-        step(optimizer, x)
-        assert Doubling.seen == [4.0]  # it saw unscaled gradients
-        assert float(x) == 0.0
-        step(optimizer, x, float("nan"))
-        assert Doubling.seen == [4.0]  # a skipped step does not reach it
+    """What overrides `apply_gradients` is in `test_apply_arguments.py`."""
 
     def test_overriding_aggregation_differently_on_each_replica(self, mirrored2):
         """Replicas agree although the caller's sum is NaN on one of them alone."""
@@ -172,20 +158,6 @@ class TestOfTheInnerOptimizer:
         # What the aggregation made of the gradients is what is judged and applied.
         assert float(x) == (0.5 if factor == 2.0 else 1.0)
         assert float(optimizer.loss_scale) == (8.0 if factor == 2.0 else 4.0)
-
-    def test_the_signature_of_optimizer_v2_is_taken(self, x):
-        class Doubling(FAMILIES["new"].SGD):
-            def apply_gradients(
-                self, grads_and_vars, name=None, experimental_aggregate_gradients=True
-            ):
-                return super().apply_gradients(
-                    [(2 * g, v) for g, v in grads_and_vars],
-                    name=name,
-                    experimental_aggregate_gradients=experimental_aggregate_gradients,
-                )
-
-        step(tf_lso.LossScaleOptimizer(Doubling(0.125), initial_scale=8), x)
-        assert float(x) == 0.5
 
     def test_an_update_that_nothing_calls_any_more_is_told_of(self, family, caplog):
         class Decaying(FAMILIES[family].SGD):

@@ -55,15 +55,20 @@ def wrapped(family):
     return tf_lso.LossScaleOptimizer(made(family), initial_scale=8.0)
 
 
-@modes_and_styles
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_legacy_family_makes_slots_as_it_goes(order, style, mode):
-    bare, model = Model(made("legacy")), Model(wrapped("legacy"), mode, style)
+def check_steps(model, order):
+    """The steps are those of a bare legacy optimizer, which makes slots as it goes."""
+    bare = Model(made("legacy"))
     for which in order:
         bare.step(which)
         model.step(which)
         assert model.values == bare.values
     assert int(model.optimizer.iterations.numpy()) == len(order)
+
+
+@modes_and_styles
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_legacy_family_makes_slots_as_it_goes(order, style, mode):
+    check_steps(Model(wrapped("legacy"), mode, style), order)
 
 
 @modes_and_styles
@@ -93,15 +98,9 @@ def test_the_other_families_name_the_two_ways_out(family, first, second, style, 
     before = model.values
     with pytest.raises(ValueError, match="Unknown variables") as caught:
         model.step(second)
-    build, legacy = "optimizer.build(all_variables)", ".optimizers.legacy.SGD"
-    for text in (
-        f"{second[-1]}1",
-        build,
-        "before the first step",
-        "legacy class",
-        legacy,
-    ):
-        assert text in str(caught.value)
+    ways = ["optimizer.build(all_variables)", "before the first step"]
+    ways += ["legacy class", ".optimizers.legacy.SGD", f"{second[-1]}1"]
+    assert [text for text in ways if text not in str(caught.value)] == []
     assert model.values == before
     assert int(model.optimizer.iterations.numpy()) == 1
     model.step(first)
@@ -112,12 +111,9 @@ def test_the_other_families_name_the_two_ways_out(family, first, second, style, 
 @pytest.mark.parametrize("order", ["xyx", "yxy"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_both_lists_train_once_it_is_built_for_all(family, order, style, mode):
-    model, bare = Model(wrapped(family), mode, style), Model(made("legacy"))
+    model = Model(wrapped(family), mode, style)
     model.optimizer.build([*model.x, *model.y])
-    for which in order:
-        model.step(which)
-        bare.step(which)
-        assert model.values == bare.values
+    check_steps(model, order)
 
 
 @pytest.mark.parametrize("family", BUILT)
@@ -125,10 +121,6 @@ def test_the_message_is_the_same_for_apply_with_another_list(family):
     optimizer = wrapped(family)
     x, y = tf.Variable(0.0, name="x"), tf.Variable(0.0, name="y")
     optimizer.build([x])
-    for apply in (
-        lambda: optimizer.apply_gradients([(tf.constant(1.0), y)]),
-        lambda: optimizer.apply([tf.constant(1.0)], [y]),
-    ):
-        with pytest.raises(ValueError, match=r"Unknown variables.*optimizer\.build\("):
-            apply()
+    with pytest.raises(ValueError, match=r"Unknown variables.*optimizer\.build\("):
+        optimizer.apply([tf.constant(1.0)], [y])
     assert float(y) == 0.0

@@ -14,9 +14,7 @@ applies has scaled last; or, where another function or thread has scaled the los
 have left one, the scale as it is now. Nothing else is right.
 """
 
-import collections
 import dataclasses
-import logging
 import random
 
 import tensorflow as tf
@@ -41,6 +39,10 @@ class Wrong(AssertionError):
     """The program did another thing than a right step."""
 
 
+class _Warned(Exception):
+    """The program went wrong as a warning has said."""
+
+
 @dataclasses.dataclass
 class Gradient:
     tensor: object
@@ -50,93 +52,70 @@ class Gradient:
     value: float = 2.0  # where it is unscaled
 
 
-class _Warnings(logging.Handler):
-    """Whether the one warning was logged of what rule 3 cannot know."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = False
-
-    def emit(self, record):
-        self.seen |= _WARNING in record.getMessage()
-
-
-class _Warned(Exception):
-    """The program went wrong as a warning has said."""
-
-
-class Expected:
-    """x, the loss scale, and its count of good steps, as they must be."""
-
-    def __init__(self, optimizer, x, replicas=1):
-        self.optimizer, self.x, self.replicas = optimizer, x, replicas
-        self.value, self.scale, self.count = 0.0, SCALE, 0
-        self.last = {}  # thread -> the scale of the loss that it has scaled last
-        self.log = []
-
-    def set_scale(self, scale):
-        self.log.append(f"scale = {scale}")
-        self.optimizer.loss_scale = scale
-        self.scale, self.count = scale, 0
-
-    def after(self, gradient, where):
-        """Note that a gradient was applied; return what is wrong, or None."""
-        allowed = {0.0}
-        if gradient.finite and gradient.unscaled:
-            allowed = {gradient.value}
-        elif gradient.finite:
-            own = 2.0 * gradient.scale
-            scales = {gradient.scale, self.scale, self.last.get(where, self.scale)}
-            allowed = {own / scale for scale in scales}
-        allowed = {self.value - taken * self.replicas for taken in allowed}
-        if not gradient.finite:
-            self.scale, self.count = max(self.scale / 2, 1.0), 0
-        else:
-            self.count += 1
-            if self.count >= GROWTH:
-                self.scale, self.count = self.scale * 2, 0
-        found = {float(copy) for copy in copies(self.x)}
-        scale = float(self.optimizer.loss_scale)
-        if len(found) == 1 and found <= allowed and scale == self.scale:
-            (self.value,) = found
-            return None
-        return f"x {found}, scale {scale}; expected {sorted(allowed)}, {self.scale}"
-
-    def unscaled(self, value, own, here):
-        """Note an unscaled gradient of a loss with the scale `own`; return what is wrong.
-
-        `here` says whether the function or thread that unscaled has scaled the loss.
-        """
-        allowed = {2.0 * own / self.scale, *([2.0] if here else [])}
-        if value != value or value in allowed:
-            return None
-        return f"unscaled to {value}; expected {sorted(allowed)}"
-
-    def wrong(self, what):
-        return Wrong(what + ", after\n" + "\n".join(map(str, self.log)))
-
-
 class Program(Bench):
-    """A random program, and what should have come out."""
+    """A random program, and what x, the scale and its count of good steps must be."""
+
+    actions = 8
 
     def __init__(self, family, seed, kind, strategy=None):
         super().__init__(family, SCALE, GROWTH, strategy)
         self.random = random.Random(seed)
-        self.methods = KINDS[kind]
-        self.expected = Expected(self.optimizer, self.x, self.replicas)
-        self.log = self.expected.log
-        self.in_flight = []
-        self.warnings = _Warnings()
+        self.kind, self.methods = kind, KINDS[kind]
+        self.value, self.scale, self.count = 0.0, SCALE, 0
+        self.last = {}  # thread -> the scale of the loss that it has scaled last
+        self.log, self.in_flight = [(family, seed, kind)], []
+        self.warned = False  # of what rule 3 cannot know
 
     def call(self, where, name, *args):
         """Call a method in a place, and note the scale if it scales a loss."""
         texts = [a for a in args if isinstance(a, str)]
         self.log.append((where, name, *texts))
         if "scale_loss" in texts and where in ("eager", "worker", "replicas"):
-            self.expected.last[where] = self.expected.scale
+            self.last[where] = self.scale
         return super().call(where, name, *args)
 
+    # --- What must come out.
+
+    def require(self, is_right, what):
+        if not is_right:
+            raise Wrong(what + ", after\n" + "\n".join(map(str, self.log)))
+
+    def check(self, gradient, where="eager"):
+        """See that x and the scale are right after a gradient was applied."""
+        allowed = {0.0}
+        if gradient.finite and gradient.unscaled:
+            allowed = {gradient.value}
+        elif gradient.finite:
+            scales = {gradient.scale, self.scale, self.last.get(where, self.scale)}
+            allowed = {2.0 * gradient.scale / scale for scale in scales}
+        allowed = {self.value - taken * self.replicas for taken in allowed}
+        self.count = self.count + 1 if gradient.finite else 0
+        if not gradient.finite:
+            self.scale = max(self.scale / 2, 1.0)
+        elif self.count >= GROWTH:
+            self.scale, self.count = self.scale * 2, 0
+        found = {float(copy) for copy in copies(self.x)}
+        scale = float(self.optimizer.loss_scale)
+        is_right = len(found) == 1 and found <= allowed and scale == self.scale
+        if not is_right and self.warned and where in ("traced", "collected"):
+            raise _Warned
+        expected = f"expected {sorted(allowed)}, {self.scale}"
+        self.require(is_right, f"x {found}, scale {scale}; {expected}")
+        (self.value,) = found
+
+    def check_unscaled(self, value, own, here):
+        """See that a gradient of a loss with the scale `own` was unscaled to `value`.
+
+        `here` says whether the function or thread that unscaled has scaled the loss.
+        """
+        allowed = {2.0 * own / self.scale, *([2.0] if here else [])}
+        is_right = value != value or value in allowed
+        self.require(is_right, f"unscaled to {value}; expected {sorted(allowed)}")
+
     # --- Actions.
+
+    def happens(self, probability):
+        return self.random.random() < probability
 
     def where(self, *others):
         return self.random.choice(["eager", "eager", "traced", "traced", *others])
@@ -147,82 +126,63 @@ class Program(Bench):
     def method(self):
         return self.random.choice(self.methods)
 
-    def happens(self, probability):
-        return self.random.random() < probability
-
     def factor(self):
         finite = self.happens(0.7)
         return finite, tf.constant(1.0 if finite else NAN)
 
     def act(self):
         """Take one random action."""
-        whole = [self.whole_step, self.whole_step, self.step_while_the_scale_moves]
+        actions = [self.whole_step, self.whole_step, self.step_while_the_scale_moves]
+        actions += [self.set_scale, *[self.compute] * (2 * (len(self.in_flight) < 3))]
         if self.in_flight:
-            actions = [*whole, *[self.finish] * 4, self.set_scale, self.drop]
-            if len(self.in_flight) < 3:
-                actions += [self.compute] * 2
-        else:
-            actions = [*whole, *[self.compute] * 2, self.set_scale]
+            actions += [*[self.finish] * 4, self.drop]
         self.random.choice(actions)()
-
-    def check(self, gradient, where="eager"):
-        wrong = self.expected.after(gradient, where)
-        if wrong and self.warnings.seen and where in ("traced", "collected"):
-            raise _Warned
-        if wrong:
-            raise self.expected.wrong(wrong)
 
     def whole_step(self):
         finite, factor = self.factor()
-        where = self.where("thread", "worker", "collected", "xla")
-        method = self.method()
+        where, method = (
+            self.where("thread", "worker", "collected", "xla"),
+            self.method(),
+        )
         names = ["whole", "whole"]
-        if where in ("traced", "collected"):
-            names.append("loop")
-        if method == "get_scaled_loss":
-            names.append("minimize")
-        if len(self.methods) == 2:
-            names.append("whole_of_both")
+        names += ["loop"] * (where in ("traced", "collected"))
+        names += ["minimize"] * (method == "get_scaled_loss")
+        names += ["whole_of_both"] * (len(self.methods) == 2)
         self.call(where, self.random.choice(names), method, factor)
-        self.check(Gradient(None, True, finite, self.expected.scale))
+        self.check(Gradient(None, True, finite, self.scale))
 
     def step_while_the_scale_moves(self):
         """Scale, unscale and apply in one thread, while the scale is set in between."""
-        finite, factor = self.factor()
         where = self.random.choice(["eager", "eager", "worker"])
-        gradient = self.made(where, self.method(), finite, factor)
+        gradient = self.made(where)
         if self.happens(0.7):
             self.set_scale()
         self.finish_one(gradient, where)
 
-    def made(self, where, method, finite, factor):
+    def made(self, where):
         """Compute a gradient, of legacy an unscaled one."""
-        scale = self.expected.scale
+        (finite, factor), method, scale = self.factor(), self.method(), self.scale
         if method == "scale_loss":
             tensor = self.call(where, "gradient", method, factor)
             return Gradient(tensor, False, finite, scale)
+        unscales_in = where
         if self.happens(0.5):
             tensor = self.call(where, "unscaled_gradient", method, factor)
-            unscales_in = where
         else:
             tensor = self.call(where, "gradient", method, factor)
             if self.happens(0.3):
                 self.set_scale()
-            unscales_in = where
             if where in ("traced", "collected", "thread") or self.happens(0.3):
                 unscales_in = self.where_in_part()
             tensor = self.call(unscales_in, "unscale", tensor)
             if unscales_in in ("traced", "collected", "thread"):
                 unscales_in = "another function or thread"
         value = float(tensor)
-        wrong = self.expected.unscaled(value, scale, here=unscales_in == where)
-        if wrong:
-            raise self.expected.wrong(wrong)
+        self.check_unscaled(value, scale, here=unscales_in == where)
         return Gradient(tensor, True, finite, scale, value)
 
     def compute(self):
-        finite, factor = self.factor()
-        gradient = self.made(self.where_in_part(), self.method(), finite, factor)
+        gradient = self.made(self.where_in_part())
         if self.happens(0.3):
             self.log.append("copy")
             gradient.tensor = gradient.tensor * 1.0  # as clipping would, another tensor
@@ -233,107 +193,88 @@ class Program(Bench):
         self.finish_one(gradient, self.where_in_part())
 
     def finish_one(self, gradient, where):
-        name = "apply_gradients"
-        if not gradient.unscaled and self.happens(0.3):
-            name = "apply"
-        self.call(where, name, gradient.tensor)
+        by_apply = not gradient.unscaled and self.happens(0.3)
+        self.call(where, "apply" if by_apply else "apply_gradients", gradient.tensor)
         self.check(gradient, where)
         if self.happens(0.25):
             self.log.append("again")
             self.in_flight.append(gradient)
 
     def set_scale(self):
-        self.expected.set_scale(self.random.choice(SCALES))
+        self.scale, self.count = self.random.choice(SCALES), 0
+        self.log.append(f"scale = {self.scale}")
+        self.optimizer.loss_scale = self.scale
 
     def drop(self):
         self.log.append("drop")
         self.in_flight.pop(self.random.randrange(len(self.in_flight)))
 
+    # --- The whole.
+
+    def outcome(self):
+        """Run it; return "right", "refused" or "warned", or raise `Wrong`."""
+
+        def note(record):
+            self.warned |= _WARNING in record.getMessage()
+            return True
+
+        log.logger().addFilter(note)
+        try:
+            for _ in range(self.actions):
+                self.act()
+        except _Warned:
+            return "warned"
+        except (RuntimeError, tf.errors.InvalidArgumentError) as error:
+            if not any(text in str(error) for text in _REFUSALS):
+                raise
+            self.require(self.kind == "both", f"refused: {error}")
+            return "refused"
+        finally:
+            log.logger().removeFilter(note)
+            self.worker.shutdown()
+        return "right"
+
 
 class ProgramOfReplicas(Program):
     """A program of eager replicas, each of which has a gradient of its own."""
 
-    def where_in_part(self):
+    actions = 6
+
+    def where(self, *others):
         return "replicas"
 
     def micro_batches(self, method, factor):
         """Two losses and one apply."""
-        first, second = self.gradient(method, factor), self.gradient(method, factor)
-        gradient = self.mean(first, second)
+        gradient = self.mean(*(self.gradient(method, factor) for _ in "ab"))
         keras3 = method == "scale_loss"
         self.apply_gradients(gradient if keras3 else self.unscale(gradient))
 
     def act(self):
         """Take one random action."""
-        actions = [self.whole_step, self.compute, self.set_scale]
+        actions = [self.whole_step, self.set_scale]
         if self.in_flight:
-            actions = [self.whole_step, *[self.finish] * 3, self.set_scale, self.drop]
+            actions += [*[self.finish] * 3, self.drop]
+        else:
+            actions.append(self.compute)
         self.random.choice(actions)()
 
     def whole_step(self):
         finite, factor = self.factor()
         name = self.random.choice(["whole", "micro_batches"])
         self.call("replicas", name, self.method(), factor)
-        self.check(Gradient(None, True, finite, self.expected.scale))
+        self.check(Gradient(None, True, finite, self.scale))
 
     def compute(self):
-        finite, factor = self.factor()
-        scale, method = self.expected.scale, self.method()
+        (finite, factor), method = self.factor(), self.method()
         unscaled = method == "get_scaled_loss"
         name = "unscaled_gradient" if unscaled else "gradient"
         tensor = self.call("replicas", name, method, factor)
-        self.in_flight.append(Gradient(tensor, unscaled, finite, scale))
+        self.in_flight.append(Gradient(tensor, unscaled, finite, self.scale))
 
 
-def _outcome(program, kind, actions):
-    logger = log.logger()
-    logger.addHandler(program.warnings)
-    try:
-        for _ in range(actions):
-            program.act()
-    except _Warned:
-        return "warned"
-    except (RuntimeError, tf.errors.InvalidArgumentError) as error:
-        if not any(text in str(error) for text in _REFUSALS):
-            raise
-        if kind != "both":
-            raise program.expected.wrong(f"refused: {error}") from error
-        return "refused"
-    finally:
-        logger.removeHandler(program.warnings)
-        program.worker.shutdown()
-    return "right"
-
-
-def run(family, seed, kind, strategy=None):
-    """Run one program of a kind, under a strategy one of eager replicas.
-
-    Returns "right"; of programs of both kinds "refused" or "warned" as well. Raises
-    `Wrong`.
-    """
-    if strategy:
-        return _outcome(ProgramOfReplicas(family, seed, kind, strategy), kind, 6)
-    return _outcome(Program(family, seed, kind), kind, 8)
-
-
-def turn(seed):
-    """The family and the kind of a seed: each pair in turn."""
+def program_of(seed, strategy=None):
+    """The program of a seed; each pair of family and kind comes in turn."""
     families, kinds = list(FAMILIES), list(KINDS)
-    return families[seed % len(families)], kinds[seed // len(families) % len(kinds)]
-
-
-def many(seeds, strategy=None):
-    """Run many programs, whatever comes of them.
-
-    Returns a Counter of (kind, "right", "refused", "warned" or "wrong"), and a dict:
-    (family, seed, kind) -> what was wrong.
-    """
-    counts, wrong = collections.Counter(), {}
-    for seed in seeds:
-        family, kind = turn(seed)
-        try:
-            outcome = run(family, seed, kind, strategy)
-        except Wrong as error:
-            outcome, wrong[family, seed, kind] = "wrong", str(error)
-        counts[kind, outcome] += 1
-    return counts, wrong
+    family, kind = families[seed % len(families)], seed // len(families) % len(kinds)
+    cls = ProgramOfReplicas if strategy else Program
+    return cls(family, seed, kinds[kind], strategy)

@@ -10,7 +10,6 @@ import concurrent.futures
 import contextlib
 import gc
 import re
-import threading
 
 import pytest
 import tensorflow as tf
@@ -122,6 +121,8 @@ class Bench:
         texts = [a for a in args if isinstance(a, str)]
         tensors = [tf.convert_to_tensor(a) for a in args if not isinstance(a, str)]
         key = (where, name, *texts)
+        if where == "collected":
+            gc.freeze()  # or the collection would look at all of TensorFlow
         function = self.functions.get(key) or tf.function(
             lambda *tensors: method(*texts, *tensors), jit_compile=where == "xla"
         )
@@ -129,6 +130,7 @@ class Bench:
             result = function(*tensors)
             del function
             gc.collect()
+            gc.unfreeze()
             return result
         self.functions[key] = function
         return function(*tensors)
@@ -187,15 +189,5 @@ class Bench:
 
 def in_thread(function, *args):
     """Call it in a thread that ends."""
-    results = concurrent.futures.Future()
-
-    def run():
-        try:
-            results.set_result(function(*args))
-        except BaseException as error:
-            results.set_exception(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return results.result()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        return threads.submit(function, *args).result()

@@ -1,15 +1,15 @@
 """Both protocols on one optimizer: what is scaled is unscaled exactly once."""
 
 import gc
+import itertools
 import logging
-import threading
 import zlib
 
 import pytest
 import tensorflow as tf
 
 from tests.families import FAMILIES, STYLES, copies, wrapped
-from tests.scaling.programs import Bench
+from tests.scaling.programs import Bench, in_thread
 from tf_lso.scaling import calls as calls_lib
 
 pytestmark = pytest.mark.core
@@ -131,7 +131,7 @@ GROWING = {
 )
 def test_programs_whose_scale_grows(family, growth, program, warnings):
     bench, each = Bench(family, growth=growth), program.count("apply")
-    for times in range(1, 6):
+    for times in range(1, growth + 3):
         bench.run(program)
         assert bench.steps == times * each
     assert warnings() == []
@@ -139,21 +139,22 @@ def test_programs_whose_scale_grows(family, growth, program, warnings):
 
 @pytest.mark.parametrize("growth", [1000, 1])
 @pytest.mark.parametrize("loss", ["scale_loss", "unscaled"])
-class TestOfTwoLossesTheFirstOverflows:
-    @pytest.fixture
-    def bench(self, family, growth):
-        return Bench(family, growth=growth)
-
-    def test_and_one_is_applied_twice_afterwards(self, bench, loss):
-        bench.run(f"{loss}:nan {loss} mean apply_gradients")
-        assert (bench.steps, float(bench.optimizer.loss_scale)) == (0, 4.0)
-        bench.run(f"{loss} keep apply_gradients copy apply_gradients")
-        assert bench.steps == 2
-
-    def test_and_both_are_applied(self, bench, loss, growth):
-        bench.run(f"{loss}:nan {loss} swap apply_gradients apply_gradients")
-        grown = 8.0 if growth == 1 else 4.0
-        assert (bench.steps, float(bench.optimizer.loss_scale)) == (1, grown)
+@pytest.mark.parametrize(
+    "program, steps, moved",  # the number that the scale is multiplied by if it grows
+    [
+        ("{0}:nan {0} mean apply_gradients", 0, 1),
+        ("{0}:nan {0} mean apply_gradients {0} keep apply_gradients copy", 1, 2),
+        ("{0}:nan {0} swap apply_gradients apply_gradients", 1, 2),
+    ],
+)
+def test_of_two_losses_the_first_overflows(family, program, steps, moved, loss, growth):
+    bench = Bench(family, growth=growth)
+    bench.run(program.format(loss))
+    assert bench.steps == steps
+    assert float(bench.optimizer.loss_scale) == 4.0 * (moved if growth == 1 else 1)
+    if bench.stack:
+        bench.run("apply_gradients")
+        assert bench.steps == steps + 1
 
 
 REFUSED = {
@@ -301,18 +302,17 @@ FORGOTTEN = {
 }
 
 
-class TestForgotten:
-    @pytest.mark.parametrize("place", PLACES)
-    @pytest.mark.parametrize("program", FORGOTTEN)
-    def test_is_told_once(self, bench, warnings, program, place):
-        said, taken = FORGOTTEN[program]
-        for _ in range(3):
-            bench.stack = [tf.constant(2.0)]
-            bench.run(f"({program})@{place}")
-        (message,) = warnings()
-        assert message.startswith(said)
-        assert "opt.get_scaled_loss(loss)" in message
-        assert float(bench.x) == -3 * taken
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("program", FORGOTTEN)
+def test_what_is_forgotten_is_told_once(bench, warnings, program, place):
+    said, taken = FORGOTTEN[program]
+    for _ in range(3):
+        bench.stack = [tf.constant(2.0)]
+        bench.run(f"({program})@{place}")
+    (message,) = warnings()
+    assert message.startswith(said)
+    assert "opt.get_scaled_loss(loss)" in message
+    assert float(bench.x) == -3 * taken
 
 
 SCALE = tf.constant(8.0)
@@ -345,11 +345,7 @@ class TestTheRecord:
 
     def test_of_many_threads_stays_small(self, record):
         for _ in range(200):
-            thread = threading.Thread(
-                target=record.scaled, args=(calls_lib.KERAS3, SCALE, None)
-            )
-            thread.start()
-            thread.join()
+            in_thread(record.scaled, calls_lib.KERAS3, SCALE, None)
         assert len(record._places) < 10
         # A thread that is gone has left gradients behind: the scale as it is now.
         assert float(record.apply([SCALE], self.now)) == 64.0
@@ -359,39 +355,43 @@ class TestTheRecord:
         assert float(record.apply([SCALE], self.now, unknown_is_scaled=True)) == 64.0
 
 
+def unscale_twice(bench):
+    unscale = bench.optimizer.get_unscaled_gradients
+    unscale(unscale([bench.gradient("get_scaled_loss", 1.0), None]))
+
+
+def scale_callable_twice(bench):
+    scale = bench.optimizer.get_scaled_loss
+    scale(scale(lambda: 2.0 * bench.x))
+
+
+def scale_twice(first, second):
+    def scale(bench):
+        scaled = getattr(bench.optimizer, first)(2.0 * bench.x)
+        getattr(bench.optimizer, second)(scaled)
+
+    return scale
+
+
+OF_BOTH = r"{1}\(\).*{0}\(\).*twice.*scale_loss\(\)"
+TWICE = {
+    "unscaled": (unscale_twice, "unscaled already", "legacy"),
+    "scaled": (scale_callable_twice, "scaled already", "legacy"),
+}
+for one, other in itertools.product(["scale_loss", "get_scaled_loss"], repeat=2):
+    message = "scaled already" if one == other else OF_BOTH.format(one, other)
+    next_step = "keras3" if one == "scale_loss" else "legacy"
+    TWICE[f"{one}, {other}"] = scale_twice(one, other), message, next_step
+
+
 @pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
-class TestTwice:
-    def test_unscaling_is_refused(self, bench, traced):
-        unscale = bench.optimizer.get_unscaled_gradients
-
-        def step():
-            unscale(unscale([bench.gradient("get_scaled_loss", 1.0), None]))
-
-        with pytest.raises(RuntimeError, match="unscaled already"):
-            (tf.function(step) if traced else step)()
-
-    @pytest.mark.parametrize("second", ["scale_loss", "get_scaled_loss"])
-    @pytest.mark.parametrize("first", ["scale_loss", "get_scaled_loss"])
-    def test_scaling_is_refused(self, bench, traced, first, second):
-        def step():
-            scale = getattr(bench.optimizer, second)
-            scale(getattr(bench.optimizer, first)(2.0 * bench.x))
-
-        said = "scaled already"
-        if first != second:
-            said = rf"{second}\(\).*{first}\(\).*twice.*scale_loss\(\)"
-        with pytest.raises(RuntimeError, match=said):
-            (tf.function(step) if traced else step)()
-        bench.run("keras3" if first == "scale_loss" else "legacy")  # is right
-        assert bench.steps == 1
-
-    def test_scaling_a_callable_is_refused(self, bench, traced):
-        def step():
-            scale = bench.optimizer.get_scaled_loss
-            scale(scale(lambda: 2.0 * bench.x))
-
-        with pytest.raises(RuntimeError, match="scaled already"):
-            (tf.function(step) if traced else step)()
+@pytest.mark.parametrize("what", TWICE)
+def test_what_is_done_twice_is_refused_and_the_next_step_is_right(bench, what, traced):
+    act, message, next_step = TWICE[what]
+    with pytest.raises(RuntimeError, match=message):
+        (tf.function(act) if traced else act)(bench)
+    bench.run(next_step)
+    assert bench.steps == 1
 
 
 @pytest.mark.parametrize("methods", [("scale", "get_scaled"), ("get_scaled", "scale")])
@@ -406,46 +406,26 @@ def test_both_protocols_on_two_losses_of_one_step_are_refused(bench, methods):
 
 
 @pytest.mark.keras3
-class TestAKeras3OptimizerMadeOutsideTheScope:
-    @pytest.fixture
-    def made(self, mirrored2):
-        """Makes an optimizer, and returns a check of x, its whole step and an apply."""
+@pytest.mark.parametrize(
+    "style, growth", [("legacy", 1000), ("legacy", 2), ("legacy", 1), ("keras3", 2)]
+)
+def test_what_a_function_applies_after_steps_of_one_protocol(style, growth, mirrored2):
+    """Of `scale_loss` alone as the class of Keras 3 itself: by the scale as it is now."""
+    optimizer = wrapped("keras3", "SGD", 1.0, scale=8.0, growth=growth)
+    with mirrored2.scope():
+        x = tf.Variable(0.0, name="x")
 
-        def make(growth):
-            optimizer = wrapped("keras3", "SGD", 1.0, scale=8.0, growth=growth)
-            with mirrored2.scope():
-                x = tf.Variable(0.0, name="x")
+    @tf.function
+    def step():
+        mirrored2.run(lambda: STYLES[style](optimizer, lambda: 2.0 * x, [x]))
 
-            def check(steps):
-                assert copies(x) == [-2.0 * steps * 2] * 2
+    @tf.function
+    def apply(gradient):
+        mirrored2.run(lambda: optimizer.apply_gradients([(gradient, x)]))
 
-            @tf.function
-            def step(style):
-                mirrored2.run(lambda: STYLES[style](optimizer, lambda: 2.0 * x, [x]))
-
-            @tf.function
-            def apply(gradient):
-                mirrored2.run(lambda: optimizer.apply_gradients([(gradient, x)]))
-
-            return check, step, apply
-
-        return make
-
-    @pytest.mark.parametrize("growth", [1000, 2, 1])
-    def test_leaves_no_loss_behind_for_a_function_that_only_applies(self, made, growth):
-        check, step, apply = made(growth)
-        for number in range(1, 4):
-            step("legacy")
-            check(number)
-        for number in range(4, 6):
-            apply(tf.constant(2.0))
-            check(number)
-
-    def test_of_scale_loss_alone_divides_all_gradients_by_the_scale(self, made):
-        """As the class of Keras 3 itself, which divides whatever is applied."""
-        check, step, apply = made(growth=2)
-        for number in range(1, 3):
-            step("keras3")
-            check(number)
-        apply(tf.constant(32.0))  # the scale is 16 now
-        check(3)
+    for number in range(1, 6):
+        if number < 4:
+            step()
+        else:
+            apply(2.0 * optimizer.loss_scale if style == "keras3" else tf.constant(2.0))
+        assert copies(x) == [-2.0 * number * 2] * 2

@@ -149,43 +149,15 @@ class TestSlices:
         assert gradients_lib.with_dense_shape(None, tf.Variable([0.0])) is None
 
 
-def test_scaling_a_variable_and_beyond_float16_as_tensorflow_did():
-    assert float(gradients_lib.scale_loss(tf.Variable(1.5), tf.constant(8.0))) == 12.0
-    great = gradients_lib.scale_loss(tf.constant(9.0, tf.float16), tf.constant(2.0**13))
-    assert np.isinf(great.numpy())
-
-
-# --- Through the optimizers.
+# --- Through the optimizers; the kinds of losses and gradients are recorded in tests/golden.
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_get_scaled_loss_keeps_the_dtype_and_scale_loss_is_float32_or_wider(
-    family, dtype
-):
-    optimizer = wrapped(family)
-    got = optimizer.get_scaled_loss(tf.constant([1.5, 2.0], dtype))
-    assert got.dtype == dtype
-    assert got.numpy().astype(np.float64).tolist() == [12.0, 16.0]
-    called = optimizer.get_scaled_loss(lambda: tf.constant(2.5, dtype))()
-    assert called.dtype == dtype
-    assert float(called) == 20.0
-    assert float(wrapped(family).scale_loss(1.5)) == 12.0
+def test_scale_loss_is_float32_or_wider(family, dtype):
     got = wrapped(family).scale_loss(tf.constant(60_000.0, dtype))
     assert got.dtype == ("float64" if dtype == "float64" else "float32")
     assert float(got) == 8.0 * float(tf.constant(60_000.0, dtype))
-
-
-def test_get_unscaled_gradients_of_all_kinds(family):
-    slices = tf.IndexedSlices(tf.constant([[8.0]]), tf.constant([1]), [4, 1])
-    got = wrapped(family).get_unscaled_gradients(
-        g for g in [tf.constant(8.0), None, slices, tf.constant(8.0, tf.float16)]
-    )
-    assert isinstance(got, list)
-    assert float(got[0]) == 1.0
-    assert got[1] is None
-    assert isinstance(got[2], tf.IndexedSlices)
-    assert got[2].values.numpy().tolist() == [[1.0]]
-    assert got[3].dtype == tf.float16
+    assert float(wrapped(family).scale_loss(1.5)) == 12.0
 
 
 def test_a_float16_loss_that_is_scaled_warns_once(family, caplog):

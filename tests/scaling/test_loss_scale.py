@@ -6,12 +6,10 @@ What each version did with them is recorded: `tests/golden/test_sections.py` com
 import copy
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, per_replica
-from tf_lso.keras.mixed_precision import experimental
+from tests.families import per_replica
 
 NAN, INF = float("nan"), float("inf")
 
@@ -42,17 +40,6 @@ class TestDynamic:
                 _, verdict = session.run([op, should_apply], {gradient: value})
                 assert verdict == np.isfinite(value)
                 assert session.run(scale()) == expected
-
-    @pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, NAN)], ids=str)
-    def test_updates_once_in_cross_replica_context(self, mirrored2, values):
-        """In replica context: `loss_scale_update_agrees` of the contract."""
-        with mirrored2.scope():
-            scale = tf_lso.DynamicLossScale(8.0, 3)
-            _, should_apply = scale.update([per_replica(mirrored2, values)])
-        finite = np.isfinite(values).all()
-        assert bool(should_apply) == finite
-        assert float(scale()) == (8.0 if finite else 4.0)
-        assert int(scale._num_good_steps.numpy()) == (1 if finite else 0)
 
     def test_made_outside_the_scope_it_updates_once_too(self, mirrored2):
         scale = tf_lso.DynamicLossScale(8.0, 100)
@@ -112,33 +99,13 @@ class Halving(tf_lso.LossScale):
         return {"start": self.start}
 
 
-class TestSubclasses:
-    def test_a_users_own_loss_scale(self):
-        scale = Halving(8.0)
-        scale.update([])
-        assert float(scale()) == 4.0
-        assert [name for name, _ in scale.named_variables()] == ["value"]
-        assert Halving.from_config(scale.get_config()).start == 8.0
-
-    def test_a_users_own_loss_scale_is_asked_by_the_optimizer(self, family):
-        x = tf.Variable(1.0)
-        optimizer = experimental.LossScaleOptimizer(
-            FAMILIES[family].SGD(0.5), Halving(8.0)
-        )
-        optimizer.apply_gradients([(tf.constant(1.0), x)])
-        assert (float(x), float(optimizer.loss_scale_state())) == (0.5, 4.0)
-
-    def test_a_subclass_of_dynamic_that_overrides_update_is_asked(self, family):
-        class Stubborn(tf_lso.DynamicLossScale):
-            def update(self, grads):
-                super().update(grads)
-                return None, tf.constant(True)
-
-        x, scale = tf.Variable(1.0), Stubborn(8.0)
-        optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.5), scale)
-        optimizer.apply_gradients([(tf.constant(NAN), x)])
-        assert np.isnan(float(x))
-        assert float(scale()) == 4.0
+def test_a_users_own_loss_scale():
+    """That an optimizer asks it: `test_step.py`, `tests/optimizers/test_skipped.py`."""
+    scale = Halving(8.0)
+    scale.update([])
+    assert float(scale()) == 4.0
+    assert [name for name, _ in scale.named_variables()] == ["value"]
+    assert Halving.from_config(scale.get_config()).start == 8.0
 
 
 def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path):

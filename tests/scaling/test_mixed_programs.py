@@ -1,11 +1,12 @@
 """Random and long programs are right; those that mix two protocols at least refused."""
 
+import collections
 import itertools
 
 import pytest
 
 from tests.families import FAMILIES
-from tests.scaling import mixed_programs
+from tests.scaling.mixed_programs import program_of
 from tests.scaling.programs import Bench
 
 OUTCOMES = {
@@ -17,32 +18,32 @@ OUTCOMES = {
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed):
-    family, kind = mixed_programs.turn(seed)
-    assert mixed_programs.run(family, seed, kind) in OUTCOMES[kind]
+    program = program_of(seed)
+    assert program.outcome() in OUTCOMES[program.kind]
 
 
 @pytest.mark.parametrize("seed", range(9))
 def test_random_programs_of_eager_replicas(seed, mirrored2):
-    family, kind = mixed_programs.turn(seed)
-    assert mixed_programs.run(family, seed, kind, mirrored2) in OUTCOMES[kind]
+    program = program_of(seed, mirrored2)
+    assert program.outcome() in OUTCOMES[program.kind]
 
 
 @pytest.mark.slow
 def test_many_random_programs(mirrored2):
-    counts, wrong = mixed_programs.many(range(1000, 1150))
-    assert wrong == {}
-    assert counts["both", "right"] > 0.2 * 50
-    assert mixed_programs.many(range(1000, 1036), mirrored2)[1] == {}
+    counts = collections.Counter()
+    for strategy, seeds in ((None, range(1000, 1150)), (mirrored2, range(1000, 1036))):
+        for program in (program_of(seed, strategy) for seed in seeds):
+            outcome = program.outcome()
+            assert outcome in OUTCOMES[program.kind]
+            counts[strategy, program.kind, outcome] += 1
+    assert counts[None, "both", "right"] > 0.2 * 50
 
 
 def test_a_program_is_the_same_each_time():
-    logs = []
-    for _ in range(2):
-        program = mixed_programs.Program("legacy", 7, "legacy")
-        for _ in range(3):
-            program.act()
-        logs.append(program.log)
-    assert logs[0] == logs[1]
+    first, second = program_of(9), program_of(9)
+    for program in (first, second):
+        program.outcome()
+    assert first.log == second.log and len(first.log) > 1
 
 
 LOOKS_AND_STEPS = ("unscaled look", "unscaled@f look", "legacy", "legacy@g")
@@ -67,27 +68,27 @@ def test_four_looks_and_whole_steps_in_any_order(is_set):
     check_in_any_order(FAMILIES, 4, is_set)
 
 
-@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
-class TestEagerReplicas:
-    @pytest.mark.parametrize(
-        "program",
-        [
-            "({0} {0} mean apply_gradients)@replicas",
-            "{0}@replicas {0}@replicas mean@replicas apply_gradients@replicas",
-            pytest.param(
-                "{0}@replicas apply_gradients@replicas", marks=pytest.mark.slow
-            ),
-            pytest.param(
-                "{0}@replicas copy@replicas apply_gradients@replicas",
-                marks=pytest.mark.slow,
-            ),
-        ],
-    )
-    @pytest.mark.parametrize("family", FAMILIES)
-    def test_take_right_steps_as_the_scale_grows(
-        self, family, kind, program, mirrored2
-    ):
-        bench = Bench(family, growth=2, strategy=mirrored2)
-        for times in range(1, 4):
-            bench.run(program.format(kind))
-            assert bench.steps == times
+ON_REPLICAS = [
+    "({0} {0} mean apply_gradients)@replicas",
+    "{0}@replicas {0}@replicas mean@replicas apply_gradients@replicas",
+    "{0}@replicas copy@replicas apply_gradients@replicas",
+]
+
+
+@pytest.mark.parametrize(
+    "program, family, kind",  # the kinds take turns
+    [
+        (*case, kind)
+        for case, kind in zip(
+            itertools.product(ON_REPLICAS, FAMILIES),
+            itertools.cycle(["scale_loss", "unscaled"]),
+        )
+    ],
+)
+def test_eager_replicas_take_right_steps_as_the_scale_grows(
+    program, family, kind, mirrored2
+):
+    bench = Bench(family, growth=2, strategy=mirrored2)
+    for times in range(1, 4):
+        bench.run(program.format(kind))
+        assert bench.steps == times

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tf_lso
+from tf_lso.scaling import options
 from tf_lso.scaling import rule as rule_lib
 
 pytestmark = pytest.mark.core
@@ -163,15 +164,8 @@ def test_a_rule_and_a_state_do_not_change():
 
 
 def dynamic(rule):
-    return tf_lso.DynamicLossScale(
-        rule.initial_scale,
-        rule.growth_steps,
-        rule.growth_factor,
-        backoff_factor=rule.backoff_factor,
-        hysteresis=rule.hysteresis,
-        min_loss_scale=rule.min_scale,
-        max_loss_scale=rule.max_scale,
-    )
+    arguments = options.arguments_of(rule, options.DYNAMIC)
+    return tf_lso.DynamicLossScale(**arguments)
 
 
 RULES = {
