@@ -3,6 +3,7 @@
 Nothing here imports TensorFlow: where no test file does, the run needs none.
 """
 
+import gc
 import importlib.abc
 import importlib.util
 import itertools
@@ -79,6 +80,15 @@ def pytest_collection_modifyitems(items):
     }
     items.sort(key=lambda item: item.path not in long)
     _mark_beyond_pairs(items)
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over what is there before the first test.
+
+    That is most of what there ever is; looking through it took a tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _mark_beyond_pairs(items):

@@ -1,5 +1,7 @@
 """What tf_lso wrote on Keras 2, with TF_USE_LEGACY_KERAS=1, goes on in Keras 3."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -31,15 +33,21 @@ def made(family, name, **kwargs):
     return tf_lso.LossScaleOptimizer(inner, initial_scale=8, **kwargs)
 
 
-def written(family, name, ending, folder, use_bias=False, **kwargs):
-    if kwargs["dynamic"]:
-        kwargs["dynamic_growth_steps"] = 3  # so that the scale and the count change
-    model, opt = model_of(keras2, use_bias), made(family, name, **kwargs)
+@functools.cache
+def trained(family, name, use_bias, dynamic):
+    options = {"dynamic": dynamic}
+    if dynamic:
+        options["dynamic_growth_steps"] = 3  # so that the scale and the count change
+    model, opt = model_of(keras2, use_bias), made(family, name, **options)
     model.compile(opt, "mse")
-    data = artifacts.inputs()
-    for x in data["X_clean"][:4]:
+    for x in artifacts.inputs()["X_clean"][:4]:
         x = x[:, :3]
         model.train_on_batch(x, np.ones((len(x), 3), "float32"))
+    return model, opt
+
+
+def written(family, name, ending, folder, use_bias=False, dynamic=True):
+    model, opt = trained(family, name, use_bias, dynamic)
     path = str(folder / f"saved.{ending}")
     with tf_lso.install():
         (model.save_weights if ending == "weights.h5" else model.save)(path)
@@ -117,9 +125,7 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
 def test_load_weights_without_install_mixes_up_no_slots(
     family, use_bias, built, tmp_path, caplog
 ):
-    old_model, old, path = written(
-        family, "Adam", "weights.h5", tmp_path, use_bias, dynamic=True
-    )
+    old_model, old, path = written(family, "Adam", "weights.h5", tmp_path, use_bias)
     model, opt = model_of(keras, use_bias), made("keras3", "Adam")
     model.compile(opt, "mse")
     if built:

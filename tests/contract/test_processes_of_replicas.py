@@ -26,9 +26,9 @@ def test_four_mirrored_replicas():
 @pytest.mark.parametrize(
     "workers, only, choice",
     [
-        (2, "", "families"),
+        (3, "skip", "families"),
+        pytest.param(2, "", "families", marks=pytest.mark.slow),
         pytest.param(2, "", "others", marks=pytest.mark.slow),
-        pytest.param(3, "skip", "families", marks=pytest.mark.slow),
     ],
 )
 def test_workers(workers, only, choice):

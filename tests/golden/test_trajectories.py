@@ -54,6 +54,7 @@ def test_every_difference_is_needed(section):
     assert not section.idle()
 
 
+@pytest.mark.slow  # a replay that is wrong is wrong on tf_lso too
 @pytest.mark.skipif(
     not harness.SAME_KERNELS, reason="other kernels than those recorded"
 )

@@ -13,11 +13,11 @@ ERRORS = pathlib.Path(__file__).with_name("keras3_errors.py")
 HINT = "tf_lso: This is a change of Keras 3, and not of loss scaling."
 
 
-def as_script(text, tmp_path, *options, **environment):
+def as_script(text, tmp_path, *options, by=start, **environment):
     path = tmp_path / "train.py"
     path.write_text(text)
     command = ["-m", "tf_lso", "run", *options, str(path), "--epochs", "3"]
-    return start(command, **environment)
+    return by(command, **environment)
 
 
 @pytest.mark.keras3
@@ -53,7 +53,7 @@ def test_run_ends_with_the_line(tmp_path):
     ],
 )
 def test_run_does_not(program, options, environment, tmp_path):
-    done = as_script(program, tmp_path, *options, **environment)
+    done = as_script(program, tmp_path, *options, by=preloaded.run, **environment)
     assert "AttributeError" in done.stderr
     assert HINT not in done.stderr
 

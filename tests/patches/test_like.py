@@ -67,7 +67,9 @@ def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
     assert (done.returncode, done.stdout) == (0, f"{found}{found}\n"), done.stderr
 
 
-@pytest.mark.parametrize("like", ["2.11", "2.15.1"])
+@pytest.mark.parametrize(
+    "like", ["2.11", pytest.param("2.15.1", marks=pytest.mark.slow)]
+)
 def test_from_2_11_to_2_15_they_are_the_newer_ones(tmp_path, like):
     done = run(tmp_path, WHICH, "--like", like)
     assert done.stdout.startswith(f"{KERAS2_PACKAGE}."), done.stderr
