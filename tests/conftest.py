@@ -45,6 +45,7 @@ class _WithDevices(importlib.abc.MetaPathFinder):
                 module.config.list_physical_devices("CPU")[0],
                 [module.config.LogicalDeviceConfiguration()] * 4,
             )
+            devices.end_replicas_at_once(module)
 
         spec.loader.exec_module = load_and_configure
         return spec
