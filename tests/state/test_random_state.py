@@ -233,7 +233,7 @@ def test_state_is_whole_or_refused(mirrored2):
 
 
 @pytest.mark.slow
-def test_state_of_150_optimizers_is_whole_or_refused(mirrored2):
-    outcomes = property_of(150, mirrored2)
-    assert outcomes.count("whole") > 50
-    assert outcomes.count("refused") > 2
+def test_state_of_300_optimizers_is_whole_or_refused(mirrored2):
+    outcomes = property_of(300, mirrored2)
+    assert outcomes.count("whole") > 100
+    assert outcomes.count("refused") > 5
