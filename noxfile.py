@@ -11,7 +11,6 @@ compat_docs/reference/support.md. TF_LSO_TENSORFLOW=tensorflow installs that dis
 place of tensorflow-cpu, and TF_LSO_TEST_MINUTES=120 is another bound for the tests.
 """
 
-import configparser
 import datetime
 import glob
 import json
@@ -39,7 +38,8 @@ os.environ["PATH"] = os.pathsep.join([*filter(None, _PYTHONS), os.environ["PATH"
 _DISTRIBUTION = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
 # The programs are migrated once for all environments.
 _MIGRATED = tempfile.TemporaryDirectory()
-_NOT_FOR_TESTS = ("import-linter", "mypy", "ruff")  # of the extra `test`
+# Of the extra `test`, what the core and the programs need.
+_NEEDED = "hypothesis pytest>=8 pytest-timeout pytest-xdist tensorboard".split()
 # Column of the table -> minutes at most, and arguments of pytest. The programs run twice,
 # as they are and migrated; they start as many processes as there are cores.
 _TESTS = {
@@ -47,38 +47,34 @@ _TESTS = {
     "programs": "60 tests/old_programs tests/migrate/test_goes_on.py "
     "tests/migrate/test_programs.py",
 }
+_PAIRS = [nox.param(pair.python, pair, id=pair.name) for pair in support.PAIRS]
 
 
 @nox.session(reuse_venv=True)
-@nox.parametrize(
-    "python,pair",
-    [nox.param(pair.python, pair, id=pair.name) for pair in support.PAIRS],
-)
+@nox.parametrize("python,pair", _PAIRS)
 def matrix(session, pair):
     """Run the tests on one pair, and write its row of the table."""
     if not {"--core", "--quick"}.issuperset(session.posargs):
         session.error(f"{session.posargs}: after -- there may be --core or --quick")
     _install(session, pair)
-    inspected = _pip(session, "inspect --local")
-    if inspected is None:  # of a run with --install-only
+    versions = _pip(session, "inspect --local", "installed")
+    if versions is None:  # of a run with --install-only
         return
     core = _tested(session, "core")
     if "--core" in session.posargs:
         if core["failed"]:
             session.error("the core failed")
         return
-    versions = _versions(inspected["installed"])
-    versions["python"] = inspected["environment"]["python_full_version"]
+    program = "import platform; print(platform.python_version(), end='')"
+    versions["python"] = session.run("python", "-c", program, silent=True)
     versions["tensorflow"] = versions[_DISTRIBUTION.replace("-", "_")]
-    planned = _pip(session, "install --dry-run --quiet --report - .")
-    would = _versions(planned["install"])
-    would.pop("tf_lso", None)
+    # What `pip install tf-lso` would install or replace.
+    would = _pip(session, "install --dry-run --quiet --report - .", "install")
     quick = "--quick" in session.posargs
     result = {
         "date": datetime.date.today().isoformat(),
         "versions": {n: versions[n] for n in support.FRAMEWORKS if getattr(pair, n)},
-        # What `pip install tf-lso` would install or replace beside tf-lso itself.
-        "installs": [f"{n} {v}" for n, v in would.items()],
+        "installs": [f"{n} {v}" for n, v in would.items() if n != "tf_lso"],
         "quick": quick,
         "core": core,
         "programs": _tested(session, "programs", *["-m", "not slow"] * quick),
@@ -91,28 +87,19 @@ def matrix(session, pair):
 
 def _install(session, pair):
     """Install a pair and what its tests need, which is not tf_lso itself."""
-    config = configparser.ConfigParser(interpolation=None)
-    config.read("setup.cfg", encoding="utf-8")
-    needed = config["options.extras_require"]["test"].split()
-    needed = [name for name in needed if not name.startswith(_NOT_FOR_TESTS)]
     frameworks = [f"{_DISTRIBUTION}=={pair.tensorflow}.*", f"keras=={pair.keras}.*"]
-    session.install("pip", *frameworks, *needed)
+    session.install("pip", *frameworks, *_NEEDED)
     if pair.tf_keras:
         # It requires the distribution `tensorflow`, whichever one is there.
         session.install("--no-deps", f"tf-keras=={pair.tf_keras}.*")
 
 
-def _pip(session, command):
-    """What pip of the environment tells as JSON; None where nothing is run."""
+def _pip(session, command, key):
+    """The packages that pip tells, {module: version}; None where nothing is run."""
     pip = ["python", "-m", "pip", *command.split()]
     told = session.run(*pip, silent=True, stderr=None)
-    return told and json.loads(told)
-
-
-def _versions(packages):
-    """What pip tells of packages, {name: version}, as modules are spelled."""
-    told = [package["metadata"] for package in packages]
-    return {one["name"].replace("-", "_"): one["version"] for one in told}
+    packages = [one["metadata"] for one in json.loads(told)[key]] if told else []
+    return told and {p["name"].replace("-", "_"): p["version"] for p in packages}
 
 
 def _tested(session, column, *more):

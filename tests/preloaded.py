@@ -24,7 +24,7 @@ import tempfile
 import threading
 import types
 
-from tests import processes
+from tests import devices, processes
 from tests.processes import HANGS_AFTER, LEAN, QUIET, ROOT
 
 # Elsewhere a process that has threads cannot fork, or no process can.
@@ -147,7 +147,7 @@ def main(requests):
     """Serve; the process of a command returns from here and runs it."""
     import tensorflow as tf
 
-    del tf
+    devices.end_replicas_at_once(tf)
     gc.freeze()  # a child looks for garbage in what is its own alone
     while True:
         size, files, *_ = socket.recv_fds(requests, 4, 3)

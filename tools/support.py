@@ -6,14 +6,13 @@ noxfile.py runs the tests of a pair. What came out is `support.json`, and for pe
 
 import collections
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 REFERENCE = Path(__file__).resolve().parents[1] / "compat_docs" / "reference"
 COLUMNS = ("core", "programs")
 FRAMEWORKS = ("python", "tensorflow", "keras", "tf_keras")
-
-
 # An environment: minor versions of its frameworks and of its Python. `keras` is the package
 # that `tf.keras` is; `tf_keras` stands beside it, or is "".
 Pair = collections.namedtuple("Pair", "name tensorflow keras tf_keras python")
@@ -35,7 +34,7 @@ PAIRS = (
     Pair("2.21-python3.13", "2.21", "3.15", "2.21", "3.13"),
 )
 
-_BEGIN, _END = "<!-- noxfile.py writes from here -->\n", "<!-- to here -->\n"
+_WRITTEN = r"(<!-- noxfile.py writes from here -->\n).*(<!-- to here -->\n)"
 _HEAD = """
 | Pair | Python | TensorFlow | Keras | tf_keras | Core | Programs | Installs | Date |
 |---|---|---|---|---|---|---|---|---|
@@ -53,15 +52,14 @@ def write(results, folder=REFERENCE):
     text = json.dumps(ordered, indent=1) + "\n"
     (folder / "support.json").write_text(text, encoding="utf-8")
     path = folder / "support.md"
-    above, rest = path.read_text(encoding="utf-8").split(_BEGIN)
-    below = rest.split(_END)[1]
-    page = "".join([above, _BEGIN, shown(ordered), _END, below])
+    above, begin, end, below = re.split(_WRITTEN, path.read_text("utf-8"), flags=re.S)
+    page = "".join([above, begin, shown(ordered), end, below])
     path.write_text(page, encoding="utf-8")
 
 
 def shown(results):
     """The part of the page that the results make; each reason stands there once."""
-    parts = [_HEAD, *(row(pair, results.get(pair.name)) for pair in PAIRS)]
+    lines = [_HEAD, *(row(pair, results.get(pair.name)) for pair in PAIRS)]
     for kind, heading in (("failed", "What failed"), ("limits", "Limits")):
         cases = collections.Counter(
             f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"
@@ -69,10 +67,9 @@ def shown(results):
             for column in COLUMNS
             for test, why in result[column][kind].items()
         )
-        parts += [f"\n## {heading}\n\n"] * bool(cases)
-        for case, count in cases.items():
-            parts.append(f"{case} ({count} cases)\n" if count > 1 else f"{case}\n")
-    return "".join([*parts, "\n"])
+        lines += [f"\n## {heading}\n\n"] * bool(cases)
+        lines += [f"{c} ({n} cases)\n" if n > 1 else f"{c}\n" for c, n in cases.items()]
+    return "".join([*lines, "\n"])
 
 
 def row(pair, result):

@@ -19,11 +19,13 @@ BOTH = [SLOW, WORKERS]
     ("workers", "arguments"),
     [
         pytest.param(1, "mirrored4 --modes function --built", marks=SLOW),
-        pytest.param(2, "multiworker --modes function", marks=WORKERS),
+        pytest.param(2, "multiworker --modes function", marks=BOTH),
         pytest.param(
             2, "multiworker --modes function --choice others --built", marks=BOTH
         ),
-        pytest.param(3, "multiworker --modes function --only skip --built", marks=BOTH),
+        pytest.param(
+            3, "multiworker --modes function --only skip --built", marks=WORKERS
+        ),
         pytest.param(2, "multiworker --modes eager", marks=BOTH),
     ],
 )
