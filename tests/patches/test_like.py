@@ -107,12 +107,6 @@ def test_up_to_2_3_optimizers_aggregate_to_gradients_without_variables(tmp_path)
     assert done.stdout.splitlines() == expected, done.stderr
 
 
-def test_later_they_aggregate_to_pairs_and_the_error_says_so(tmp_path):
-    done = run(tmp_path, COPIED, "--like", "2.4")
-    assert done.returncode == 1
-    assert "pairs since TensorFlow 2.4: run a program of 2.2 or 2.3 by" in done.stderr
-
-
 def test_from_2_11_to_2_15_they_are_the_newer_ones(tmp_path):
     done = run(tmp_path, WHICH, "--like", "2.11")
     assert done.stdout.startswith(f"{KERAS2_PACKAGE}."), done.stderr
