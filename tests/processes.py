@@ -117,6 +117,7 @@ def run_workers(
     grace: float = 10.0,
     cwd: str | os.PathLike[str] | None = None,
     after_tensorflow: bool = False,
+    own: Mapping[str, str] | None = None,
 ) -> list[WorkerResult]:
     """Runs `argv` in `count` processes that find each other through `TF_CONFIG`.
 
@@ -133,6 +134,7 @@ def run_workers(
       cwd: The directory to run in; the current one by default.
       after_tensorflow: Whether the command is Python's, and may run in a process that
         has TensorFlow imported, which is sooner there: see `preloaded.py`.
+      own: Variables like `env` that TensorFlow's import does not read.
     """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     with ExitStack() as stack:
@@ -144,16 +146,16 @@ def run_workers(
         for index, log in enumerate(logs):
             # A file, not a pipe: nobody has to read it for the worker to go on.
             stream = stack.enter_context(log.open("wb"))
-            own = {"TF_CONFIG": tf_config(addresses, index)}
+            of_worker = {"TF_CONFIG": tf_config(addresses, index), **(own or {})}
             variables = {"PYTHONPATH": LEAN, **(env or {})}
             if after_tensorflow:
                 from tests import preloaded  # which imports this module
 
                 worker = preloaded.start(
-                    argv[1:], cwd, stream, stream, own, **variables
+                    argv[1:], cwd, stream, stream, of_worker, **variables
                 )
             else:
-                worker = begin(argv, cwd, stream, stream, **variables, **own)
+                worker = begin(argv, cwd, stream, stream, **variables, **of_worker)
             workers.append(worker)
         reason = _wait(workers, timeout, grace)
         killed = _kill(workers)
