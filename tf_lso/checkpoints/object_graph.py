@@ -151,7 +151,7 @@ def layout(graph, node):
     below = graph.children(at)
     if "iter" in below:
         return "v2" if at == node else "2.0-2.2"
-    # Optimizers of Keras 3 also list the model variables; in tf_lso's the inner one does.
+    # Optimizers of Keras 3 list the model variables too; the newer ones of Keras 2 do not.
     return "keras3" if "_trainable_variables" in below else "new"
 
 

@@ -64,7 +64,7 @@ def _forward(moments, loss):
     for call, begins in moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
-            # What a layer is called with comes from the code around it.
+            # An input that is not finite was made by the code that calls the layer.
             call, place = (call.parent, "inside") if begins else (call, "output")
             # Inf leads to NaN, and not the other way: inf beside NaN is an overflow.
             overflow = values.infinite or call.overflowed

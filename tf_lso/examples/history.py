@@ -46,7 +46,7 @@ def plot(history: History, path: Path) -> None:
         for step in at:
             axes.axvline(step, color="tab:red", alpha=0.3, linewidth=1)
     if at.size:
-        # The last line stands for all of them.
+        # One entry of the legend, that of the last line, stands for all these lines.
         label = "skipped step: a gradient overflowed, no weight changed"
         loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)

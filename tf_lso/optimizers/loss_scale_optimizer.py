@@ -202,7 +202,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             )
         variables_lib.set_untracked(inner, validation.MARK, True)
         if keras_versions.is_keras2(family.package):
-            # Its files would leave state out without a word; those of Keras 3 do not.
+            # Files of Keras 2 would leave state out without a word; those of Keras 3 do not.
             # Late: the patches wrap optimizers.
             from tf_lso.patches import table as patches
 
@@ -791,7 +791,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer; may be set.
 
-        A schedule of Keras 3 is the rate of the next step, a float32 scalar, as well.
+        In Keras 3 a schedule can be called, and is also a number: the rate of the next step.
         """
         # Without a family the constructor of the base class is running.
         return None if self._family is None else self._family.learning_rate()

@@ -105,9 +105,9 @@ class Skipped:
         optimizer does for a skipped step, and returns a list of ops.
         """
         total, loss_scale = self.total() + 1, self._loss_scale
-        if loss_scale.takes_verdicts:  # it moves after this
+        if loss_scale.takes_verdicts:  # the scale moves after this
             in_a_row, stuck = tf.unstack(loss_scale.variables.numbers_if_skipped())
-        else:  # it has moved
+        else:  # the scale has moved
             in_a_row, stuck = self.in_a_row(counter) + 1, loss_scale.stuck_steps()
         with tf.control_dependencies(graphs.known_operations([total, in_a_row, stuck])):
             counted = count()

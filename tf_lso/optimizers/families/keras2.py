@@ -107,7 +107,7 @@ class Keras2(family.Family):
     def layouts(self, scale_variables):
         counter = self.counter()  # an OptimizerV2 makes it when it is first asked for
         slots = [v for v in self.weights() if v is not counter]
-        # The newer Nadam does not list this variable of its own.
+        # The newer Nadam leaves this variable out of its `variables`.
         hidden = [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
         layouts = [
             state.Layout("weights", [counter], [*slots, *hidden], scale_variables),
