@@ -157,7 +157,7 @@ class Statements:
         new = applied(text.text, self.plan.edits.get(None, ()))
         refs = [ref for _, refs in self.plan.needs for ref in refs]
         for node in dict.fromkeys(ref.origin for ref in refs):
-            if node in self.top and node in self.after:
+            if node in self.top and self.after.get(node):  # else nothing replaces it
                 name = node.names[0].asname or node.names[0].name.split(".")[0]
                 uses = re.findall(rf"(?<![\w.]){re.escape(name)}\b", new)
                 # A comment may say that the unused import is wanted.
