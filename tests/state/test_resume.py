@@ -99,7 +99,7 @@ def _saved_at(when):
     return 0 if when == "untrained" else SAVED_AT
 
 
-@pytest.mark.parametrize(("when", "case"), _parameters())
+@pytest.mark.parametrize(("when", "case"), list(_parameters()))
 def test_goes_on_bit_for_bit(when, case, saved):
     name, *arguments = case
     program, restored, end = saved(when, *arguments)
