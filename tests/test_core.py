@@ -9,15 +9,10 @@ from tests.processes import ROOT, start
 
 pytestmark = pytest.mark.slow
 
-# Runs one case of each test, and fails if it passed only because TensorFlow was imported.
+# Runs pytest, and fails if it passed only because TensorFlow was imported.
 _WITHOUT_TENSORFLOW = """
 import sys, pytest
-
-class First:
-    def pytest_collection_modifyitems(self, items):
-        items[:] = {item.nodeid.partition("[")[0]: item for item in items}.values()
-
-code = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=[First()])
+code = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
 imported = {"tensorflow", "keras", "tf_keras"} & set(sys.modules)
 sys.exit(f"imported: {imported}" if imported else code)
 """

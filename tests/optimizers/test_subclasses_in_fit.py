@@ -41,10 +41,7 @@ def compiled(optimizer, family, eager=False, model_class=None):
     model = (model_class or kit.Model)(inputs, outputs)
     model.set_weights([np.ones((1, 1))])
     loss = lambda y, p: 4.0 * tf.reduce_mean(p)  # noqa: E731
-    no_xla = (
-        {"jit_compile": False} if family == "keras3" else {}
-    )  # `test_fit.py` has it
-    model.compile(optimizer, loss=loss, run_eagerly=eager, **no_xla)
+    model.compile(optimizer, loss=loss, run_eagerly=eager)
     return model
 
 

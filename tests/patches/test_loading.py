@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 
 import h5py
 import numpy as np
@@ -334,6 +335,26 @@ def test_dtype_policies_of_old_load(policy, family):
         layer = KERASES[family].layers.Dense.from_config(config)
     assert layer.compute_dtype == "float16"
     assert layer.dtype_policy.name == "mixed_float16"
+
+
+@pytest.mark.parametrize("family", GENERATIONS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_models_with_dtype_policies_of_old_load(policy, family, tmp_path):
+    skip_later("TF2.15.1", family)
+    path = tmp_path / "model.h5"
+    path.write_bytes((OF_2_15 / "model.h5").read_bytes())
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        for layer in config["config"]["layers"]:
+            if layer["class_name"] == "Dense":
+                layer["config"]["dtype"] = POLICIES[policy]
+        file.attrs["model_config"] = json.dumps(config)
+    loaded = load(KERASES[family], str(path))
+    for layer in loaded.layers:
+        assert layer.compute_dtype == "float16"
+        assert layer.dtype_policy.name == "mixed_float16"
+    assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
+    loaded.train_on_batch(X, np.ones((3, *loaded.output_shape[1:]), "float32"))
 
 
 @pytest.mark.parametrize("name", ["infer", "_infer"])

@@ -50,42 +50,35 @@ LOOKS_AND_STEPS = ("unscaled look", "unscaled@f look", "legacy", "legacy@g")
 
 
 def check_in_any_order(length, is_set):
-    """Families take turns, and so do what moves the scale: the program, and its steps."""
+    """Families take turns. `is_set`: whether the program sets the scale, or its steps do."""
     programs = itertools.product(LOOKS_AND_STEPS, repeat=length)
-    for parts, family, sets in zip(programs, itertools.cycle(FAMILIES), is_set):
+    for parts, family in zip(programs, itertools.cycle(FAMILIES)):
         bench = Bench(family, growth=1)
         for part, scale in zip(parts, (8, 64, 2, 32)):
-            bench.run(f"scale={scale} {part}" if sets else part)
+            bench.run(f"scale={scale} {part}" if is_set else part)
         assert bench.steps == sum(part.startswith("legacy") for part in parts), parts
 
 
 def test_looks_and_whole_steps_in_any_order():
-    check_in_any_order(3, is_set=itertools.repeat(True))
+    check_in_any_order(3, is_set=True)
 
 
 @pytest.mark.slow
-def test_four_looks_and_whole_steps_in_any_order():
-    # Turns of five, so that each part and family meets both.
-    check_in_any_order(4, itertools.cycle([True, False, True, False, False]))
+@pytest.mark.parametrize("is_set", [False, True], ids=["the steps move it", "set"])
+def test_four_looks_and_whole_steps_in_any_order(is_set):
+    check_in_any_order(4, is_set)
 
 
 ON_REPLICAS = [
     "({0} {0} mean apply_gradients)@replicas",
     "{0}@replicas {0}@replicas mean@replicas apply_gradients@replicas",
+    "{0}@replicas apply_gradients@replicas",
     "{0}@replicas copy@replicas apply_gradients@replicas",
 ]
 
 
-@pytest.mark.parametrize(
-    "program, family, kind",  # the kinds take turns
-    [
-        (*case, kind)
-        for case, kind in zip(
-            itertools.product(ON_REPLICAS, FAMILIES),
-            itertools.cycle(["scale_loss", "unscaled"]),
-        )
-    ],
-)
+@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
+@pytest.mark.parametrize("program", ON_REPLICAS)
 def test_eager_replicas_take_right_steps_as_the_scale_grows(
     program, family, kind, mirrored2
 ):

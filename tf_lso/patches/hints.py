@@ -82,7 +82,7 @@ def _is_of_keras3(error):
         return os.path.isdir(path) or os.path.exists(f"{path}.index")
     frames = list(traceback.walk_tb(error.__traceback__))
     if _NAME_AS_RATE.search(message):
-        return any(_is_in_own_optimizer(frame) for frame, _ in frames)
+        return any(_is_own_optimizer(frame) for frame, _ in frames)
     is_search = isinstance(error, (KeyError, IndexError, ValueError)) and frames
     return bool(is_search) and _looks_for_a_metric(*frames[-1])
 
@@ -127,9 +127,10 @@ def _looks_for_a_metric(frame, number):
     return "metrics_names" in names or "compile_metrics" in texts
 
 
-def _is_in_own_optimizer(frame):
-    """Whether a frame is of an optimizer whose class a user wrote, with a constructor."""
+def _is_own_optimizer(frame):
+    """Whether a frame is the constructor of a user's class of optimizers."""
     cls = type(frame.f_locals.get("self"))
     is_optimizer = issubclass(cls, _class_of_keras3("optimizers.Optimizer"))
-    is_own = "__init__" in vars(cls) and not keras_versions.is_of_one(cls)
-    return is_optimizer and is_own
+    own = vars(cls).get("__init__")
+    is_constructor = getattr(own, "__code__", None) is frame.f_code
+    return is_optimizer and is_constructor and not keras_versions.is_of_one(cls)
