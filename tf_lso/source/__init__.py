@@ -3,7 +3,7 @@
 One pass goes this way. `files` finds the files of a path, `reading` parses them
 (`notebooks` cell by cell, `texts` knows where a line begins). A `program` goes through the
 trees once: it has `scopes`, and places of interest with the guards around them.
-`inference` tells what each expression stands for, and whether that is certain; `modules`
+`inference` tells the `values` of each expression, and whether they are certain; `modules`
 asks the other files of the program, and `guards` what a version decides. `lookup` has the
 verdict on a dotted path, by `tf_lso.names`.
 

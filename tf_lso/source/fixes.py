@@ -6,7 +6,6 @@ from typing import Any
 
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.inference import Found, Value
 from tf_lso.source.program import Program
 from tf_lso.source.reading import Sources
 from tf_lso.source.reasons import Reason
@@ -14,6 +13,7 @@ from tf_lso.source.renaming import New, Renaming, Stays
 from tf_lso.source.scopes import Imported, Place, Scope, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths
 from tf_lso.source.texts import Edit, Text
+from tf_lso.source.values import Found, Value
 
 _SPACE = re.compile(r"\\?\s")
 # Names that only the old API and its modules have.

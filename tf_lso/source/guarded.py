@@ -13,10 +13,11 @@ from tf_lso import names
 from tf_lso.source import lookup
 from tf_lso.source.diagnostics import FAILURES, METHOD, OTHER, Diagnostic
 from tf_lso.source.guards import DEPENDS
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import UNSURE, Verdict
 from tf_lso.source.scopes import Branch, Caught, Guard, Loud, Site
 from tf_lso.source.syntax import last_name, listed, literal
+from tf_lso.source.values import Value
 
 
 class Use(NamedTuple):

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 
 from tf_lso import names
 from tf_lso.source import lookup
-from tf_lso.source.inference import Elsewhere, Found, Inference, Stop, Value
+from tf_lso.source.inference import Elsewhere, Inference
 from tf_lso.source.program import Program
 from tf_lso.source.reading import Sources
+from tf_lso.source.values import Found, Stop, Value
 
 
 def file_of(folder: str, level: int, module: str, exists: Callable[[str], bool]) -> str:

@@ -10,10 +10,11 @@ from tf_lso.names.keras3_names import KERAS_COPY, SHARED
 from tf_lso.names.targets import TARGETS
 from tf_lso.source import lookup
 from tf_lso.source import reasons as left
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import WORKS
 from tf_lso.source.scopes import CLASS, Place, Site
 from tf_lso.source.syntax import IMPORT_STATEMENTS, chain_of, imported_paths, literal
+from tf_lso.source.values import Value
 
 LEAST, TF_LSO = "least", "tf_lso"
 

@@ -9,10 +9,11 @@ from tf_lso.names.keras3_names import KERAS_COPY_BREAKS
 from tf_lso.source import diagnostics, forms, lookup, methods, rules, syntax, wider
 from tf_lso.source.diagnostics import ATTRIBUTE, IMPORT, Diagnostic
 from tf_lso.source.guarded import Use, judged
-from tf_lso.source.inference import Inference, Value
+from tf_lso.source.inference import Inference
 from tf_lso.source.lookup import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.source.scopes import Place, Site
 from tf_lso.source.syntax import chain_of, imported_paths, last_name, literal
+from tf_lso.source.values import Value
 
 _SCOPES = ("custom_object_scope", "CustomObjectScope")
 # Words of programs that scale losses themselves, or train on several replicas.
