@@ -1,14 +1,13 @@
 """The tests on each supported pair of TensorFlow and Keras, by nox.
 
     nox --list                               the pairs
-    nox -s "matrix(2.15)"                    the core and the old programs on one of them
+    nox -s "matrix(2.15)"                    one of them, which writes its row of the table
     nox -s "matrix(2.15)" -- --quick         without the slow programs
-    nox -s "matrix(2.15)" -- --core          the core alone, which changes no table
+    nox -s "matrix(2.15)" -- --core          the core alone, which writes no row
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
 
-`nox` alone runs all pairs, which takes hours. A pair writes its row of
-compat_docs/reference/support.md. TF_LSO_TENSORFLOW=tensorflow installs that distribution in
-place of tensorflow-cpu, and TF_LSO_TEST_MINUTES=120 is another bound for the tests.
+`nox` alone runs all pairs, which takes hours. TF_LSO_TENSORFLOW=tensorflow installs that
+distribution in place of tensorflow-cpu; TF_LSO_TEST_MINUTES=120 is another bound.
 """
 
 import datetime
@@ -30,9 +29,9 @@ nox.options.error_on_missing_interpreters = True
 
 # Otherwise the shims of pyenv are found, which refuse to run most of its Pythons.
 _PYENV = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
-_PYTHONS = [os.path.dirname(os.environ.get("PYTHON", ""))]
-_PYTHONS += sorted(glob.glob(f"{_PYENV}/versions/*/bin"))
-os.environ["PATH"] = os.pathsep.join([*filter(None, _PYTHONS), os.environ["PATH"]])
+_PYTHONS = [os.path.dirname(os.environ.get("PYTHON", "")), os.environ["PATH"]]
+_PYTHONS[1:1] = sorted(glob.glob(f"{_PYENV}/versions/*/bin"))
+os.environ["PATH"] = os.pathsep.join(filter(None, _PYTHONS))
 
 # What provides TensorFlow: the smaller one, since the tests use no GPU.
 _DISTRIBUTION = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
@@ -48,6 +47,12 @@ _TESTS = {
     "tests/migrate/test_programs.py",
 }
 _PAIRS = [nox.param(pair.python, pair, id=pair.name) for pair in support.PAIRS]
+_VERSIONS = """
+import importlib.metadata, json, platform
+installed = importlib.metadata.distributions()
+found = {one.name.replace("-", "_"): one.version for one in installed}
+print(json.dumps({"python": platform.python_version(), **found}))
+"""
 
 
 @nox.session(reuse_venv=True)
@@ -56,8 +61,12 @@ def matrix(session, pair):
     """Run the tests on one pair, and write its row of the table."""
     if not {"--core", "--quick"}.issuperset(session.posargs):
         session.error(f"{session.posargs}: after -- there may be --core or --quick")
-    _install(session, pair)
-    versions = _pip(session, "inspect --local", "installed")
+    frameworks = [f"{_DISTRIBUTION}=={pair.tensorflow}.*", f"keras=={pair.keras}.*"]
+    session.install("pip", *frameworks, *_NEEDED)
+    if pair.tf_keras:
+        # It requires the distribution `tensorflow`, whichever one is there.
+        session.install("--no-deps", f"tf-keras=={pair.tf_keras}.*")
+    versions = session.run("python", "-c", _VERSIONS, silent=True)
     if versions is None:  # of a run with --install-only
         return
     core = _tested(session, "core")
@@ -65,16 +74,19 @@ def matrix(session, pair):
         if core["failed"]:
             session.error("the core failed")
         return
-    program = "import platform; print(platform.python_version(), end='')"
-    versions["python"] = session.run("python", "-c", program, silent=True)
+    versions = json.loads(versions)
     versions["tensorflow"] = versions[_DISTRIBUTION.replace("-", "_")]
-    # What `pip install tf-lso` would install or replace.
-    would = _pip(session, "install --dry-run --quiet --report - .", "install")
     quick = "--quick" in session.posargs
+    # What `pip install tf-lso` would install or replace.
+    pip = "python -m pip install --dry-run --quiet --report - .".split()
+    would = json.loads(session.run(*pip, silent=True, stderr=None))["install"]
+    would = [(one["metadata"]["name"], one["metadata"]["version"]) for one in would]
     result = {
         "date": datetime.date.today().isoformat(),
         "versions": {n: versions[n] for n in support.FRAMEWORKS if getattr(pair, n)},
-        "installs": [f"{n} {v}" for n, v in would.items() if n != "tf_lso"],
+        "installs": [
+            f"{name} {version}" for name, version in would if name != "tf-lso"
+        ],
         "quick": quick,
         "core": core,
         "programs": _tested(session, "programs", *["-m", "not slow"] * quick),
@@ -85,34 +97,16 @@ def matrix(session, pair):
         session.error(json.dumps(result, indent=1))
 
 
-def _install(session, pair):
-    """Install a pair and what its tests need, which is not tf_lso itself."""
-    frameworks = [f"{_DISTRIBUTION}=={pair.tensorflow}.*", f"keras=={pair.keras}.*"]
-    session.install("pip", *frameworks, *_NEEDED)
-    if pair.tf_keras:
-        # It requires the distribution `tensorflow`, whichever one is there.
-        session.install("--no-deps", f"tf-keras=={pair.tf_keras}.*")
-
-
-def _pip(session, command, key):
-    """The packages that pip tells, {module: version}; None where nothing is run."""
-    pip = ["python", "-m", "pip", *command.split()]
-    told = session.run(*pip, silent=True, stderr=None)
-    packages = [one["metadata"] for one in json.loads(told)[key]] if told else []
-    return told and {p["name"].replace("-", "_"): p["version"] for p in packages}
-
-
 def _tested(session, column, *more):
     """What came out of the tests of a column, as `support.count` returns it."""
     minutes, *arguments = _TESTS[column].split()
     minutes = os.environ.get("TF_LSO_TEST_MINUTES") or minutes
     report = pathlib.Path(session.cache_dir, "report.xml")
-    environment = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     session.run(
         *("python", "tools/bounded.py", minutes, "python", "-m", "pytest"),
         *("-q", "-p", "no:cacheprovider", *arguments, *more),
         *("-o", "junit_family=xunit1", f"--junitxml={report}"),
-        env=environment | {"PYTHONPATH": None, "TF_LSO_MIGRATED": _MIGRATED.name},
+        env={"PYTHONPATH": None, "TF_LSO_MIGRATED": _MIGRATED.name},
         success_codes=[0, 1],  # 1: the report has the tests that failed
         interrupt_timeout=60,  # bounded.py needs its time to end the tests
     )

@@ -76,11 +76,9 @@ def row(pair, result):
     """The line of the table for a pair; `result` is None if it was not run."""
     versions, told = pair._asdict(), ["not run"] * 4
     if result is not None:
-        versions = result["versions"]
-        core, programs = (_outcome(result[column]) for column in COLUMNS)
-        programs += " (a part)" * result["quick"]
-        installs = ", ".join(result["installs"]) or "nothing"
-        told = [core, programs, installs, result["date"]]
+        versions, told = result["versions"], [_outcome(result[c]) for c in COLUMNS]
+        told[1] += " (a part)" * result["quick"]
+        told += [", ".join(result["installs"]) or "nothing", result["date"]]
     cells = [pair.name, *(versions.get(name) or "-" for name in FRAMEWORKS), *told]
     return f"| {' | '.join(cells)} |\n"
 
