@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_lso import environment, graphs, stuck
 
 
+@tf.autograph.experimental.do_not_convert
 def loss_scale(optimizer: Any, step: Any = None) -> None:
     """Write the scalars `loss_scale` and `skipped_steps` into the default writer.
 

@@ -307,15 +307,21 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
-                # As legacy, by the scale that is there when it is called.
-                scale = self._loss_scale()
-                self._calls.rescaled(scale)
-                return self._scaled(loss(), scale)
+                return self._scaled_by_current(
+                    loss()
+                )  # AutoGraph converts `loss` alone
 
         else:
             scaled = self._scaled(loss, scale)
         self._calls.scaled(calls_lib.LEGACY, scale, scaled)
         return scaled
+
+    @_not_converted
+    def _scaled_by_current(self, loss):
+        # As legacy, by the scale that is there when the callable is called.
+        scale = self._loss_scale()
+        self._calls.rescaled(scale)
+        return self._scaled(loss, scale)
 
     def _scaled(self, loss, scale):
         if not hasattr(loss, "dtype"):
@@ -861,10 +867,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """The variables that an OptimizerV2 has in `weights`, in its order, a list."""
         return self._family.weights()
 
+    @_not_converted
     def get_slot_names(self) -> list[str]:
         """Return the slot names that the inner optimizer has built, a list of str."""
         return self._family.slots.get_slot_names()
 
+    @_not_converted
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Return the slot variable of a model variable; KeyError if there is none.
 
@@ -872,6 +880,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         return self._family.slots.get_slot(var, slot_name)
 
+    @_not_converted
     def add_slot(
         self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
     ) -> Any:

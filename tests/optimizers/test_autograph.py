@@ -1,0 +1,58 @@
+"""AutoGraph converts what a program gives, and nothing of tf_lso.
+
+It warns, once in a process, of each function that it cannot convert. A program cannot do
+anything about those of tf_lso, or of Python's that tf_lso calls.
+"""
+
+import textwrap
+
+from tests import preloaded
+
+PROGRAM = """
+    import logging
+    import tempfile
+
+    import tensorflow as tf
+    import tf_lso
+
+    class Told(logging.Handler):
+        def emit(self, record):
+            print(record.getMessage())
+
+    tf.get_logger().addHandler(Told())
+    v = tf.Variable([2.0])
+    inner = tf.keras.optimizers.SGD(0.5, momentum=0.9)
+    opt = tf_lso.LossScaleOptimizer(inner, initial_scale=4.0)
+    opt.build([v])
+
+    def loss():
+        if v[0] > 1.0:  # AutoGraph has to convert it
+            return 3.0 * v[0]
+        return v[0]
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            scaled = opt.get_scaled_loss(loss)()
+        (gradient,) = opt.get_unscaled_gradients(tape.gradient(scaled, [v]))
+        opt.apply_gradients([(gradient, v)])
+        tf_lso.summary.loss_scale(opt)
+        with tf.GradientTape() as tape:
+            scaled = opt.scale_loss(tf.reduce_sum(v))
+        opt.apply(tape.gradient(scaled, [v]), [v])
+        opt.minimize(loss, [v])
+        momentum = opt.get_slot(v, opt.get_slot_names()[0])
+        return scaled, tf.identity(momentum), opt._decayed_lr(tf.float32)
+
+    with tf.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+        print([float(tf.reduce_sum(value)) for value in step()])
+"""
+
+
+def test_it_has_nothing_to_say_of_tf_lso(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM))
+    done = preloaded.run([str(program)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "AutoGraph" not in done.stdout
+    assert done.stdout.startswith("[")
