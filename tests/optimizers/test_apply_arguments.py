@@ -13,75 +13,63 @@ from tests.families import FAMILIES, copies, number
 NONE = tf.distribute.get_strategy()
 
 
-def clipping(family):
-    """A class as that of TensorFlowTTS."""
-
-    class Clipping(FAMILIES[family].SGD):
-        def apply_gradients(self, grads_and_vars, clip_norm=0.5, **kwargs):
-            gradients, variables = zip(*grads_and_vars)
-            gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
-            return super().apply_gradients(zip(gradients, variables), **kwargs)
-
-    return Clipping
+class Plain:
+    """An optimizer of Keras as it is."""
 
 
-def clipping_only(family):
-    """A class that takes no more, as those of Keras 3 may.
+class Clipping:
+    """As that of TensorFlowTTS."""
+
+    def apply_gradients(self, grads_and_vars, clip_norm=0.5, **kwargs):
+        gradients, variables = zip(*grads_and_vars)
+        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
+        return super().apply_gradients(zip(gradients, variables), **kwargs)
+
+
+class ClippingOnly(Clipping):
+    """Takes no more, as those of Keras 3 may.
 
     Of Keras 2 a class must take what tells it not to sum over replicas once more.
     """
 
-    class ClippingOnly(clipping(family)):
-        def apply_gradients(self, grads_and_vars, clip_norm=0.5):
-            return super().apply_gradients(grads_and_vars, clip_norm)
-
-    return ClippingOnly
+    def apply_gradients(self, grads_and_vars, clip_norm=0.5):
+        return super().apply_gradients(grads_and_vars, clip_norm)
 
 
-def weighting(family):
-    """A class that names what TensorFlow 2.4 gave it, and one argument of its own."""
+class Weighting:
+    """Names what TensorFlow 2.4 gave it, and one argument of its own."""
 
-    class Weighting(FAMILIES[family].SGD):
-        def apply_gradients(
-            self,
-            grads_and_vars,
-            name=None,
-            experimental_aggregate_gradients=True,
-            weight=1.0,
-        ):
-            return super().apply_gradients(
-                [(weight * g, v) for g, v in grads_and_vars],
-                name=name,
-                experimental_aggregate_gradients=experimental_aggregate_gradients,
-            )
-
-    return Weighting
+    def apply_gradients(
+        self, pairs, name=None, experimental_aggregate_gradients=True, weight=1.0
+    ):
+        return super().apply_gradients(
+            [(weight * g, v) for g, v in pairs],
+            name=name,
+            experimental_aggregate_gradients=experimental_aggregate_gradients,
+        )
 
 
 class Setting:
     """An optimizer, the variable x, and a way to apply a gradient of 2."""
 
-    def __init__(self, make, family, mode="eager", strategy=NONE):
+    def __init__(self, kind, family, mode="eager", strategy=NONE):
         self.strategy, self.traced = strategy, mode == "traced"
+        cls = type("Inner", (kind, FAMILIES[family].SGD), {})
         with strategy.scope():
             self.x = tf.Variable(0.0, name="x")
-            self.optimizer = tf_lso.LossScaleOptimizer(
-                make(family)(1.0), initial_scale=8.0
-            )
+            self.optimizer = tf_lso.LossScaleOptimizer(cls(1.0), initial_scale=8.0)
             self.optimizer.build([self.x])
 
-    def run(self, step, *args):
-        function = step
-        if self.strategy is not NONE:
-            function = lambda *args: self.strategy.run(step, args=args)  # noqa: E731
-        (tf.function(function) if self.traced else function)(*args)
+    def run(self, step):
+        run = tf.function(self.strategy.run) if self.traced else self.strategy.run
+        run(step)
 
     def apply(self, *args, gradient=2.0, **kwargs):
-        def step(gradient):
-            pairs = [(gradient * 1.0, self.x)]  # each replica has its own
+        def step():
+            pairs = [(tf.constant(gradient) * 1.0, self.x)]  # each replica has its own
             self.optimizer.apply_gradients(pairs, *args, **kwargs)
 
-        self.run(step, tf.constant(gradient))
+        self.run(step)
 
     @property
     def taken(self):
@@ -91,22 +79,21 @@ class Setting:
 
     @property
     def state(self):
-        optimizer = self.optimizer
-        counters = optimizer.iterations, optimizer.dynamic_counter
+        counters = self.optimizer.iterations, self.optimizer.dynamic_counter
         numbers = [number(copies(counter)[0]) for counter in counters]
-        return self.taken, float(optimizer.loss_scale), *numbers
+        return self.taken, float(self.optimizer.loss_scale), *numbers
 
 
 CLASSES = [
-    *[pytest.param(clipping, family, id=family) for family in FAMILIES],
-    pytest.param(clipping_only, "keras3", id="without kwargs"),
+    *[pytest.param(Clipping, family, id=family) for family in FAMILIES],
+    pytest.param(ClippingOnly, "keras3", id="without kwargs"),
 ]
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("make, family", CLASSES)
-def test_a_second_argument_reaches_the_inner_optimizer(make, family):
-    setting, taken = Setting(make, family), 0.0
+@pytest.mark.parametrize("kind, family", CLASSES)
+def test_a_second_argument_reaches_the_inner_optimizer(kind, family):
+    setting, taken = Setting(kind, family), 0.0
     for args, kwargs, norm in (
         ([1.0], {}, 1.0),
         ([0.25], {}, 0.25),
@@ -123,20 +110,20 @@ def test_a_second_argument_reaches_the_inner_optimizer(make, family):
         assert setting.taken == taken, (args, kwargs)
 
 
-MODES = [
-    ("traced", False),
-    pytest.param("eager", True, marks=pytest.mark.slow),
-    ("traced", True),
-]
-
-
-@pytest.mark.parametrize("mode, on_replicas", MODES)
-@pytest.mark.parametrize("make, family", CLASSES)
+@pytest.mark.parametrize(
+    "mode, on_replicas",
+    [
+        ("traced", False),
+        pytest.param("eager", True, marks=pytest.mark.slow),
+        ("traced", True),
+    ],
+)
+@pytest.mark.parametrize("kind, family", CLASSES)
 def test_in_each_mode_it_is_of_the_unscaled_gradients_of_steps_that_are_applied(
-    make, family, mode, on_replicas, mirrored2
+    kind, family, mode, on_replicas, mirrored2
 ):
     strategy = mirrored2 if on_replicas else NONE
-    setting = Setting(make, family, mode, strategy)
+    setting = Setting(kind, family, mode, strategy)
     setting.apply(1.0, gradient=float("nan"))
     assert setting.taken == 0.0
     assert float(setting.optimizer.loss_scale) == 4.0
@@ -154,21 +141,17 @@ def test_in_each_mode_it_is_of_the_unscaled_gradients_of_steps_that_are_applied(
 OTHERS = ["clip_value=1.0", "1.0, clip_value=1.0", "1.0, clip_norm=1.0"]
 
 
-def plain(family):
-    return FAMILIES[family].SGD
-
-
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "make, family, calls",
+    "kind, family, calls",
     [
-        *[(plain, family, ["3", "1.0", "clip_norm=1.0"]) for family in FAMILIES],
-        (clipping_only, "keras3", OTHERS),
-        (weighting, "legacy", ["1.0"]),  # which would be taken as the name
+        *[(Plain, family, ["3", "1.0", "clip_norm=1.0"]) for family in FAMILIES],
+        (ClippingOnly, "keras3", OTHERS),
+        (Weighting, "legacy", ["1.0"]),  # which would be taken as the name
     ],
 )
-def test_what_the_inner_optimizer_does_not_take_is_refused(make, family, calls):
-    setting = Setting(make, family)
+def test_what_the_inner_optimizer_does_not_take_is_refused(kind, family, calls):
+    setting = Setting(kind, family)
     setting.apply()
     before = setting.state
     for call in calls:
@@ -185,7 +168,7 @@ def test_what_the_inner_optimizer_does_not_take_is_refused(make, family, calls):
 def test_legacy_arguments_are_followed_beside_one_of_its_own(
     family, mode, aggregates, taken, mirrored2
 ):
-    setting = Setting(weighting, family, mode, mirrored2)
+    setting = Setting(Weighting, family, mode, mirrored2)
     setting.apply(weight=0.5, experimental_aggregate_gradients=aggregates)
     assert setting.taken == taken
     setting.apply("my_step", aggregates, weight=0.5)

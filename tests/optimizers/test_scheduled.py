@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import functools
 import pickle
 
 import numpy as np
@@ -30,17 +29,11 @@ class Noam(Schedule):
         return {"width": self.width}
 
 
-def wrapped(rate, cls=tf_lso.LossScaleOptimizer):
-    return cls(keras.optimizers.SGD(rate))
-
-
 KINDS = {
-    "wrapper": wrapped,
-    "wrapper, installed": wrapped,
-    "bare, installed": keras.optimizers.SGD,
-    "Keras's wrapper, installed": functools.partial(
-        wrapped, cls=keras.optimizers.LossScaleOptimizer
-    ),
+    "wrapper": tf_lso.LossScaleOptimizer,
+    "wrapper, installed": tf_lso.LossScaleOptimizer,
+    "bare, installed": lambda optimizer: optimizer,
+    "Keras's wrapper, installed": keras.optimizers.LossScaleOptimizer,
 }
 
 
@@ -48,7 +41,7 @@ KINDS = {
 def make(request):
     installed = request.param.endswith("installed")
     with tf_lso.install() if installed else contextlib.nullcontext():
-        yield KINDS[request.param]
+        yield lambda rate: KINDS[request.param](keras.optimizers.SGD(rate))
 
 
 @pytest.fixture
@@ -59,89 +52,88 @@ def optimizer(make):
     return optimizer
 
 
-NAMES = ["learning_rate", "lr"]
+@pytest.fixture(params=["learning_rate", "lr"])
+def read(request):
+    """A function that gives the rate of an optimizer, by either name."""
+
+    def read(optimizer):
+        if not hasattr(optimizer, request.param):
+            pytest.skip("Keras's own wrapper has no lr")
+        return getattr(optimizer, request.param)
+
+    return read
 
 
-def read(optimizer, name):
-    if not hasattr(optimizer, name):
-        pytest.skip("Keras's own wrapper has no lr")
-    return getattr(optimizer, name)
+def test_the_schedule_is_one_of_its_class_that_is_called_with_a_step(optimizer, read):
+    rate = read(optimizer)
+    for step in (2, tf.constant(2), tf.constant(2.0), np.int64(2)):
+        assert float(rate(step)) == 0.5
+    assert float(tf.function(lambda step: rate(step))(tf.constant(3.0))) == 0.25
+    assert isinstance(rate, Schedule) and callable(rate)
+    assert isinstance(rate, keras.optimizers.schedules.PolynomialDecay)
+    assert not isinstance(rate, keras.optimizers.schedules.CosineDecay)
+    assert (rate.initial_learning_rate, rate.decay_steps) == (1.0, 4)
+    assert rate.get_config()["end_learning_rate"] == 0.0
+    for copied in (copy.deepcopy(rate), pickle.loads(pickle.dumps(rate))):
+        assert float(copied(2)) == 0.5
 
 
-@pytest.mark.parametrize("name", NAMES)
-class TestTheSchedule:
-    def test_is_one_of_its_class_that_is_called_with_a_step(self, optimizer, name):
-        rate = read(optimizer, name)
-        for step in (2, tf.constant(2), tf.constant(2.0), np.int64(2)):
-            assert float(rate(step)) == 0.5
-        assert float(tf.function(lambda step: rate(step))(tf.constant(3.0))) == 0.25
-        assert isinstance(rate, Schedule) and callable(rate)
-        assert isinstance(rate, keras.optimizers.schedules.PolynomialDecay)
-        assert not isinstance(rate, keras.optimizers.schedules.CosineDecay)
-        assert (rate.initial_learning_rate, rate.decay_steps) == (1.0, 4)
-        assert rate.get_config()["end_learning_rate"] == 0.0
-        for copied in (copy.deepcopy(rate), pickle.loads(pickle.dumps(rate))):
-            assert float(copied(2)) == 0.5
-
-    def test_goes_into_another_optimizer(self, optimizer, make, name):
-        other = make(read(optimizer, name))
-        assert float(read(other, name)) == 1.0
-        other.learning_rate = read(optimizer, name)
-        assert float(read(other, name)) == 1.0
-        assert float(read(other, name)(2)) == 0.5
-        assert isinstance(other.get_config(), dict)
+def test_the_schedule_goes_into_another_optimizer(optimizer, make, read):
+    other = make(read(optimizer))
+    assert float(read(other)) == 1.0
+    other.learning_rate = read(optimizer)
+    assert float(read(other)) == 1.0
+    assert float(read(other)(2)) == 0.5
+    assert isinstance(other.get_config(), dict)
 
 
-@pytest.mark.parametrize("name", NAMES)
-class TestTheRate:
-    def test_is_a_number_and_a_tensor(self, optimizer, name):
-        rate = read(optimizer, name)
-        assert float(rate) == rate.numpy() == np.asarray(rate) == 0.75
-        assert keras.ops.convert_to_numpy(rate) == 0.75
-        assert f"{rate:.3f} {rate}" == "0.750 0.75"
-        assert "0.75" in repr(rate) and "0.75" in str(rate)
-        assert rate == 0.75 and rate != 1.0 and rate < 1 and bool(rate)
-        assert tf.keras.backend.get_value(rate) == 0.75
-        assert (rate.dtype, rate.shape) == (tf.float32, [])
-        assert float(tf.convert_to_tensor(rate)) == 0.75
-        assert float(tf.cast(rate, tf.float16)) == 0.75
-        assert float(keras.ops.cast(rate, "float64")) == 0.75
-        assert float(tf.stack([rate, rate])[1]) == 0.75
-        assert tf.is_tensor(rate)
-        x = tf.constant(2.0)
-        for value in (rate * x, x * rate, 2 * rate, rate * 2.0, rate + rate):
-            assert float(value) == 1.5
-        assert float(-rate) == -0.75 and float(rate / 2) == 0.375
-        assert float(np.float32(2.0) * rate) == 1.5
-        optimizer.iterations.assign(2)  # it is the one of when it was asked for
-        assert (float(rate), float(read(optimizer, name))) == (0.75, 0.5)
+def test_the_rate_is_a_number_and_a_tensor(optimizer, read):
+    rate = read(optimizer)
+    assert float(rate) == rate.numpy() == np.asarray(rate) == 0.75
+    assert keras.ops.convert_to_numpy(rate) == 0.75
+    assert f"{rate:.3f} {rate}" == "0.750 0.75"
+    assert "0.75" in repr(rate) and "0.75" in str(rate)
+    assert rate == 0.75 and rate != 1.0 and rate < 1 and bool(rate)
+    assert tf.keras.backend.get_value(rate) == 0.75
+    assert (rate.dtype, rate.shape) == (tf.float32, [])
+    assert float(tf.convert_to_tensor(rate)) == 0.75
+    assert float(tf.cast(rate, tf.float16)) == 0.75
+    assert float(keras.ops.cast(rate, "float64")) == 0.75
+    assert float(tf.stack([rate, rate])[1]) == 0.75
+    assert tf.is_tensor(rate)
+    x = tf.constant(2.0)
+    for value in (rate * x, x * rate, 2 * rate, rate * 2.0, rate + rate):
+        assert float(value) == 1.5
+    assert float(-rate) == -0.75 and float(rate / 2) == 0.375
+    assert float(np.float32(2.0) * rate) == 1.5
+    optimizer.iterations.assign(2)  # it is the one of when it was asked for
+    assert (float(rate), float(read(optimizer))) == (0.75, 0.5)
 
-    def test_works_in_a_function_that_goes_on(self, optimizer, name, capfd):
-        @tf.function
-        def doubled():
-            rate = read(optimizer, name)
-            tf.print("rate", rate)
-            return rate * 2.0 + tf.cast(rate, tf.float32)
 
-        assert float(doubled()) == 2.25
-        optimizer.iterations.assign(2)
-        assert float(doubled()) == 1.5
-        assert "rate 0.5" in capfd.readouterr().err
+def test_the_rate_works_in_a_function_that_goes_on(optimizer, read, capfd):
+    @tf.function
+    def doubled():
+        rate = read(optimizer)
+        tf.print("rate", rate)
+        return rate * 2.0 + tf.cast(rate, tf.float32)
+
+    assert float(doubled()) == 2.25
+    optimizer.iterations.assign(2)
+    assert float(doubled()) == 1.5
+    assert "rate 0.5" in capfd.readouterr().err
 
 
 class ReturningTheRate(keras.Sequential):
     """A model whose step returns the rate, as custom loops of Keras 3 do."""
 
     def train_step(self, data):
-        logs = super().train_step(data)
-        return {**logs, "rate": self.optimizer.learning_rate}
+        return super().train_step(data) | {"rate": self.optimizer.learning_rate}
 
 
 @pytest.mark.parametrize("mode", ["eager", "function", "xla"])
 def test_keras_goes_on_by_the_rate_which_a_step_may_return(make, mode, tmp_path):
-    layers = [keras.Input([1]), keras.layers.Dense(1, use_bias=False)]
-    model = ReturningTheRate(layers)
-    model.set_weights([np.ones([1, 1])])
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    model = ReturningTheRate([keras.Input([1]), dense])
     modes = {"run_eagerly": mode == "eager", "jit_compile": mode == "xla"}
     model.compile(make(Noam()), "mse", **modes)
     logged = []

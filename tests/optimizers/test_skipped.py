@@ -7,6 +7,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, legacy_step, wrapped
 from tf_lso.keras.mixed_precision import experimental
+from tf_lso.scaling import skipped
 
 NAN, INF = float("nan"), float("inf")
 MODES = {"eager": None, "function": False, "xla": True}
@@ -43,8 +44,7 @@ def test_steps_are_counted_and_overflows_are_named(family, mode, replicas, mirro
         optimizer.apply_gradients(zip(gradients, variables))
         return read()
 
-    replicated = lambda *values: strategy.run(step, args=values)  # noqa: E731
-    run = in_mode(replicated if replicas == 2 else step, mode)
+    run = in_mode(lambda *values: strategy.run(step, args=values), mode)
     good, inf, nan, both = [1.0, 1.0], [1.0, -INF], [NAN, 1.0], [NAN, INF]
     assert optimizer.last_overflow == []
     assert [int(number) for number in read()] == [0, 0, 0]
@@ -85,30 +85,26 @@ def test_slices_are_named_by_their_sum(family, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_variables_that_come_later_are_named_too(mode):
     optimizer = wrapped("legacy", scale=4.0)
-    steps = {
-        name: stepper(optimizer, mode, name, build=False)
-        for name in ("first", "second")
-    }
-    for name in ("first", "second", "first"):
+    steps = {name: stepper(optimizer, mode, name, build=False) for name in "xy"}
+    for name in "xyx":
         steps[name](NAN)
         assert optimizer.last_overflow == [(name, "nan")]
 
 
 def test_a_fixed_scale_skips_nothing(family):
     optimizer = made(family, dynamic=False, initial_scale=4.0)
-    x = tf.Variable(1.0)
-    optimizer.apply_gradients([(tf.constant(NAN), x)])
-    assert int(optimizer.skipped_steps) == 0
-    assert int(optimizer.consecutive_skipped_steps) == 0
+    stepper(optimizer, "eager")(NAN)
+    counts = optimizer.skipped_steps, optimizer.consecutive_skipped_steps
+    assert [int(count) for count in counts] == [0, 0]
     assert not bool(optimizer.last_step_skipped)
     assert optimizer.last_overflow == []
 
 
 def test_no_checkpoint_and_no_config_holds_the_statistics(family, tmp_path):
-    optimizer, x = wrapped(family, scale=4.0), tf.Variable(1.0)
-    held = []
+    optimizer, held = wrapped(family, scale=4.0), []
+    step = stepper(optimizer, "eager")
     for number, gradient in enumerate((1.0, NAN)):
-        optimizer.apply_gradients([(tf.constant(gradient), x)])
+        step(gradient)
         path = saved(optimizer, tmp_path, number)
         keys = [name for name, _ in tf.train.list_variables(path)]
         held.append((keys, optimizer.get_config(), len(optimizer.get_weights())))
@@ -130,18 +126,15 @@ def stepper(optimizer, mode, name="x", build=True):
 
 # Functions of (optimizer, path of a checkpoint, weights of then).
 ROLL_BACKS = {
-    "iterations": lambda optimizer, path, weights: setattr(optimizer, "iterations", 1),
-    "set_weights": lambda optimizer, path, weights: optimizer.set_weights(weights),
-    "restore": lambda optimizer, path, weights: tf.train.Checkpoint(
-        optimizer=optimizer
-    ).restore(path),
+    "iterations": lambda o, path, weights: setattr(o, "iterations", 1),
+    "set_weights": lambda o, path, weights: o.set_weights(weights),
+    "restore": lambda o, path, weights: tf.train.Checkpoint(optimizer=o).restore(path),
 }
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "growth_steps",
-    [1, pytest.param(2, marks=pytest.mark.slow), 2000],
+    "growth_steps", [1, pytest.param(2, marks=pytest.mark.slow), 2000]
 )
 @pytest.mark.parametrize("rolled_back", ROLL_BACKS)
 def test_no_applied_step_passes_for_the_skipped_one_of_its_number(
@@ -183,11 +176,11 @@ def test_an_applied_step_of_another_optimizer_hides_no_skipped_step(family):
     first, second = (
         experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), scale) for _ in "ab"
     )
-    steps = stepper(first, "eager"), stepper(second, "function")
-    steps[0](NAN)
-    steps[1](1.0)
+    step = stepper(first, "eager")
+    step(NAN)
+    stepper(second, "function")(1.0)
     assert bool(first.last_step_skipped) and not bool(second.last_step_skipped)
-    steps[0](1.0)
+    step(1.0)
     assert not bool(first.last_step_skipped)
 
 
@@ -211,30 +204,27 @@ def test_a_scale_of_ones_own_counts_its_skipped_steps_in_a_row(family):
     assert counts == [0, 1, 2, 0, 1]
 
 
-def outside_of_branches(graph):
-    """The types of the operations that every step runs; placeholders are inputs."""
-    types = [operation.type for operation in graph.get_operations()]
-    return sorted(t for t in types if t != "Placeholder")
-
-
 def test_a_usual_step_runs_no_operation_more(family, monkeypatch):
     """The statistics may add to the branch of the skipped step only."""
-    from tf_lso.scaling import skipped
+    variables = [tf.Variable([1.0, 2.0], name=name) for name in "abcd"]
 
-    def traced(optimizer, variables):
+    def operations():
+        """The types of those outside of branches, but the placeholders of inputs."""
+        optimizer = wrapped(family, scale=4.0)
+
         @tf.function
         def step(gradients):
             optimizer.apply_gradients(zip(gradients, variables))
 
-        gradients = [tf.constant([1.0, 1.0])] * len(variables)
-        return outside_of_branches(step.get_concrete_function(gradients).graph)
+        graph = step.get_concrete_function([tf.constant([1.0, 1.0])] * 4).graph
+        types = [operation.type for operation in graph.get_operations()]
+        return sorted(t for t in types if t != "Placeholder")
 
-    variables = [tf.Variable([1.0, 2.0], name=name) for name in "abcd"]
-    with_statistics = traced(wrapped(family, scale=4.0), variables)
+    with_statistics = operations()
     monkeypatch.setattr(
         skipped.Skipped, "note", lambda self, g, v, counter, count: count()
     )
-    assert traced(wrapped(family, scale=4.0), variables) == with_statistics
+    assert operations() == with_statistics
 
 
 class TestAnAssignedScale:
