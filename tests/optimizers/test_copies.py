@@ -4,6 +4,7 @@ That each goes on as the original does: `tests/state/test_resume.py`.
 """
 
 import copy
+import itertools
 import pickle
 
 import pytest
@@ -18,16 +19,14 @@ def _state(optimizer):
     return [weight.tolist() for weight in optimizer.get_weights()]
 
 
-def _pickled(optimizer):
+def pickled(optimizer):
     return pickle.loads(pickle.dumps(optimizer))
 
 
-COPIES = pytest.mark.parametrize(
-    "copied", [copy.deepcopy, _pickled], ids=["deepcopy", "pickle"]
-)
+by_each_way = pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 
 
-@COPIES
+@by_each_way
 @pytest.mark.parametrize(
     "loss_scale", [64, tf_lso.DynamicLossScale(8.0, 3, 4.0)], ids=["fixed", "dynamic"]
 )
@@ -47,7 +46,7 @@ def test_a_copy_has_the_name_and_an_equal_loss_scale_of_its_own(
 def test_a_pickle_of_other_variables_is_an_error_when_it_is_built(family):
     optimizer, x = wrapped(family, "Adam"), tf.Variable(1.0)
     legacy_step(optimizer, lambda: x * 2.0, [x])
-    again = pickle.loads(pickle.dumps(optimizer))
+    again = pickled(optimizer)
     with pytest.raises(ValueError, match="shape"):
         again.build([tf.Variable([1.0, 2.0])])
 
@@ -67,19 +66,16 @@ def _trained_in_steps(steps, names=("base", "head")):
 
 
 def _slots(optimizer, variables):
-    return {
-        (variable.name, name): optimizer.get_slot(variable, name).numpy().tolist()
-        for variable in variables
-        for name in ("m", "v")
-    }
+    slots = itertools.product(variables, "mv")
+    return [optimizer.get_slot(*slot).numpy().tolist() for slot in slots]
 
 
 @pytest.mark.parametrize("steps", _IN_STEPS.values(), ids=_IN_STEPS)
-@COPIES
+@by_each_way
 def test_slots_made_in_several_steps_are_copied(copied, steps):
     optimizer, variables = _trained_in_steps(steps)
     slots = _slots(optimizer, variables)
-    assert len({str(value) for value in slots.values()}) == 4
+    assert len(set(map(str, slots))) == 4
     again = copied(copied(optimizer))
     again.build(variables)
     assert _slots(again, variables) == slots
@@ -89,7 +85,7 @@ def test_slots_made_in_several_steps_are_copied(copied, steps):
 
 def test_a_pickle_of_slots_made_in_several_steps_is_built_by_names(tmp_path):
     optimizer, (base, head) = _trained_in_steps(_IN_STEPS["two lists"])
-    again = _pickled(optimizer)
+    again = pickled(optimizer)
     start = [v.numpy().tolist() for v in (base, head)]
     for wrong in ([base], [head, base]):  # the second also where it is built already
         with pytest.raises(ValueError, match=r"\['base:0', 'head:0'\].*in this order"):
@@ -97,7 +93,7 @@ def test_a_pickle_of_slots_made_in_several_steps_is_built_by_names(tmp_path):
         with pytest.raises(ValueError, match="in this order"):
             legacy_step(again, lambda wrong=wrong: wrong[0] * 2.0, wrong)
     assert [v.numpy().tolist() for v in (base, head)] == start
-    path = tf.train.Checkpoint(optimizer=_pickled(optimizer)).save(tmp_path / "c")
+    path = tf.train.Checkpoint(optimizer=pickled(optimizer)).save(tmp_path / "c")
     restored = wrapped("legacy", "Adam")
     tf.train.Checkpoint(optimizer=restored).restore(path)
     with pytest.raises(ValueError, match="in this order"):
@@ -115,10 +111,9 @@ def test_variables_of_one_name_are_built_at_once_before_a_pickle():
         with pytest.raises(ValueError, match=r"some have the same name.*build"):
             pickle.dumps(one)
     optimizer.build(variables)
-    again = _pickled(optimizer)
+    again = pickled(optimizer)
     again.build(variables)
-    for variable in variables:
-        assert _slots(again, [variable]) == _slots(optimizer, [variable])
+    assert _slots(again, variables) == _slots(optimizer, variables)
 
 
 def _states_on_replicas(strategy, optimizer, x, factors, traced=True):
@@ -130,12 +125,9 @@ def _states_on_replicas(strategy, optimizer, x, factors, traced=True):
         factor *= tf.cast(replica, tf.float32) * 4.0 - 1.0
         legacy_step(optimizer, lambda: factor * x, [x])
 
-    def step(factor):
-        strategy.run(on_replica, (factor,))
-
-    step, states = tf.function(step) if traced else step, []
+    run, states = tf.function(strategy.run) if traced else strategy.run, []
     for factor in factors:
-        step(tf.constant(factor))
+        run(on_replica, (tf.constant(factor),))
         every = (*optimizer.weights, x, optimizer.dynamic_counter)
         state = [copies(v) for v in every]
         assert all(len(set(map(str, values))) == 1 for values in state)

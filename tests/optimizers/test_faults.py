@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.contract.setting import check_state
-from tests.families import FAMILIES, STYLES, bare_step, numpy, wrapped
+from tests.families import STYLES, numpy, wrapped
 from tests.processes import HANGS_AFTER
 
 THREADS, STEPS = 4, 50
@@ -17,13 +17,12 @@ def _run_in_threads(work):
     """Run `work` in several threads at once, of which none may raise."""
     start = threading.Barrier(THREADS)
 
-    def together():
+    def together(_):
         start.wait(HANGS_AFTER)
         work()
 
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-        for done in [pool.submit(together) for _ in range(THREADS)]:
-            done.result(HANGS_AFTER)
+        list(pool.map(together, range(THREADS), timeout=HANGS_AFTER))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -79,39 +78,3 @@ def test_two_optimizers_of_a_gan_in_one_step(family):
     check_state(one, scale=4.0, count=1, iterations=1)
     check_state(other, scale=8.0, count=0, iterations=1)
     assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)
-
-
-def test_sparse_step_makes_no_dense_temporary(family):
-    """No more operations have the whole table as output than with the bare optimizer."""
-    rows, width = 100_003, 8
-    # That of Keras 2 multiplies the table by its weight decay of 0.
-    optimizers = {"bare": FAMILIES[family].SGD(0.1), "legacy": wrapped(family)}
-    tables = [tf.Variable(tf.zeros((rows, width))) for _ in optimizers]
-
-    def dense(function):
-        graphs = [function.get_concrete_function(tf.TensorSpec((64,), tf.int32)).graph]
-        found = []
-        while graphs:
-            graph = graphs.pop()
-            for operation in graph.get_operations():
-                shapes = [output.shape for output in operation.outputs]
-                dense = [s for s in shapes if s.rank == 2 and s[0] == rows]
-                found += [operation.type] * len(dense)
-                for name in ("then_branch", "else_branch"):
-                    if name in operation.node_def.attr:
-                        branch = operation.node_def.attr[name].func.name
-                        graphs.append(graph._get_function(branch).graph)
-        return sorted(found)
-
-    found = []
-    for (style, optimizer), table in zip(optimizers.items(), tables):
-
-        @tf.function
-        def step(ids, style=style, optimizer=optimizer, table=table):
-            take = {"bare": bare_step, **STYLES}[style]
-            take(optimizer, lambda: tf.reduce_sum(tf.gather(table, ids)), [table])
-
-        found.append(dense(step))
-        step(tf.constant([1] * 64))
-        assert float(table[1, 0]) == pytest.approx(-6.4)
-    assert found[0] == found[1]

@@ -42,8 +42,7 @@ def go_on(*models, steps=2):
 def assert_equal(one, other):
     """The models have the same weights, the optimizers the same state."""
     states = [[*m.get_weights(), *m.optimizer.get_weights()] for m in (one, other)]
-    for a, b in zip(*states, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(*states)
 
 
 @pytest.mark.skipif(OLD_KERAS3, reason="it gives two variables one name, and fails")
@@ -75,8 +74,7 @@ def test_set_weights_before_and_after_building():
         optimizer.set_weights(weights)
     waiting.build(model.trainable_variables)
     for optimizer in (other.optimizer, waiting):
-        for a, b in zip(weights, optimizer.get_weights(), strict=True):
-            np.testing.assert_array_equal(a, b)
+        np.testing.assert_equal(optimizer.get_weights(), weights)
     with pytest.raises(ValueError, match=r"4 slots, but .* has 2"):
         wrong.build(model.trainable_variables[:1])
 
@@ -84,17 +82,16 @@ def test_set_weights_before_and_after_building():
 def test_building_on_nothing_builds_nothing():
     optimizer = wrapped()
     optimizer.build([])
-    assert not optimizer.built
-    assert not optimizer.inner_optimizer.built
+    assert not optimizer.built and not optimizer.inner_optimizer.built
 
 
 def test_the_variables_of_the_scale_are_keras_s_and_share_its_value():
     optimizer = wrapped()
     assert all(isinstance(v, keras.Variable) for v in optimizer.variables)
     optimizer.dynamic_scale.assign(4.0)
-    assert float(optimizer.loss_scale) == 4.0
     optimizer.step_counter.assign_add(3)
-    assert int(optimizer.dynamic_counter) == 3
+    values = float(optimizer.loss_scale), int(optimizer.dynamic_counter)
+    assert values == (4.0, 3)
 
 
 # --- State trees, and what a summary counts.
@@ -134,10 +131,8 @@ def test_a_tree_goes_into_another_model(scale, steps):
     if "dynamic" not in scale:
         model.optimizer.dynamic_scale.assign(64.0)
     other.set_state_tree(model.get_state_tree(value_format="numpy_array"))
-    now = float(model.optimizer.loss_scale)
-    assert (
-        float(other.optimizer.loss_scale) == now == (8.0 if "dynamic" in scale else 64)
-    )
+    for one in (model, other):
+        assert float(one.optimizer.loss_scale) == (8.0 if "dynamic" in scale else 64.0)
     assert int(other.optimizer.iterations) == 7
     for one, two in zip(model.optimizer.variables, other.optimizer.variables):
         assert one.path == two.path

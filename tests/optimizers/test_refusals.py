@@ -61,17 +61,12 @@ NO_BOOL = [None, 1, 0, 128.0, np.float32(128), "dynamic", "true", np.True_, G, [
 NOT_POSITIVE = [0, -2.0, NAN, INF, -INF, np.float32(NAN), 1e39, 1e-50, 10**400, "abc"]
 NO_NUMBER = [[2.0], [], ..., 2j, np.array([1.0, 2.0]), {}, float]
 NO_STEPS = [0, -1, 1.5, 0.5, NAN, INF, "x", 10**400]
-KERAS3_DEFAULTS = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "clipvalue": None,
-    "global_clipnorm": None,
-    "use_ema": False,
-    "ema_momentum": 0.99,
-    "ema_overwrite_frequency": None,
-    "loss_scale_factor": None,
-    "gradient_accumulation_steps": None,
-}
+NONE_BY_DEFAULT = (
+    "weight_decay clipnorm clipvalue global_clipnorm ema_overwrite_frequency "
+    "loss_scale_factor gradient_accumulation_steps"
+)
+KERAS3_DEFAULTS = dict.fromkeys(NONE_BY_DEFAULT.split())
+KERAS3_DEFAULTS |= {"use_ema": False, "ema_momentum": 0.99}
 
 
 def rows(names, values, expected, **others):
@@ -134,8 +129,7 @@ def test_keras3_base_arguments_are_accepted_at_their_defaults(family):
 
 
 def test_the_largest_number_of_growth_steps_never_grows(family):
-    optimizer = wrapped(family, growth=sys.maxsize)
-    x = tf.Variable(1.0)
+    optimizer, x = wrapped(family, growth=sys.maxsize), tf.Variable(1.0)
     optimizer.minimize(lambda: 2.0 * x, [x])
     assert optimizer.dynamic_growth_steps == sys.maxsize
     assert float(optimizer.loss_scale) == 8.0
@@ -201,12 +195,10 @@ if HAS_KERAS3:
 
 @pytest.mark.parametrize("kind", LOSS_SCALE_OPTIMIZERS)
 def test_a_loss_scale_optimizer_is_not_wrapped_again(kind):
-    inner = LOSS_SCALE_OPTIMIZERS[kind]()
-    before = vars(inner).copy()
-    with refused(f"TypeError: optimizer ... {inner!r} ... `inner_optimizer`"):
+    inner, x = LOSS_SCALE_OPTIMIZERS[kind](), tf.Variable(1.0)
+    said = f"TypeError: optimizer ... {inner!r} ... `inner_optimizer`"
+    with refused_unchanged(said, lambda: vars(inner).copy()):
         tf_lso.LossScaleOptimizer(inner)
-    assert vars(inner) == before
-    x = tf.Variable(1.0)
     inner.apply_gradients([(tf.constant(0.0), x)])
     assert float(x) == 1.0
 
@@ -316,8 +308,7 @@ def test_a_call_is_refused_and_all_state_is_as_before(family, call):
 
 
 def test_set_weights_sets_nothing_where_a_later_array_is_no_number(family):
-    optimizer = wrapped(family, momentum=0.9)
-    x = tf.Variable(1.0)
+    optimizer, x = wrapped(family, momentum=0.9), tf.Variable(1.0)
     optimizer.minimize(lambda: 2.0 * x, [x])
     before = state_of(optimizer, x)
     weights = [np.full(w.shape, 5) for w in optimizer.get_weights()]
@@ -332,7 +323,7 @@ def test_a_refused_loss_leaves_the_step_unscaled(family, call):
     with pytest.raises((TypeError, ValueError, tf.errors.OpError)):
         getattr(optimizer, call)(tf.constant("text"))
     other = {"get_scaled_loss": "scale_loss", "scale_loss": "get_scaled_loss"}[call]
-    assert float(getattr(optimizer, other)(tf.constant(1.0))) == 8.0
+    assert float(getattr(optimizer, other)(G)) == 8.0
 
 
 def test_apply_needs_variables_until_the_optimizer_is_built(family):
@@ -343,8 +334,7 @@ def test_apply_needs_variables_until_the_optimizer_is_built(family):
 
 
 def test_gradients_are_still_unscaled_once_after_a_refused_apply(family):
-    optimizer = wrapped(family)
-    x = tf.Variable(1.0)
+    optimizer, x = wrapped(family), tf.Variable(1.0)
     with tf.GradientTape() as tape:
         scaled = optimizer.scale_loss(2.0 * x)
     gradient = tape.gradient(scaled, x)
@@ -373,18 +363,14 @@ class UnheardOfStrategy(tf.distribute.Strategy):
         super().__init__(one_device_strategy.OneDeviceExtended(self, "/cpu:0"))
 
 
-STRATEGIES = {
-    "CentralStorageStrategy": lambda: tf.distribute.experimental.CentralStorageStrategy(
-        ["CPU:0", "CPU:1"]
-    ),
-    "UnheardOfStrategy": UnheardOfStrategy,
-}
+def central_storage():
+    return tf.distribute.experimental.CentralStorageStrategy(["CPU:0", "CPU:1"])
 
 
-@pytest.mark.parametrize("kind", STRATEGIES)
-def test_the_constructor_and_a_step_refuse_an_unsupported_strategy(family, kind):
-    expected = f"ValueError: {kind} ... not supported ... Mirrored"
-    strategy = STRATEGIES[kind]()
+@pytest.mark.parametrize("make", [central_storage, UnheardOfStrategy])
+def test_the_constructor_and_a_step_refuse_an_unsupported_strategy(family, make):
+    strategy = make()
+    expected = f"ValueError: {type(strategy).__name__} ... not supported ... Mirrored"
     inner = FAMILIES[family].SGD(0.1)
     with strategy.scope(), refused_unchanged(expected, attributes_of, inner):
         tf_lso.LossScaleOptimizer(inner)
@@ -419,12 +405,11 @@ def test_a_supported_strategy_may_be_that_of_compat_v1(strategy):
     ],
 )
 def test_a_step_in_cross_replica_context_is_refused(family, mirrored2, call):
+    said = "ValueError: replica context ... Strategy.run"
     with mirrored2.scope():
-        optimizer = wrapped(family)
-        x = tf.Variable(1.0)
-        said = "ValueError: replica context ... Strategy.run"
-        with refused_unchanged(said, state_of, optimizer, x):
-            exec(call, globals() | {"o": optimizer, "x": x})
+        o, x = wrapped(family), tf.Variable(1.0)
+        with refused_unchanged(said, state_of, o, x):
+            eval(call, globals() | {"o": o, "x": x})
 
 
 def test_a_model_variable_made_outside_the_scope_is_refused(family, mirrored2):
@@ -436,25 +421,24 @@ def test_a_model_variable_made_outside_the_scope_is_refused(family, mirrored2):
         step_on_replicas(mirrored2, optimizer, x, stray)
 
 
-ON_REPLICAS = {
-    "momentum": ({}, "momentum ... outside the scope ... strategy.scope()"),
-    "gradient_accumulation_steps": ({}, "=2 ... 2 replicas ... in the training loop"),
-    "ema_overwrite_frequency": ({"use_ema": True}, "=2 ... 2 replicas ... finalize"),
-}
+ON_REPLICAS = [
+    ({"gradient_accumulation_steps": 2}, "=2 ... 2 replicas ... in the training loop"),
+    ({"ema_overwrite_frequency": 2, "use_ema": True}, "=2 ... 2 replicas ... finalize"),
+    ({"momentum": 0.9}, "outside the scope ... strategy.scope()"),
+]
 
 
-@pytest.mark.parametrize("name", ON_REPLICAS)
+@pytest.mark.parametrize("arguments, said", ON_REPLICAS)
 @needs_keras3
-def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, name):
-    more, said = ON_REPLICAS[name]
+def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, arguments, said):
     with mirrored2.scope():
         x = tf.Variable(1.0)
-    is_outside = name == "momentum"
-    with contextlib.nullcontext() if is_outside else mirrored2.scope():
-        inner = keras.optimizers.SGD(0.1, **{name: 0.9 if is_outside else 2}, **more)
+    with contextlib.nullcontext() if "outside" in said else mirrored2.scope():
+        inner = keras.optimizers.SGD(0.1, **arguments)
         inner.build([x])
         optimizer = tf_lso.LossScaleOptimizer(inner)
-    with refused_unchanged(f"ValueError: {name} ... {said}", state_of, optimizer, x):
+    said = f"ValueError: {next(iter(arguments))} ... {said}"
+    with refused_unchanged(said, state_of, optimizer, x):
         step_on_replicas(mirrored2, optimizer, x)
 
 
@@ -531,9 +515,8 @@ def test_a_state_of_a_loss_scale_of_the_program_s_own():
         def update(self, gradients):
             return None, True
 
-    optimizer = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
-    with pytest.raises(TypeError, match=r"must be a tf_lso\.LossScale"):
-        optimizer._loss_scale = Revised()
+    with refused("TypeError: must be a tf_lso.LossScale"):
+        wrapped(CURRENT)._loss_scale = Revised()
 
 
 # --- The checks of this file can fail.

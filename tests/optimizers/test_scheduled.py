@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import operator
 import pickle
 
 import numpy as np
@@ -53,15 +54,11 @@ def optimizer(make):
 
 
 @pytest.fixture(params=["learning_rate", "lr"])
-def read(request):
+def read(request, optimizer):
     """A function that gives the rate of an optimizer, by either name."""
-
-    def read(optimizer):
-        if not hasattr(optimizer, request.param):
-            pytest.skip("Keras's own wrapper has no lr")
-        return getattr(optimizer, request.param)
-
-    return read
+    if not hasattr(optimizer, request.param):
+        pytest.skip("Keras's own wrapper has no lr")
+    return operator.attrgetter(request.param)
 
 
 def test_the_schedule_is_one_of_its_class_that_is_called_with_a_step(optimizer, read):

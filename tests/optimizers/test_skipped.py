@@ -227,28 +227,28 @@ def test_a_usual_step_runs_no_operation_more(family, monkeypatch):
     assert operations() == with_statistics
 
 
-class TestAnAssignedScale:
-    @pytest.mark.parametrize("mode", MODES)
-    def test_is_seen_by_traced_steps(self, family, mode):
-        optimizer, x = wrapped(family, scale=4.0), tf.Variable(1.0)
-        optimizer.build([x])
-        step = in_mode(lambda: legacy_step(optimizer, lambda: 2.0 * x, [x]), mode)
-        step()
-        assert int(optimizer.dynamic_counter) == 1
-        optimizer.loss_scale = 64
-        assert float(optimizer.loss_scale) == 64.0
-        assert int(optimizer.dynamic_counter) == 0
-        scaled = in_mode(lambda: optimizer.get_scaled_loss(2.0 * x), mode)
-        assert float(scaled()) == pytest.approx(128.0 * 0.8)
-        optimizer.loss_scale = 32
-        assert float(scaled()) == pytest.approx(64.0 * 0.8)
-        step()
-        assert float(x) == pytest.approx(0.6)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_scale_that_is_set_is_seen_by_traced_steps(family, mode):
+    optimizer, x = wrapped(family, scale=4.0), tf.Variable(1.0)
+    optimizer.build([x])
+    step = in_mode(lambda: legacy_step(optimizer, lambda: 2.0 * x, [x]), mode)
+    step()
+    assert int(optimizer.dynamic_counter) == 1
+    optimizer.loss_scale = 64
+    assert float(optimizer.loss_scale) == 64.0
+    assert int(optimizer.dynamic_counter) == 0
+    scaled = in_mode(lambda: optimizer.get_scaled_loss(2.0 * x), mode)
+    assert float(scaled()) == pytest.approx(128.0 * 0.8)
+    optimizer.loss_scale = 32
+    assert float(scaled()) == pytest.approx(64.0 * 0.8)
+    step()
+    assert float(x) == pytest.approx(0.6)
 
-    def test_is_an_object_on_the_experimental_optimizer(self, family):
-        optimizer = wrapped(family, api="experimental")
-        optimizer.loss_scale.assign(4.0)
-        assert float(optimizer.loss_scale) == 4.0
+
+def test_the_scale_of_the_experimental_optimizer_is_an_object_to_assign_to(family):
+    optimizer = wrapped(family, api="experimental")
+    optimizer.loss_scale.assign(4.0)
+    assert float(optimizer.loss_scale) == 4.0
 
 
 @pytest.mark.parametrize("mode", MODES)

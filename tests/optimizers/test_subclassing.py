@@ -100,73 +100,76 @@ class TestOfTheClassOfAnInstance:
             tf_lso.LossScaleOptimizer(inner)
 
 
-class TestOfTheInnerOptimizer:
-    """What overrides `apply_gradients` is in `test_apply_arguments.py`."""
+# --- Of the inner optimizer; what overrides `apply_gradients`: `test_apply_arguments.py`.
 
-    def test_overriding_aggregation_differently_on_each_replica(self, mirrored2):
-        """Replicas agree although the caller's sum is NaN on one of them alone."""
 
-        class Local(FAMILIES["legacy"].SGD):
-            def _aggregate_gradients(self, grads_and_vars):
-                return grads_and_vars
+def test_overriding_aggregation_differently_on_each_replica(mirrored2):
+    """Replicas agree although the caller's sum is NaN on one of them alone."""
 
-        with mirrored2.scope():
-            optimizer = tf_lso.LossScaleOptimizer(Local(0.25), initial_scale=8)
-            x = tf.Variable(1.0)
-        gradients = per_replica(mirrored2, [1.0, float("nan")])
-        run = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
-        mirrored2.run(run, args=(gradients,))
-        assert copies(x) == [1.0, 1.0]
-        assert float(optimizer.loss_scale) == 4.0
+    class Local(FAMILIES["legacy"].SGD):
+        def _aggregate_gradients(self, grads_and_vars):
+            return grads_and_vars
 
-    @pytest.mark.parametrize(
-        "family, name",
-        [
-            *[(f, n) for f in ("new", "keras3") for n in ("aggregate", "_aggregate")],
-            ("legacy", "_aggregate"),  # OptimizerV2 never called the other
-        ],
-    )
-    @pytest.mark.parametrize("factor", [2.0, float("nan")])
-    def test_summing_in_its_own_way_is_left_to_it(self, family, x, name, factor):
-        """As Horovod's optimizers do, by the method that OptimizerV2 called."""
-        calls = []
+    with mirrored2.scope():
+        optimizer = tf_lso.LossScaleOptimizer(Local(0.25), initial_scale=8)
+        x = tf.Variable(1.0)
+    gradients = per_replica(mirrored2, [1.0, float("nan")])
+    run = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
+    mirrored2.run(run, args=(gradients,))
+    assert copies(x) == [1.0, 1.0]
+    assert float(optimizer.loss_scale) == 4.0
 
-        def aggregate(self, grads_and_vars):
-            pairs = list(grads_and_vars)
-            calls.append(len(pairs))
-            return [(factor * g, v) for g, v in pairs]
 
-        members = {f"{name}_gradients": aggregate}
-        Own = type("Own", (FAMILIES[family].SGD,), members)
-        optimizer = tf_lso.LossScaleOptimizer(Own(0.125), initial_scale=8)
-        step(optimizer, x)
-        assert calls == [1]  # once: the inner optimizer does not sum again
-        # What the aggregation made of the gradients is what is judged and applied.
-        assert float(x) == (0.5 if factor == 2.0 else 1.0)
-        assert float(optimizer.loss_scale) == (8.0 if factor == 2.0 else 4.0)
+@pytest.mark.parametrize(
+    "family, name",
+    [
+        *[(f, n) for f in ("new", "keras3") for n in ("aggregate", "_aggregate")],
+        ("legacy", "_aggregate"),  # OptimizerV2 never called the other
+    ],
+)
+@pytest.mark.parametrize("factor", [2.0, float("nan")])
+def test_summing_in_its_own_way_is_left_to_it(family, x, name, factor):
+    """As Horovod's optimizers do, by the method that OptimizerV2 called."""
+    calls = []
 
-    def test_an_update_that_nothing_calls_any_more_is_told_of(self, family, caplog):
-        class Decaying(FAMILIES[family].SGD):
-            def _resource_apply_dense(self, grad, var, apply_state=None):
-                return super()._resource_apply_dense(grad, var, apply_state)
+    def aggregate(self, grads_and_vars):
+        pairs = list(grads_and_vars)
+        calls.append(len(pairs))
+        return [(factor * g, v) for g, v in pairs]
 
-        tf_lso.LossScaleOptimizer(Decaying(0.1))
-        assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
-        legacy = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
-        assert (legacy in caplog.text) == (family != "legacy")
+    members = {f"{name}_gradients": aggregate}
+    Own = type("Own", (FAMILIES[family].SGD,), members)
+    optimizer = tf_lso.LossScaleOptimizer(Own(0.125), initial_scale=8)
+    step(optimizer, x)
+    assert calls == [1]  # once: the inner optimizer does not sum again
+    # What the aggregation made of the gradients is what is judged and applied.
+    assert float(x) == (0.5 if factor == 2.0 else 1.0)
+    assert float(optimizer.loss_scale) == (8.0 if factor == 2.0 else 4.0)
 
-    def test_overriding_the_update(self, family, x):
-        class Constant(FAMILIES[family].SGD):
-            def update_step(self, gradient, variable, *rest):
-                variable.assign_sub(0.5)
 
-            def _resource_apply_dense(self, grad, var, apply_state=None):
-                return var.assign_sub(0.5)
+def test_an_update_that_nothing_calls_any_more_is_told_of(family, caplog):
+    class Decaying(FAMILIES[family].SGD):
+        def _resource_apply_dense(self, grad, var, apply_state=None):
+            return super()._resource_apply_dense(grad, var, apply_state)
 
-        optimizer = tf_lso.LossScaleOptimizer(Constant(0.1), initial_scale=8)
-        for gradient in (2.0, float("inf")):
-            step(optimizer, x, gradient)
-            assert float(x) == 0.5
+    tf_lso.LossScaleOptimizer(Decaying(0.1))
+    assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
+    legacy = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
+    assert (legacy in caplog.text) == (family != "legacy")
+
+
+def test_overriding_the_update(family, x):
+    class Constant(FAMILIES[family].SGD):
+        def update_step(self, gradient, variable, *rest):
+            variable.assign_sub(0.5)
+
+        def _resource_apply_dense(self, grad, var, apply_state=None):
+            return var.assign_sub(0.5)
+
+    optimizer = tf_lso.LossScaleOptimizer(Constant(0.1), initial_scale=8)
+    for gradient in (2.0, float("inf")):
+        step(optimizer, x, gradient)
+        assert float(x) == 0.5
 
 
 class _LegacyWithoutName(FAMILIES["legacy"].SGD):

@@ -1,15 +1,75 @@
-"""Models of tf_keras in programs that disable eager execution.
-
-Each case is a process of its own, since that cannot be undone.
-"""
+"""TensorFlow 1: graphs and sessions, and programs that disable eager execution."""
 
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import tf_lso
 from tests import preloaded
+from tests.families import FAMILIES
 from tests.generation import HAS_KERAS3
+from tf_lso.keras.mixed_precision import experimental
+
+V1 = tf.compat.v1
+inf, nan = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("loss_scale", [8, "dynamic"])
+@pytest.mark.parametrize("method", ["minimize", "get_updates", "apply_gradients"])
+def test_the_operation_does_the_step(family, loss_scale, method):
+    with tf.Graph().as_default():
+        v = V1.get_variable("v", initializer=2.0, use_resource=True)
+        inner = FAMILIES[family].SGD(0.25)
+        optimizer = experimental.LossScaleOptimizer(inner, loss_scale)
+        factor = V1.placeholder(tf.float32, [])
+        if method == "minimize":
+            train = optimizer.minimize(lambda: factor * v, [v])
+        elif method == "get_updates":
+            (train,) = optimizer.get_updates(factor * v, [v])
+        else:
+            train = optimizer.apply_gradients([(factor * 1.0, v)])
+        with V1.Session() as session:
+            session.run(V1.global_variables_initializer())
+            last = inf if loss_scale == "dynamic" else 0.0
+            for value, expected in ((1.0, 1.75), (2.0, 1.25), (last, 1.25)):
+                session.run(train, {factor: value})
+                assert session.run(v) == pytest.approx(expected)
+            if loss_scale == "dynamic":
+                assert session.run(optimizer.loss_scale()) == 2.0**14
+
+
+def test_skipped_steps_in_a_row_are_counted(family):
+    with tf.Graph().as_default():
+        v = V1.get_variable("v", initializer=2.0, use_resource=True)
+        optimizer = tf_lso.LossScaleOptimizer(
+            FAMILIES[family].SGD(0.25), initial_scale=4.0, hysteresis=2
+        )
+        gradient = V1.placeholder(tf.float32, [])
+        train = optimizer.apply_gradients([(gradient, v)])
+        names = "loss_scale skipped_steps consecutive_skipped_steps last_step_skipped"
+        read = [getattr(optimizer, name) for name in names.split()]
+        read.append(optimizer.loss_scale_state.stuck_steps())
+        with pytest.raises(RuntimeError, match="'loss_scale' cannot be set"):
+            optimizer.loss_scale = 16.0
+        with V1.Session() as session:
+            session.run(V1.global_variables_initializer())
+            for value, expected in (
+                (1.0, (4.0, 0, 0, False, 0)),
+                (inf, (4.0, 1, 1, True, 0)),
+                (nan, (2.0, 2, 2, True, 0)),
+                (inf, (1.0, 3, 3, True, 0)),
+                (inf, (1.0, 4, 4, True, 1)),
+                (inf, (1.0, 5, 5, True, 2)),
+                (1.0, (1.0, 5, 0, False, 0)),
+                (inf, (1.0, 6, 1, True, 1)),
+            ):
+                session.run(train, {gradient: value})
+                assert tuple(session.run(read)) == expected
+
+
+# --- Models of tf_keras without eager execution: a process for each, as it stays off.
 
 _PROGRAM = """
 import json, os, sys
