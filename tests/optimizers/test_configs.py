@@ -201,13 +201,10 @@ def test_numbers_of_numpy_and_tensorflow_become_plain(family):
     json.dumps(optimizer.get_config())
 
 
-def test_tensors_as_tensorflow_2_12_wrote_them():
+def test_tensors_as_tensorflow_2_12_wrote_them_and_two_names_of_one_rate():
     rate = of("__tensor__", value=0.25, dtype="float32")
-    assert number(load(of("SGD", learning_rate=rate)).learning_rate) == 0.25
-
-
-def test_two_names_of_one_learning_rate():
-    assert number(load(of("SGD", lr=0.25, learning_rate=0.25)).learning_rate) == 0.25
+    for sgd in (of("SGD", learning_rate=rate), of("SGD", lr=0.25, learning_rate=0.25)):
+        assert number(load(sgd).learning_rate) == 0.25
 
 
 @each_keras

@@ -26,38 +26,27 @@ Family = family_lib.Family
 ABSTRACT = sorted(Family.__abstractmethods__)
 
 
-def listed():
-    """What `Family` has for others: its methods, and the attributes with a default."""
-    own = {name for name in vars(Family) if not name.startswith("_")}
-    return own | set(Family.__annotations__)
-
-
-def attributes(folder=PACKAGE):
-    """The (owner, attribute, path) of each attribute that the package's code reads."""
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute):
-                yield ast.unparse(node.value).rpartition(".")[2], node.attr, path
-
-
-def of_families(folder=PACKAGE):
-    names = ("family", "_family", "_family_class")
-    return {name for owner, name, _ in attributes(folder) if owner in names}
-
-
 def test_what_is_listed_is_used_and_what_is_used_is_listed():
-    inside = {
-        name
-        for owner, name, path in attributes()
-        if owner == "self" and path.parent.name == "families"
-    }
-    by_binding = {"base", "bases", "package"}  # of `families/__init__.py` too
-    assert listed() - of_families() - inside - by_binding == set()
+    own = {name for name in vars(Family) if not name.startswith("_")}
+    listed = own | set(Family.__annotations__)  # methods, and attributes with a default
     # An instance has `inner`, that of Keras 3 `views`, a legacy one `restored`; the module
-    # has the other two. Policies and checkpoints call other things a family.
+    # has the other two.
     others = {"inner", "views", "restored", "Family", "forwarded"}
-    others |= of_families(PACKAGE / "policies") | of_families(PACKAGE / "checkpoints")
-    assert of_families() - listed() - others == set()
+    inside, used = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Attribute):
+                continue
+            owner = ast.unparse(node.value).rpartition(".")[2]
+            if owner == "self" and path.parent.name == "families":
+                inside.add(node.attr)
+            elif owner in ("family", "_family", "_family_class"):
+                used.add(node.attr)
+                if path.parent.name in ("policies", "checkpoints"):
+                    others.add(node.attr)  # of what is called a family there
+    by_binding = {"base", "bases", "package"}  # of `families/__init__.py` too
+    assert listed - used - inside - by_binding == set()
+    assert used - listed - others == set()
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

@@ -145,9 +145,9 @@ def test_subclasses_of_a_newer_optimizer_bring_numeric_arguments(family, base):
 # --- After a step was traced.
 
 
-def traced(family, x, **arguments):
+def traced(family, x):
     """An optimizer, its traced step, and a list with an element for each trace."""
-    optimizer, traces = wrap(family, "SGD", **arguments), []
+    optimizer, traces = wrap(family, "SGD", learning_rate=1.0, momentum=0.5), []
 
     @tf.function
     def step():
@@ -159,7 +159,7 @@ def traced(family, x, **arguments):
 
 def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(warnings):
     x = tf.Variable(4.0)
-    optimizer, step, traces = traced("legacy", x, learning_rate=1.0, momentum=0.5)
+    optimizer, step, traces = traced("legacy", x)
     step()
     before = len(traces)
     optimizer.momentum = 0.0
@@ -172,7 +172,7 @@ def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(warnings):
 @pytest.mark.parametrize("family", ["keras3", "new"])
 def test_a_new_momentum_that_does_not_reach_the_step_warns(family, warnings):
     x = tf.Variable(4.0)
-    optimizer, step, _ = traced(family, x, learning_rate=1.0, momentum=0.5)
+    optimizer, step, _ = traced(family, x)
     optimizer.minimize(lambda: x * 1.0, [x])  # an eager step is no traced one
     optimizer.momentum = 0.0
     assert not warnings("momentum")
@@ -190,7 +190,7 @@ def test_a_new_momentum_that_does_not_reach_the_step_warns(family, warnings):
 
 
 def test_a_schedule_in_place_of_a_number_warns(warnings):
-    optimizer, step, _ = traced("legacy", tf.Variable(4.0), learning_rate=1.0)
+    optimizer, step, _ = traced("legacy", tf.Variable(4.0))
     step()
     schedules = keras2.optimizers.schedules
     optimizer.learning_rate = schedules.ExponentialDecay(0.5, 1, 0.5)

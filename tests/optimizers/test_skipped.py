@@ -14,10 +14,6 @@ MODES = {"eager": None, "function": False, "xla": True}
 NONE = tf.distribute.get_strategy()
 
 
-def made(family, **arguments):
-    return tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), **arguments)
-
-
 def in_mode(function, mode):
     if mode == "eager":
         return function
@@ -92,7 +88,7 @@ def test_variables_that_come_later_are_named_too(mode):
 
 
 def test_a_fixed_scale_skips_nothing(family):
-    optimizer = made(family, dynamic=False, initial_scale=4.0)
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), False, 4.0)
     stepper(optimizer, "eager")(NAN)
     counts = optimizer.skipped_steps, optimizer.consecutive_skipped_steps
     assert [int(count) for count in counts] == [0, 0]
@@ -253,8 +249,8 @@ def test_the_scale_of_the_experimental_optimizer_is_an_object_to_assign_to(famil
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_options_of_the_rule_move_the_scale(family, mode):
-    optimizer = made(
-        family,
+    optimizer = tf_lso.LossScaleOptimizer(
+        FAMILIES[family].SGD(0.1),
         initial_scale=16.0,
         dynamic_growth_steps=2,
         growth_factor=4.0,

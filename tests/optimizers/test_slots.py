@@ -45,21 +45,21 @@ def variables():
     return [tf.Variable([[1.0, 2.0]], name="x"), tf.Variable([3.0], name="y")]
 
 
-class TestTheTable:
-    @pytest.mark.parametrize("family, name, slot", BUILT_SLOTS)
-    def test_names_lists_that_newer_optimizers_have_built(
-        self, family, name, slot, variables
-    ):
-        inner = with_all_slots(family, name)
-        inner.build(variables)
-        (attribute,) = [n for n in SLOTS[name][slot].split("|") if hasattr(inner, n)]
-        assert len(getattr(inner, attribute)) == 2
+@pytest.mark.parametrize("family, name, slot", BUILT_SLOTS)
+def test_the_table_names_lists_that_newer_optimizers_have_built(
+    family, name, slot, variables
+):
+    inner = with_all_slots(family, name)
+    inner.build(variables)
+    (attribute,) = [n for n in SLOTS[name][slot].split("|") if hasattr(inner, n)]
+    assert len(getattr(inner, attribute)) == 2
 
-    @pytest.mark.parametrize("name", LEGACY)
-    def test_has_the_names_of_the_legacy_optimizer(self, name, variables):
-        inner = with_all_slots("legacy", name)
-        inner._create_all_weights(variables)
-        assert set(SLOTS[name]) == set(inner.get_slot_names())
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_the_table_has_the_names_of_the_legacy_optimizer(name, variables):
+    inner = with_all_slots("legacy", name)
+    inner._create_all_weights(variables)
+    assert set(SLOTS[name]) == set(inner.get_slot_names())
 
 
 @pytest.mark.parametrize("name", LEGACY)

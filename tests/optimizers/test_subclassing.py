@@ -47,57 +47,59 @@ def test_a_subclass_with_arguments_and_properties_of_its_own(family, x):
     assert float(x) == 0.0
 
 
-class TestOfTheClassOfAnInstance:
-    """Wrappers that build a class at run time, as Horovod does."""
+# --- Of the class of an instance: wrappers that build a class at run time.
 
-    def distributed(self, optimizer):
-        """Horovod's DistributedOptimizer, without the communication."""
 
-        def apply_gradients(self, *args, **kwargs):
-            self.__dict__.setdefault("calls", []).append("distributed")
-            return super(cls, self).apply_gradients(*args, **kwargs)
+def distributed_as_by_horovod(optimizer):
+    """Horovod's DistributedOptimizer, without the communication."""
 
-        members = {"_HAS_AGGREGATE_GRAD": True, "apply_gradients": apply_gradients}
-        bases = (optimizer.__class__,)
-        cls = type(optimizer.__class__.__name__, bases, members)
-        return cls.from_config(optimizer.get_config())
+    def apply_gradients(self, *args, **kwargs):
+        self.__dict__.setdefault("calls", []).append("distributed")
+        return super(cls, self).apply_gradients(*args, **kwargs)
 
-    def test_around_a_wrapped_optimizer(self, family, x):
-        optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
-        distributed = self.distributed(optimizer)
-        assert isinstance(distributed, type(optimizer))
-        assert type(distributed).__name__ == "LossScaleOptimizer"
-        assert distributed.initial_scale == 4.0
-        step(distributed, x)
-        assert float(x) == 0.0
-        assert distributed.calls == ["distributed"]
-        assert float(distributed.loss_scale) == 4.0
+    members = {"_HAS_AGGREGATE_GRAD": True, "apply_gradients": apply_gradients}
+    cls = type(type(optimizer).__name__, (type(optimizer),), members)
+    return cls.from_config(optimizer.get_config())
 
-    def test_around_the_inner_optimizer(self, family, x):
-        inner = self.distributed(FAMILIES[family].SGD(0.5))
-        optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
-        step(optimizer, x)
-        step(optimizer, x, float("nan"))
-        assert float(x) == 0.0
-        assert inner.calls == ["distributed"]
-        assert int(copies(optimizer.iterations)[0]) == 2
-        assert float(optimizer.loss_scale) == 2.0
-        optimizer.learning_rate = 0.25
-        assert float(inner.learning_rate) == 0.25
 
-    def test_type_of_an_instance_wraps_another_optimizer(self, family, x):
-        cls = type(wrapped(family))
-        optimizer = cls(FAMILIES[family].SGD(0.5), initial_scale=2)
-        assert type(optimizer) is cls
-        step(optimizer, x)
-        assert float(x) == 0.0
+def test_horovods_class_of_a_wrapped_optimizer(family, x):
+    optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
+    distributed = distributed_as_by_horovod(optimizer)
+    assert isinstance(distributed, type(optimizer))
+    assert type(distributed).__name__ == "LossScaleOptimizer"
+    assert distributed.initial_scale == 4.0
+    step(distributed, x)
+    assert float(x) == 0.0
+    assert distributed.calls == ["distributed"]
+    assert float(distributed.loss_scale) == 4.0
 
-    def test_type_of_an_instance_refuses_another_family(self, family):
-        for other in FAMILIES.keys() - {family}:
-            inner = FAMILIES[other].SGD()
-            with pytest.raises(TypeError, match=r"'optimizer'.*family"):
-                type(wrapped(family))(inner)
-            tf_lso.LossScaleOptimizer(inner)
+
+def test_horovods_class_of_the_inner_optimizer(family, x):
+    inner = distributed_as_by_horovod(FAMILIES[family].SGD(0.5))
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
+    step(optimizer, x)
+    step(optimizer, x, float("nan"))
+    assert float(x) == 0.0
+    assert inner.calls == ["distributed"]
+    assert int(copies(optimizer.iterations)[0]) == 2
+    assert float(optimizer.loss_scale) == 2.0
+    optimizer.learning_rate = 0.25
+    assert float(inner.learning_rate) == 0.25
+
+
+def test_the_class_of_an_instance_wraps_another_optimizer_of_its_family_alone(
+    family, x
+):
+    cls = type(wrapped(family))
+    optimizer = cls(FAMILIES[family].SGD(0.5), initial_scale=2)
+    assert type(optimizer) is cls
+    step(optimizer, x)
+    assert float(x) == 0.0
+    for other in FAMILIES.keys() - {family}:
+        inner = FAMILIES[other].SGD()
+        with pytest.raises(TypeError, match=r"'optimizer'.*family"):
+            cls(inner)
+        tf_lso.LossScaleOptimizer(inner)
 
 
 # --- Of the inner optimizer; what overrides `apply_gradients`: `test_apply_arguments.py`.

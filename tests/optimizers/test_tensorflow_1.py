@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES
+from tests.families import FAMILIES, KERAS2_PACKAGE
 from tests.generation import HAS_KERAS3
 from tf_lso.keras.mixed_precision import experimental
 
@@ -109,10 +109,8 @@ if hasattr(optimizer, "loss_scale"):
 
 _SET = 'import tf_lso; tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")'
 _OWN = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
-_EXPERIMENTAL = (
-    "from tf_lso.keras.mixed_precision import experimental as e\n"
-    'e.set_policy(e.Policy("mixed_float16", loss_scale=SCALE))'
-)
+_EXPERIMENTAL = """from tf_lso.keras.mixed_precision import experimental as e
+e.set_policy(e.Policy("mixed_float16", loss_scale=SCALE))"""
 
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
@@ -153,10 +151,8 @@ def test_fit_trains_as_with_tf_kerass_own_wrapper(setup, wrap, family, tf_keras_
 @pytest.mark.parametrize("scale", [128, None])
 def test_the_loss_scale_of_an_experimental_policy(scale):
     got = _run(_TRAIN, _EXPERIMENTAL.replace("SCALE", str(scale)))
-    if scale is None:
-        assert got["class"].startswith("tf_keras" if HAS_KERAS3 else "keras")
-    else:
-        assert got["class"].startswith("tf_lso")
+    package = "tf_lso" if scale else KERAS2_PACKAGE
+    assert got["class"].startswith(package)
     assert got.get("scale") == scale
     assert got["losses"][-1] < got["losses"][0]
 
