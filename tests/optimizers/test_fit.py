@@ -41,7 +41,7 @@ def test_callbacks(family, tmp_path):
     model = make_model(family)
     averages = {"use_ema": True, "ema_momentum": 0.9} if family == "keras3" else {}
     optimizer = make_optimizer(family, **averages)
-    model.compile(optimizer, loss="mse", jit_compile=False)
+    model.compile(optimizer, loss="mse", run_eagerly=True)
     seen = []
 
     class Log(callbacks.Callback):
