@@ -22,26 +22,29 @@ class Limit(NamedTuple):
     raises: str  # a part of what that program ends with
 
 
-def _limit(text):
-    """A limit, from the part of `limits.md` that begins with its reason."""
-    reason, options, bare = re.fullmatch(
-        r"(.*?)\n\n((?:- .*\n)+)\n```py\n(.*?)```\n*", text, re.DOTALL
-    ).groups()
-    options = re.findall(r"^- (\w+): (.*)$", options, re.MULTILINE)
-    (keras,), (raises,) = (
-        [v for k, v in options if k == n] for n in ("keras", "raises")
+def sections(path):
+    """Yield heading, options and program of each section of the page beside a module."""
+    text = Path(path).with_suffix(".md").read_text(encoding="utf-8")
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, options, program = re.fullmatch(
+            r"(.*?)\n\n((?:- .*\n)*)\n*```py\n(.*?)```\n*", section, re.DOTALL
+        ).groups()
+        options = re.findall(r"^- (\w+)(?:: (.*))?$", options, re.MULTILINE)
+        yield heading, options, program
+
+
+def _limit(reason, options, bare):
+    (keras,), (raises,), tests = (
+        [value for key, value in options if key == name]
+        for name in ("keras", "raises", "test")
     )
-    tests = tuple(value for key, value in options if key == "test")
-    return Limit(tuple(keras.split(", ")), tests, reason, bare, raises)
+    return Limit(tuple(keras.split(", ")), tuple(tests), reason, bare, raises)
 
 
-_TEXT = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
-LIMITS = tuple(map(_limit, re.split(r"^## ", _TEXT, flags=re.MULTILINE)[1:]))
+LIMITS = tuple(_limit(*section) for section in sections(__file__))
 
 
 def here(test):
     """The limit by which a test, as pytest names it, fails here; or None."""
-    for limit in LIMITS:
-        if KERAS in limit.keras and test in limit.tests:
-            return limit
-    return None
+    of_test = (limit for limit in LIMITS if test in limit.tests)
+    return next((limit for limit in of_test if KERAS in limit.keras), None)

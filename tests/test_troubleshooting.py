@@ -12,11 +12,9 @@ from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
 from tf_lso.commands import help
 
-PAGE = ROOT / "compat_docs" / "troubleshooting.md"
+PAGE = (ROOT / "compat_docs" / "troubleshooting.md").read_text(encoding="utf-8")
 _MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)
-
-
-_PARTS = re.split(r"^### (.*)\n", PAGE.read_text(encoding="utf-8"), flags=re.M)
+_PARTS = re.split(r"^### (.*)\n", PAGE, flags=re.MULTILINE)
 _BLOCKS = re.compile(r"^```(py|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # Heading of the page -> its fixes, each the language and the code of a block.
@@ -63,15 +61,6 @@ def shows(heading, text):
         parts = heading.replace("``", "").strip(" `").split("…")
         message = ".*".join(map(re.escape, parts))
     return re.search(message.replace("`", "."), text, re.DOTALL) is not None
-
-
-def run_alone(program, tmp_path, no_tensorflow, variables):
-    """What a program in a process of its own writes, with FAILED if it failed."""
-    path = tmp_path / "program.py"
-    path.write_text(program, encoding="utf-8")
-    by = processes.start if no_tensorflow else preloaded.run
-    done = by([str(path)], tmp_path, **variables)
-    return done.stdout + done.stderr + ("FAILED" if done.returncode else "")
 
 
 HERE = {h: case for h, case in CASES.items() if HAS_KERAS3 or not case.keras3}
@@ -121,14 +110,15 @@ def test_the_trouble_appears_and_the_fix_ends_it(heading, written):
 @pytest.mark.slow
 @pytest.mark.parametrize("heading", ALONE)
 def test_of_a_program_in_a_process_of_its_own(heading, tmp_path):
-    variables = {}
+    by = processes.start if CASES[heading].no_tensorflow else preloaded.run
+    path, variables, texts = tmp_path / "program.py", {}, []
     if "matplotlib" in heading:
         pytest.importorskip("matplotlib")
         variables = {"PYTHONPATH": str(ROOT)}
-    texts = [
-        run_alone(program, tmp_path, CASES[heading].no_tensorflow, variables)
-        for program in programs(heading)
-    ]
+    for program in programs(heading):
+        path.write_text(program, encoding="utf-8")
+        done = by([str(path)], tmp_path, **variables)
+        texts.append(done.stdout + done.stderr + "FAILED" * (done.returncode != 0))
     assert_is_fixed(heading, *texts)
 
 
@@ -141,43 +131,41 @@ def test_of_several_workers(heading):
         command = [sys.executable, "-c", program]
         count = CASES[heading].workers
         results = run_workers(command, count, HANGS_AFTER, QUIET, after_tensorflow=True)
-        texts.append("".join(result.output for result in results))
-        if any(result.returncode for result in results):
-            texts[-1] += "FAILED"
+        failed = "FAILED" * any(result.returncode for result in results)
+        texts.append("".join(result.output for result in results) + failed)
     assert_is_fixed(heading, *texts)
 
 
 # --- What `--like` cures.
 
 
+LIKE_2_4 = """
+import sys, traceback
+import tf_lso
+tf_lso.install(like="2.4")
+import numpy as np
+import tensorflow as tf
+def new_model():
+    layers = [tf.keras.layers.Dense(2, name=name) for name in ("one", "two")]
+    return tf.keras.Sequential([tf.keras.Input((2,)), *layers])
+for program in sys.argv[1:]:
+    try:
+        exec(program)
+    except Exception:
+        print(program, traceback.format_exc())
+print("END")
+"""
+
+
 @pytest.mark.skipif(not HAS_KERAS3, reason="they are about Keras 3")
 def test_like_cures_what_stands_below_its_heading(tmp_path):
     """The programs with the trouble run to their ends, all in one process."""
-    section = PAGE.read_text("utf-8").split("\n## Old programs and Keras 3\n")[1]
+    section = PAGE.split("\n## Old programs and Keras 3\n")[1]
     headings = re.findall(r"^### (.*)$", section.split("\n## ")[0], re.MULTILINE)
     assert len(headings) > 15
     # The programs with the trouble, without what all begin with.
     programs = [_MARKS.sub(r"\2", CASES[heading].program) for heading in headings]
-    lines = [
-        "import os, traceback",
-        "import tf_lso",
-        "tf_lso.install(like='2.4')",
-        "import numpy as np",
-        "import tensorflow as tf",
-        f"os.chdir({str(tmp_path)!r})",
-        "def new_model():",
-        "    layers = [tf.keras.layers.Dense(2, name=name) for name in ('one', 'two')]",
-        "    return tf.keras.Sequential([tf.keras.Input((2,)), *layers])",
-        f"for program in {programs!r}:",
-        "    try:",
-        "        exec(program)",
-        "    except Exception:",
-        "        print(program, traceback.format_exc())",
-        "print('END')",
-    ]
-    path = tmp_path / "all.py"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    done = processes.start([str(path)])
+    done = processes.start(["-c", LIKE_2_4, *programs], tmp_path)
     assert done.stdout == "END\n", done.stdout + done.stderr
 
 

@@ -6,11 +6,16 @@ other, and writes beside each what it wrote, TensorFlow's C++ included.
 
 import functools
 import os
-import re
 import sys
 import traceback
 from pathlib import Path
 from typing import NamedTuple
+
+import tensorflow as tf
+
+import tf_lso
+from tests.families import KERASES, keras, keras2
+from tests.limits import sections
 
 _HOROVOD = Path(__file__).parent / "horovod" / "stand_in"
 
@@ -33,7 +38,6 @@ import os, tempfile
 import numpy as np
 import tensorflow as tf
 import tf_lso
-from tests.families import keras, keras2
 from tests.troubleshooting_cases import *
 os.chdir(tempfile.mkdtemp())
 variables = [tf.Variable(2.0)]
@@ -44,15 +48,11 @@ loss_of = lambda variables: variables[0] ** 2
 @functools.cache
 def mirrored():
     """The one strategy of this process: two would share collective keys."""
-    import tensorflow as tf
-
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 def legacy_step(opt, variable):
     """One step of TensorFlow 2.4-2.15."""
-    import tensorflow as tf
-
     with tf.GradientTape() as tape:
         scaled_loss = opt.get_scaled_loss(variable**2)
     grads = opt.get_unscaled_gradients(tape.gradient(scaled_loss, [variable]))
@@ -61,10 +61,6 @@ def legacy_step(opt, variable):
 
 def old_model(policy="float32", names=("one", "two"), optimizer="legacy"):
     """A model that Keras 2 has trained with a loss scale."""
-    import tensorflow as tf
-
-    from tests.families import keras2
-
     layer = keras2.layers.Dense
     model = keras2.Sequential(
         [
@@ -81,28 +77,19 @@ def old_model(policy="float32", names=("one", "two"), optimizer="legacy"):
 
 def old_checkpoint(path, **options):
     """The path of a checkpoint of such a model, written as in TensorFlow 2.15."""
-    import tensorflow as tf
-
     model = old_model(**options)
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(path)
 
 
 def new_model(names=("one", "two"), built=True):
     """The same model in the Keras of TensorFlow."""
-    from tests.families import keras
-
     layers = [keras.layers.Dense(2, name=name) for name in names]
     return keras.Sequential([keras.Input((2,)), *layers] if built else layers)
 
 
-def _case(text):
-    """A heading and its case, from the part of the file that begins with them."""
-    parts = re.fullmatch(
-        r"(.*?)\n\n((?:- .*\n)*)\n*```py\n(.*?)```\n*", text, re.DOTALL
-    )
-    heading, options, program = parts.groups()
-    given = dict(re.findall(r"^- (\w+)(?:: (.*))?$", options, re.MULTILINE))
-    return heading, Case(
+def _case(options, program):
+    given = dict(options)
+    return Case(
         program=program.replace("@HOROVOD@", str(_HOROVOD)),
         shows=given.pop("shows", None),
         workers=int(given.pop("workers", 1)),
@@ -110,14 +97,11 @@ def _case(text):
     )
 
 
-_TEXT = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
-CASES = dict(map(_case, re.split(r"^## ", _TEXT, flags=re.MULTILINE)[1:]))
+CASES = {heading: _case(*case) for heading, *case in sections(__file__)}
 
 
 def main(folder):
     """Run the programs of a folder in this process."""
-    import tensorflow as tf
-
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * 2,
@@ -140,15 +124,10 @@ def main(folder):
 
 def _take_back():
     """Take back what programs change for those after them."""
-    import tensorflow as tf
-
-    import tf_lso
-    from tests import families
-
     tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite()
     tf_lso.uninstall()
-    for keras in families.KERASES.values():
-        keras.mixed_precision.set_global_policy("float32")
+    for library in KERASES.values():
+        library.mixed_precision.set_global_policy("float32")
 
 
 if __name__ == "__main__":
