@@ -30,6 +30,8 @@ from tests.processes import HANGS_AFTER, LEAN, QUIET, ROOT
 # Elsewhere a process that has threads cannot fork, or no process can.
 CAN_FORK = sys.platform == "linux"
 
+_LONGEST = 2**17  # bytes of a request, as of an argument of a command
+
 
 def run(arguments, cwd=None, own=(), **variables):
     """Run Python with `arguments`, `-m module`, `-c program` or a path first, to its end.
@@ -90,7 +92,7 @@ class Server:
 
     def __init__(self, environment):
         self._lock = threading.Lock()
-        self._requests, theirs = socket.socketpair()
+        self._requests, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
@@ -108,8 +110,7 @@ class Server:
         state, theirs = socket.socketpair()
         with self._lock, theirs:
             numbers = [file.fileno() for file in (theirs, *files)]
-            socket.send_fds(self._requests, [len(text).to_bytes(4, "big")], numbers)
-            self._requests.sendall(text)
+            socket.send_fds(self._requests, [text], numbers)
         return Child(request[0], state)
 
     def _end(self):
@@ -150,15 +151,12 @@ def main(requests):
     devices.end_replicas_at_once(tf)
     gc.freeze()  # a child looks for garbage in what is its own alone
     while True:
-        size, files, *_ = socket.recv_fds(requests, 4, 3)
+        text, files, *_ = socket.recv_fds(requests, _LONGEST, 3)
         with contextlib.suppress(ChildProcessError):  # of those that wait
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not size:
+        if not text:
             return None
-        left, text = int.from_bytes(size, "big"), b""
-        while len(text) < left:
-            text += requests.recv(left - len(text))
         if not os.fork():
             requests.close()
             return _wait_for_a_child(*files) or (*json.loads(text), *files[1:])

@@ -129,11 +129,10 @@ def run_workers(
       count: How many workers to start.
       timeout: Seconds after which the workers that still run are killed.
       env: Variables to set on top of this process's environment and of `LEAN`.
-      grace: Seconds that the others have to end after one worker has failed. They
-        mostly hang by then, waiting for it.
+      grace: Seconds until the others, which mostly wait for a failed one, are killed.
       cwd: The directory to run in; the current one by default.
-      after_tensorflow: Whether the command is Python's, and may run in a process that
-        has TensorFlow imported, which is sooner there: see `preloaded.py`.
+      after_tensorflow: Whether the command is Python's, and may follow the import of
+        TensorFlow, which is sooner: see `preloaded.py`.
       own: Variables like `env` that TensorFlow's import does not read.
     """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
@@ -171,13 +170,12 @@ def run_workers(
 
 def assert_succeeded(results: Sequence[WorkerResult]) -> None:
     """Fails with the output of all workers unless every one of them exited with 0."""
+    told = [
+        f"--- worker {index}: exit code {result.returncode}\n{result.output}"
+        for index, result in enumerate(results)
+    ]
     if any(result.returncode != 0 for result in results):
-        raise AssertionError(
-            "\n".join(
-                f"--- worker {index}: exit code {result.returncode}\n{result.output}"
-                for index, result in enumerate(results)
-            )
-        )
+        raise AssertionError("\n".join(told))
 
 
 def tf_config(addresses: Sequence[str], index: int) -> str:

@@ -79,12 +79,6 @@ def test_several_run_at_a_time_with_variables_of_their_own(tmp_path):
         assert "0\n" in said.readlines()
 
 
-def test_a_module_runs(tmp_path):
-    done = preloaded.run(["-m", "tf_lso", "--version"], tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
-
-
 def test_a_program_of_the_command_line_runs(tmp_path):
     program = """if True:
         import os, pickle, sys

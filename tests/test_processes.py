@@ -8,13 +8,7 @@ import time
 
 import pytest
 
-from tests.processes import (
-    HANGS_AFTER,
-    WorkerResult,
-    assert_succeeded,
-    free_ports,
-    run_workers,
-)
+from tests.processes import HANGS_AFTER, WorkerResult, assert_succeeded, run_workers
 
 # Ignores what ends most programs, and has a child.
 _STUBBORN = """
@@ -79,10 +73,6 @@ def test_much_output_does_not_block_a_worker():
 def test_a_command_that_does_not_exist_leaves_nothing_running():
     with pytest.raises(FileNotFoundError):
         run_workers(["no-such-command-of-tf-lso"], count=2, timeout=5)
-
-
-def test_free_ports_are_different():
-    assert len(set(free_ports(20))) == 20
 
 
 def _lives(pid: int) -> bool:
