@@ -1,5 +1,6 @@
 """What `check` says of the installed TensorFlow is what it does."""
 
+import collections
 import importlib
 import json
 import pathlib
@@ -60,10 +61,10 @@ def findings(tmp_path_factory):
     for number, statement in enumerate(STATEMENTS):
         write(folder / f"{number}.py", f"{statement}\n")
     found = json.loads(run("check", "--format", "json", folder)[1])["findings"]
-    by_file = {statement: [] for statement in STATEMENTS}
+    by_statement = collections.defaultdict(list)
     for one in found:
-        by_file[STATEMENTS[int(pathlib.Path(one["file"]).stem)]].append(one)
-    return by_file
+        by_statement[STATEMENTS[int(pathlib.Path(one["file"]).stem)]].append(one)
+    return by_statement
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

@@ -1,14 +1,14 @@
 """`tf-lso help`: the entries of the troubleshooting page, without a network."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.processes import ROOT
+from tests.processes import ROOT, start
 from tf_lso import cli
 from tf_lso.commands import help
+
+LISTED = re.compile(r"^  ([\w-]+) ", re.MULTILINE)  # the names of entries
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def printed(capsys):
 
 def test_lists_every_entry_below_its_section(printed):
     code, out, _ = printed()
-    names = re.findall(r"^  ([\w-]+) ", out, re.MULTILINE)
+    names = LISTED.findall(out)
     assert code == 0
     assert names == [entry.name for entry in help.entries()]
     assert out.index("The loss scale and NaN\n") < out.index("  stuck ")
@@ -53,10 +53,9 @@ def test_a_link_says_where_the_page_is(printed):
 
 def test_searches_words_by_their_beginnings(printed):
     code, out, _ = printed("nan")
-    names = re.findall(r"^  ([\w-]+) ", out, re.MULTILINE)
     assert code == 0
-    assert {"stuck", "nan-loss"} <= set(names)
-    assert len(names) < 9
+    assert {"stuck", "nan-loss"} <= set(LISTED.findall(out))
+    assert len(LISTED.findall(out)) < 9
     _, out, _ = printed("lr")  # not the middle of «already»
     assert "scaled-twice" not in out and "lr-attribute" in out
     assert printed("Float16", "CAST", "exceed") == printed("float16-loss")
@@ -88,11 +87,6 @@ def test_needs_no_tensorflow_and_no_unicode():
         "import sys; from tf_lso import cli; code = cli.main(['help', 'versions']); "
         "assert 'tensorflow' not in sys.modules; sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={"PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=True,
-    )
-    assert b"tf_lso supports ? but found ?" in done.stdout
+    done = start(["-c", program], PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "tf_lso supports ? but found ?" in done.stdout

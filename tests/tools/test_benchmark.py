@@ -1,5 +1,6 @@
 """The benchmark: that it measures what it says. How long anything takes is no test."""
 
+import collections
 import functools
 import gc
 import json
@@ -132,16 +133,11 @@ def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
 
 
 def test_each_round_rotates_the_order_and_collects_no_garbage_within():
-    order, collecting = [], []
-
-    def step(name):
-        order.append(name)
-        collecting.append(gc.isenabled())
-
-    steps = {name: functools.partial(step, name) for name in "abc"}
+    calls = []
+    steps = {n: lambda n=n: calls.append((n, gc.isenabled())) for n in "abc"}
     times = one_process.in_turns(steps, 4, 2)
-    assert "".join(order) == "aabbcc" + "bbccaa" + "ccaabb" + "aabbcc"
-    assert not any(collecting) and gc.isenabled()
+    assert "".join(name for name, _ in calls) == "aabbccbbccaaccaabbaabbcc"
+    assert not any(collecting for _, collecting in calls) and gc.isenabled()
     assert {name: len(times[name]) for name in times} == {"a": 4, "b": 4, "c": 4}
 
 
@@ -160,11 +156,9 @@ def test_there_is_a_setting_for_all_that_is_chosen_but_replicas_under_xla():
 
 def figures(bare, own, ours, setting=SETTING, **measured):
     """The figures of candidates that took so many seconds in each round."""
-    given = {n: {"seconds": s} for n, s in zip(plan.CANDIDATES, (bare, own, ours))}
-    for key, values in measured.items():
-        for name, value in zip(plan.CANDIDATES, values):
-            given[name][key] = value
-    return report.figures(setting, given)
+    columns = {"seconds": (bare, own, ours), **measured}
+    rows = (dict(zip(columns, row)) for row in zip(*columns.values(), strict=True))
+    return report.figures(setting, dict(zip(plan.CANDIDATES, rows)))
 
 
 class TestFigures:
@@ -233,14 +227,12 @@ def test_the_record_is_what_its_tables_say_and_is_drawn_again(tmp_path):
     record = pages / "performance-record.json"
     command.main(["--draw", str(record), "--out", str(tmp_path)])
     pictures = {path.name for path in tmp_path.iterdir()}
-    shown = set(
-        re.findall(r"added-[\w-]+\.png", (pages / "performance.md").read_text())
-    )
+    shown = re.findall(r"added-[\w-]+\.png", (pages / "performance.md").read_text())
     assert pictures == {*shown, "added-mirrored2-function.png"}
-    measured = {}
+    measured = collections.defaultdict(dict)
     for row in json.loads(record.read_text())["figures"]:
         where = tuple(row[name] for name in plan.Setting._fields)
-        measured.setdefault(where, {})[row["candidate"]] = {"seconds": row["seconds"]}
+        measured[where][row["candidate"]] = {"seconds": row["seconds"]}
     text = (pages / "performance-record.md").read_text(encoding="utf-8")
     tables = text.split("\n### Today's core\n")[1].split("\n### ")[0]
     places = ["function default", "eager default", "xla default", "function mirrored2"]
@@ -264,11 +256,10 @@ NAMES_IN_TABLES = {
 ADDED = ("added_ms", "added_iqr_ms")
 
 
-def graph_of(function, *arguments):
-    return tf.function(function).get_concrete_function(*arguments).graph
-
-
-_SCALAR = tf.TensorSpec([], tf.float32)
+def graph_of(function):
+    """The graph of a function of a scalar."""
+    scalar = tf.TensorSpec([], tf.float32)
+    return tf.function(function).get_concrete_function(scalar).graph
 
 
 class TestCounting:
@@ -279,7 +270,7 @@ class TestCounting:
             (x,) = tf.while_loop(lambda x: x < 9, lambda x: (tf.exp(x),), [x])
             return tf.cond(x > 0, lambda: inner(inner(x)), lambda: tf.cos(tf.sin(x)))
 
-        counted = counting.operations(graph_of(step, _SCALAR))
+        counted = counting.operations(graph_of(step))
         assert (counted["Sin"], counted["Cos"], counted["Exp"]) == (3, 1, 1)
 
     def test_collectives_are_found_in_branches_too(self):
@@ -291,17 +282,17 @@ class TestCounting:
         def step(x):
             return tf.cond(x > 0, lambda: reduce(x), lambda: x) + reduce(x)
 
-        assert counting.collectives(graph_of(step, _SCALAR)) == 2
-        assert counting.collectives(graph_of(lambda x: x + x, _SCALAR)) == 0
+        assert counting.collectives(graph_of(step)) == 2
+        assert counting.collectives(graph_of(lambda x: x + x)) == 0
 
     def test_the_hosts_part_is_found(self):
         def step(x):
             tf.cond(x > 0, lambda: tf.print(x), tf.no_op)
             return tf.py_function(lambda x: x, [x], tf.float32)
 
-        found = counting.host_operations(graph_of(step, _SCALAR))
+        found = counting.host_operations(graph_of(step))
         assert found == ["EagerPyFunc", "PrintV2"]
-        assert counting.host_operations(graph_of(tf.sin, _SCALAR)) == []
+        assert counting.host_operations(graph_of(tf.sin)) == []
 
     @pytest.mark.skipif(
         not Path("/proc/self/status").exists(), reason="Linux tells this in /proc"

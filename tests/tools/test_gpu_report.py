@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-import types
+from unittest import mock
 
 import pytest
 
@@ -50,23 +50,18 @@ def test_all_parts_pass_on_logical_cpus_and_are_told():
 
 
 def test_a_part_that_fails_is_told_with_its_end():
-    def part(name, **told):
-        name = f"tests/gpu/test_gpu.py::test_{name}"
-        return types.SimpleNamespace(nodeid=name, **told)
-
-    good = part("contract", failed=False, user_properties=[("a", "9 cases")])
-    bad = part("example", failed=True, user_properties=[], longreprtext="Trace\nOops\n")
-    parts = {"passed": [good], "failed": [bad]}
-    written = []
-    reporter = types.SimpleNamespace(
-        getreports=parts.get, section=written.append, write_line=written.append
-    )
-    config = types.SimpleNamespace(option=types.SimpleNamespace(gpu=True), stash={})
+    name = "tests/gpu/test_gpu.py::test_"
+    good = mock.Mock(nodeid=f"{name}contract", failed=False)
+    good.user_properties = [("a", "9 cases")]
+    bad = mock.Mock(nodeid=f"{name}example", failed=True, user_properties=[])
+    bad.longreprtext = "Trace\nOops\n"
+    reporter, config = mock.Mock(), mock.Mock(stash={})
+    reporter.getreports = {"passed": [good], "failed": [bad]}.get
     conftest.pytest_terminal_summary(reporter, config)
-    assert written == []  # of a machine without GPUs
+    assert reporter.method_calls == []  # of a machine without GPUs
     config.stash[LINES] = ["a machine"]
     conftest.pytest_terminal_summary(reporter, config)
-    heading, block = written
+    (_, (heading,), _), (_, (block,), _) = reporter.method_calls
     assert block.splitlines() == [
         "a machine",
         "contract: passed; 9 cases",
