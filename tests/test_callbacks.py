@@ -96,9 +96,7 @@ def weights(family, callback=None, replicas=None):
     """What a training ends with, the bytes of each weight."""
     KERASES[family].utils.set_random_seed(1)
     model = model_of(family, replicas=replicas)
-    batches = data(1, 2, NAN, 3)
-    if replicas:
-        batches = data(1, 2, NAN, 3, 4, 5, 6, 7).unbatch().batch(2)
+    batches = data(1, 2, NAN, 3, 4, 5, 6, 7).unbatch().batch(2 if replicas else 1)
     callbacks = [getattr(tf_lso.callbacks, callback)()] if callback else []
     model.fit(batches, epochs=2, verbose=0, callbacks=callbacks)
     return [w.tobytes() for w in model.get_weights()]
@@ -161,26 +159,25 @@ class TestTerminateOnStuckScale:
 
     def test_counts_what_was_skipped_before(self, family):
         model = model_of(family, scale=1.0)
-        model.fit(data(*[NAN] * 3), verbose=0)
         callback = tf_lso.callbacks.TerminateOnStuckScale(4)
-        model.fit(data(*[NAN] * 3), verbose=0, callbacks=[callback])
+        for callbacks in ([], [callback]):
+            model.fit(data(*[NAN] * 3), verbose=0, callbacks=callbacks)
         assert int(model.optimizer.skipped_steps) == 4
 
     @needs_keras3
     def test_reads_the_optimizer_only_where_it_must(self, monkeypatch):
         model, reads = model_of("keras3"), []
-        scale = model.optimizer.loss_scale_state
-        read = type(scale).stuck_steps
+        scale = type(model.optimizer.loss_scale_state)
+        read = scale.stuck_steps
 
         def counted(self):
-            if tf.executing_eagerly():
-                reads.append(1)
+            reads.append(tf.executing_eagerly())
             return read(self)
 
-        monkeypatch.setattr(type(scale), "stuck_steps", counted)
+        monkeypatch.setattr(scale, "stuck_steps", counted)
         callback = tf_lso.callbacks.TerminateOnStuckScale(10)
         model.fit(data(*[1.0] * 40), verbose=0, callbacks=[callback])
-        assert len(reads) == 5  # at the begin, then at each tenth batch
+        assert sum(reads) == 5  # at the begin, then at each tenth batch
 
     @pytest.mark.parametrize("patience", [0, -1, 1.5, "3", None, True])
     def test_refuses_a_patience_that_is_none(self, patience):

@@ -1,11 +1,13 @@
 """`tf-lso run`: programs run as Python would run them."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from unittest import mock
 
 import pytest
 
@@ -34,9 +36,10 @@ def tf_lso(*arguments, by=start, **options):
     return by(["-m", "tf_lso", *map(str, arguments)], **options)
 
 
+@contextlib.contextmanager
 def started(*arguments):
-    """Starts `tf-lso` as a process that ends at once when the terminal interrupts it."""
-    return subprocess.Popen(
+    """`tf-lso` as a process that ends at once when the terminal interrupts it."""
+    with subprocess.Popen(
         [sys.executable, "-m", "tf_lso", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -44,7 +47,11 @@ def started(*arguments):
         text=True,
         # Shells start what runs in the background without it, and it is inherited.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def without_paths(text):
@@ -96,18 +103,15 @@ def test_runs_a_script_as_python_does(script, case):
     assert without_paths(ours.stderr) == without_paths(python.stderr)
 
 
-def test_runs_a_module_as_python_does(script, tmp_path):
-    script("import sys; print(__name__, __package__, sys.argv[1:])", "pkg/train.py")
+@pytest.mark.parametrize("what", [["-m", "pkg.train"], ["pkg"]])
+def test_runs_a_module_and_a_directory_as_python_does(script, tmp_path, what):
+    for name in ("train", "__main__"):
+        script("import sys; print(__name__, __package__, sys.argv)", f"pkg/{name}.py")
     script("", "pkg/__init__.py")
-    python = start(["-m", "pkg.train", "--a", "1"], tmp_path)
-    ours = tf_lso("run", "-m", "pkg.train", "--a", "1", cwd=tmp_path)
-    assert ours.stdout == python.stdout == "__main__ pkg ['--a', '1']\n"
+    python = start([*what, "--a", "1"], tmp_path)
+    ours = tf_lso("run", *what, "--a", "1", cwd=tmp_path)
+    assert ours.stdout == python.stdout != ""
     assert ours.returncode == 0
-
-
-def test_runs_a_directory_with_a_main(script, tmp_path):
-    script("import sys; print('main of', len(sys.argv))", "app/__main__.py")
-    assert tf_lso("run", tmp_path / "app", "x").stdout == "main of 2\n"
 
 
 def test_a_missing_script_is_an_error_with_its_name(tmp_path):
@@ -135,12 +139,16 @@ def test_a_program_gets_the_old_names_and_its_own_environment(script):
     assert done.returncode == 3
 
 
+def slow(value, *marks):
+    return pytest.param(value, marks=[pytest.mark.slow, *marks])
+
+
 @pytest.mark.parametrize(
     "first",
     [
         "from tensorflow import keras",
-        pytest.param("import keras", marks=pytest.mark.slow),
-        pytest.param("import tf_keras", marks=[needs_tf_keras, pytest.mark.slow]),
+        slow("import keras"),
+        slow("import tf_keras", needs_tf_keras),
     ],
 )
 def test_the_names_are_there_whatever_is_imported_first(script, first):
@@ -177,14 +185,7 @@ def test_an_error_of_a_program_that_failed_then_too_is_as_clear(script):
     assert str(path) in frames[0]  # the first frame is the program's
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "spawn",
-        pytest.param("forkserver", marks=pytest.mark.slow),
-        pytest.param("subprocess", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("how", ["spawn", slow("forkserver"), slow("subprocess")])
 def test_the_pythons_that_a_program_starts_have_the_names_too(script, how):
     path = script(f"""
         import multiprocessing
@@ -221,33 +222,25 @@ def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
 def test_a_signal_ends_the_program(script):
     path = script("import time\nprint('up', flush=True)\ntime.sleep(60)")
     with started("run", path) as process:
-        try:
-            assert process.stdout.readline() == "up\n"
-            time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(HANGS_AFTER) in (-signal.SIGINT, 128 + signal.SIGINT)
-        finally:
-            process.kill()
+        assert process.stdout.readline() == "up\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(HANGS_AFTER) in (-signal.SIGINT, 128 + signal.SIGINT)
 
 
 def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
     pipe = tmp_path / "a.py"
     os.mkfifo(pipe)
     with started("check", pipe) as process:
-        try:
-            with open(pipe, "w"):  # waits until the check reads it
-                process.send_signal(signal.SIGINT)
-                printed = process.communicate(timeout=HANGS_AFTER)
-        finally:
-            process.kill()
+        with open(pipe, "w"):  # waits until the check reads it
+            process.send_signal(signal.SIGINT)
+            printed = process.communicate(timeout=HANGS_AFTER)
     assert printed == ("", "tf-lso check: interrupted\n")
     assert process.returncode == 130
 
 
 def test_an_interrupt_ends_migrate_with_one_line(monkeypatch, capsys):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
+    interrupted = mock.Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(programs, "examine", interrupted)
     assert cli.main(["migrate", __file__]) == 130
     said = "tf-lso migrate: interrupted; no file is half written\n"
@@ -297,45 +290,47 @@ def test_the_old_convert_names_the_four_lines(capsys, more):
     assert all(call in line for call, line in zip(calls, lines))
 
 
-class TestTheHelp:
-    @pytest.fixture
-    def told(self, capsys):
-        """Runs the command line; returns the exit code and what was printed."""
+def told(capsys, *arguments):
+    """The exit code of `tf-lso`, and what it prints."""
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    return end.value.code, *capsys.readouterr()
 
-        def told(*arguments):
-            with pytest.raises(SystemExit) as end:
-                cli.main(arguments)
-            return end.value.code, *capsys.readouterr()
 
-        return told
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([], ["tf-lso"]),
+        (["run"], ["tf-lso run", "examples:"]),
+        (["check"], ["without running them", "exit codes:", "check --target 2.15"]),
+    ],
+)
+def test_the_help_teaches(capsys, command, words):
+    code, text, _ = told(capsys, *command, "--help")
+    assert code == 0
+    assert [word for word in words if word not in text] == []
 
-    @pytest.mark.parametrize(
-        ("command", "words"),
-        [
-            ([], ["tf-lso"]),
-            (["run"], ["tf-lso run", "examples:"]),
-            (["check"], ["without running them", "exit codes:", "check --target 2.15"]),
-        ],
-    )
-    def test_teaches(self, told, command, words):
-        code, text, _ = told(*command, "--help")
-        assert code == 0
-        assert [word for word in words if word not in text] == []
 
-    @pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
-    def test_misuse_is_refused_with_the_usage(self, told, command):
-        code, _, error = told(*command)
-        assert (code, "usage: tf-lso" in error) == (2, True)
+def test_the_version_is_told(capsys):
+    assert told(capsys, "--version")[1].startswith("tf-lso 0.")
 
-    def test_the_version_is_told(self, told):
-        assert told("--version")[1].startswith("tf-lso 0.")
+
+@pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
+def test_misuse_is_refused_with_the_usage(capsys, command):
+    code, _, error = told(capsys, *command)
+    assert (code, "usage: tf-lso" in error) == (2, True)
+
+
+def without_tensorflow(*arguments):
+    main = f"from tf_lso import cli; sys.exit(cli.main({arguments!r}))"
+    return start(["-c", hiding("tensorflow", "keras") + main])
 
 
 @pytest.mark.parametrize(
     "program", ["import tensorflow as tf", "import tf_lso\ntf_lso.install()"]
 )
 def test_without_tensorflow_it_says_in_one_line_what_to_install(script, program):
-    done = without_tensorflow(["run", str(script(program))])
+    done = without_tensorflow("run", str(script(program)))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("tf-lso run: ")
@@ -351,13 +346,6 @@ def test_without_tensorflow_a_program_that_does_without_runs(script):
             print("no TensorFlow here")
         import no_such_module
     """)
-    done = without_tensorflow(["run", str(program)])
+    done = without_tensorflow("run", str(program))
     assert (done.returncode, done.stdout) == (1, "no TensorFlow here\n")
-    assert done.stderr.endswith(
-        "ModuleNotFoundError: No module named 'no_such_module'\n"
-    )
-
-
-def without_tensorflow(arguments):
-    main = f"from tf_lso import cli; sys.exit(cli.main({arguments!r}))"
-    return start(["-c", hiding("tensorflow", "keras") + main])
+    assert done.stderr.endswith("Error: No module named 'no_such_module'\n")

@@ -113,31 +113,35 @@ def test_a_reload_changes_nothing():
     ) == ["True 8.0", "True"]
 
 
-WITHOUT_TENSORFLOW = hiding("tensorflow", "keras") + textwrap.dedent("""
-    import tf_lso
-    print(tf_lso.__version__)
+def errors_of(*uses, hidden, **variables):
+    """The messages of the errors of imports where some packages cannot be found."""
+    tries = textwrap.dedent(f"""
+        import tf_lso
+        for use in {uses!r}:
+            try:
+                exec(use)
+            except ImportError as error:
+                print(type(error).__name__ + ":", error)
+    """)
+    messages = run(hiding(*hidden) + tries, **variables)
+    assert len(messages) == len(uses)
+    return messages
 
-    for use in (
+
+def test_without_tensorflow_the_error_names_the_extras():
+    messages = errors_of(
+        "raise ImportError(tf_lso.__version__)",  # `import tf_lso` needs none
         "tf_lso.LossScaleOptimizer",
         "tf_lso.wrap",
         "import tf_lso.keras.mixed_precision",
         "import tf_lso.compat.v1.keras.mixed_precision",
         "import tf_lso.mixed_precision.experimental",
         "import tf_lso.train.experimental",
-    ):
-        try:
-            exec(use)
-        except ImportError as error:
-            print(type(error).__name__, error)
-""")
-
-
-def test_without_tensorflow_the_error_names_the_extras():
-    version, *messages = run(WITHOUT_TENSORFLOW)
-    assert version == tf_lso.__version__  # `import tf_lso` needs none
-    assert len(messages) == 6
+        hidden=("tensorflow", "keras"),
+    )
+    assert messages.pop(0) == f"ImportError: {tf_lso.__version__}"
     for message in messages:
-        assert message.startswith("ImportError tf_lso needs TensorFlow")
+        assert message.startswith("ImportError: tf_lso needs TensorFlow")
         assert "tf-lso[tensorflow]" in message
         assert "tf-lso[tensorflow-cpu]" in message
 
@@ -146,24 +150,17 @@ def test_without_tensorflow_the_error_names_the_extras():
     tf.__version__ < "2.15", reason="tf.keras is never tf_keras before TensorFlow 2.15"
 )
 def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named():
-    program = """
-        import tf_lso
-        for use in (
-            "tf_lso.install()",
-            "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
-            "tf_lso.keras.mixed_precision.experimental.Policy",
-        ):
-            try:
-                exec(use)
-            except ImportError as error:
-                print(error)
-        import keras
-        tf_lso.LossScaleOptimizer(keras.optimizers.SGD())  # which needs none
-    """
-    program = hiding("tf_keras") + textwrap.dedent(program)
-    messages = run(program, TF_USE_LEGACY_KERAS="1")
+    needs_none = "import keras; tf_lso.LossScaleOptimizer(keras.optimizers.SGD())"
+    *messages, last = errors_of(
+        "tf_lso.install()",
+        "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
+        "tf_lso.keras.mixed_precision.experimental.Policy",
+        f"{needs_none}; raise ImportError('made')",
+        hidden=("tf_keras",),
+        TF_USE_LEGACY_KERAS="1",
+    )
+    assert last == "ImportError: made"
     minor = tf.__version__.rpartition(".")[0]
-    assert len(messages) == 3
     for message in messages:
         assert "TF_USE_LEGACY_KERAS=1" in message
         assert f'pip install "tf-keras=={minor}.*"' in message

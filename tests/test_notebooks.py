@@ -15,14 +15,9 @@ from tf_lso import debugging
 
 @pytest.fixture(scope="module")
 def report():
-    model = keras.Sequential(
-        [
-            keras.layers.Dense(
-                4, activation="relu", dtype="mixed_float16", name="one>"
-            ),
-            keras.layers.Dense(1, dtype="float32", name="two"),
-        ]
-    )
+    dense = keras.layers.Dense
+    one = dense(4, activation="relu", dtype="mixed_float16", name="one>")
+    model = keras.Sequential([one, dense(1, dtype="float32", name="two")])
     x = np.linspace(-1, 1, 8, dtype="float32").reshape(4, 2)
     model.build((None, 2))
     model.compile("sgd", "mse")

@@ -28,12 +28,7 @@ def config() -> configparser.ConfigParser:
 
 def _names(requirements: str) -> set[str]:
     """The distributions that lines such as `keras>=3.0` name."""
-    lines = [line.strip() for line in requirements.splitlines()]
-    return {
-        re.split(r"[^A-Za-z0-9._-]", line)[0]
-        for line in lines
-        if line and not line.startswith("#")
-    }
+    return set(re.findall(r"^\s*([A-Za-z0-9._-]+)", requirements, re.MULTILINE))
 
 
 def test_metadata(config):
@@ -54,8 +49,7 @@ def test_the_version_stands_in_one_place(config):
 
 def test_neither_tensorflow_nor_its_keras_is_required(config):
     """To require Keras 3 would put it over the Keras 2 of TensorFlow 2.15 and older."""
-    required = _names(config["options"]["install_requires"])
-    assert required == {"h5py", "numpy"}
+    assert _names(config["options"]["install_requires"]) == {"h5py", "numpy"}
 
 
 @pytest.mark.parametrize(
@@ -78,9 +72,8 @@ def test_extras(config, extra, distributions):
 
 def unnamed_extras(text, extras):
     """The extras that no row of a table names, and those named that do not exist."""
-    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
-    named = set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows))
-    return named ^ set(extras)
+    rows = "\n".join(re.findall(r"^\|.*", text, re.MULTILINE))
+    return set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows)) ^ set(extras)
 
 
 def test_start_names_the_extras(config):
@@ -101,16 +94,12 @@ def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
 def test_the_bounds_of_the_framework_extras_are_those_of_the_matrix(config):
     extras = config["options.extras_require"]
 
-    def bounds(name):
-        return extras[name].strip().removeprefix(name)
-
-    def from_to(versions):
-        minors = [int(v.removeprefix("2.")) for v in versions if v]
-        return f">=2.{min(minors)},<2.{max(minors) + 1}"
-
-    tensorflow = from_to(pair.tensorflow for pair in PAIRS)
-    assert bounds("tensorflow") == bounds("tensorflow-cpu") == tensorflow
-    assert bounds("tf-keras") == from_to(pair.tf_keras for pair in PAIRS)
+    for name in ("tensorflow", "tensorflow-cpu", "tf-keras"):
+        package = name.removesuffix("-cpu").replace("-", "_")
+        versions = filter(None, (getattr(pair, package) for pair in PAIRS))
+        minors = [int(version.removeprefix("2.")) for version in versions]
+        bounds = f"{name}>=2.{min(minors)},<2.{max(minors) + 1}"
+        assert extras[name].strip() == bounds
 
 
 def test_only_the_package_is_shipped(config):
@@ -162,13 +151,8 @@ def test_tools_are_executable_and_parse(tool):
 def _without_python(tmp_path, tool, *arguments):
     """A tool with a Python that does not exist: an environment cannot be made."""
     environment = {**os.environ, "PYTHON": "no-such-python"}
-    return subprocess.run(
-        [ROOT / tool, *arguments],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    options = {"env": environment, "cwd": tmp_path, "capture_output": True}
+    return subprocess.run([ROOT / tool, *arguments], **options, text=True)
 
 
 @pytest.mark.parametrize("tool", ["tools/run", "tools/test", "tools/benchmark"])
@@ -217,11 +201,13 @@ class TestWhatIsPublished:
         assert [file.suffix for file in files] == [".whl", ".gz"]
         run(sys.executable, "-m", "twine", "check", "--strict", *files)
 
-    def test_the_metadata_is_complete(self, published):
+    def test_the_wheel_has_the_package_alone_and_whole_metadata(self, published):
         (wheel,) = published.glob("*.whl")
+        info = f"tf_lso-{tf_lso.__version__}.dist-info"
         with zipfile.ZipFile(wheel) as archive:
-            (name,) = [n for n in archive.namelist() if n.endswith("/METADATA")]
-            metadata = email.message_from_bytes(archive.read(name))
+            folders = {name.split("/")[0] for name in archive.namelist()}
+            metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+        assert folders == {"tf_lso", info}
         assert metadata["Version"] == tf_lso.__version__
         assert metadata["Author"] == "tf_lso contributors"
         addresses = [metadata[field] for field in ("Project-URL", "Home-page")]
@@ -235,12 +221,6 @@ class TestWhatIsPublished:
         if (ROOT / ".git").exists():
             files = run("git", "ls-files", cwd=ROOT).splitlines()
             assert [file for file in files if file not in names] == [".gitignore"]
-
-    def test_the_wheel_has_the_package_alone(self, published):
-        (wheel,) = published.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            folders = {name.split("/")[0] for name in archive.namelist()}
-        assert folders == {"tf_lso", f"tf_lso-{tf_lso.__version__}.dist-info"}
 
     @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
     def test_it_installs_into_a_fresh_environment(self, published, kind, tmp_path):

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.checkpoints import artifacts
+from tests.pages import files_of
 from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 
 # A loop of TensorFlow 2.4.
@@ -103,16 +104,10 @@ print("weight", float(v.numpy()))
 """
 
 
-def _experimental():
-    page = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
-    return re.search(
-        r"<!-- file: train.py -->\n```python\n(.*?)^```$", page, re.M | re.S
-    )[1]
-
-
+_START = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
 PROGRAMS = {
     "loop of TensorFlow 2.4": _LOOP,
-    "experimental API of 2.1": _experimental(),
+    "experimental API of 2.1": files_of(_START)["train.py"],
     "checkpoint of 2.8": _RESTORE,
     "NaN on one of two replicas": _REPLICAS,
     "NaN on one of two workers": _WORKERS,
