@@ -55,9 +55,6 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
 @pytest.mark.parametrize(
     ("extra", "distributions"),
     [
-        ("tensorflow", {"tensorflow"}),
-        ("tensorflow-cpu", {"tensorflow-cpu"}),
-        ("tf-keras", {"tf-keras"}),
         ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard"}),
@@ -93,7 +90,6 @@ def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
 
 def test_the_bounds_of_the_framework_extras_are_those_of_the_matrix(config):
     extras = config["options.extras_require"]
-
     for name in ("tensorflow", "tensorflow-cpu", "tf-keras"):
         package = name.removesuffix("-cpu").replace("-", "_")
         versions = filter(None, (getattr(pair, package) for pair in PAIRS))
