@@ -30,10 +30,12 @@ class TestRaiseIfStuck:
         step(tf.constant(1.0))
         tf_lso.raise_if_stuck(optimizer, patience=3)
 
-    def test_says_what_nan_means(self, family):
+    def test_says_what_nan_means_and_where_it_is(self, family):
         optimizer = wrapped(family, scale=1.0)
-        optimizer.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
-        with pytest.raises(RuntimeError, match="NaN most likely comes from the model"):
+        variables = [tf.Variable(1.0) for _ in range(7)]
+        optimizer.apply_gradients([(tf.constant(NAN), x) for x in variables])
+        said = r"(\(nan\)[^(]*){5}and 2 more.*NaN most likely comes from the model"
+        with pytest.raises(RuntimeError, match=said):
             tf_lso.raise_if_stuck(optimizer, patience=1)
 
     @takes_optimizers

@@ -36,6 +36,7 @@ def test_prints_the_entry_of_a_name(printed):
     assert code == 0
     assert out.startswith("A float16 loss was scaled, and stays float16\n\n")
     assert '\n\n    loss = tf.cast(loss, "float32")\n\n' in out
+    assert max(map(len, out.splitlines())) <= 100
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in help.entries()])
@@ -59,6 +60,7 @@ def test_searches_words_by_their_beginnings(printed):
     _, out, _ = printed("lr")  # not the middle of «already»
     assert "scaled-twice" not in out and "lr-attribute" in out
     assert printed("Float16", "CAST", "exceed") == printed("float16-loss")
+    assert printed("keyerror") == printed("history-lr")  # a word of its heading
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_a_class_has_the_real_members(namespace, name):
 @pytest.mark.parametrize(
     ("dotted", "words"),
     [
-        ("keras.mixed_precision.LossScaleOptimiser", "LossScaleOptimizer"),
+        ("keras.mixed_precision.LossScaleOptimiser", "mean 'LossScaleOptimizer'?"),
         ("keras.mixed_precision.experimental.set_polcy", "set_policy"),
         ("keras.mixed_precision.set_policy", "experimental.set_policy"),
         (
