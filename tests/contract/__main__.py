@@ -4,12 +4,13 @@
     TF_LSO_DEVICES=GPU python -m tests.contract none
     python -m tests.contract multiworker    # with TF_CONFIG set
 
-Prints a line a case and exits with 1 if one failed. All workers run the same cases in
-the same order; a case that fails on one worker may leave the others waiting, so the
+Prints lines on each case and exits with 1 if one failed. All workers run the same cases
+in the same order; a case that fails on one worker may leave the others waiting, so the
 caller bounds the time.
 """
 
 import argparse
+import collections
 import os
 import sys
 import time
@@ -29,8 +30,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     choices = ["all", "styles", "families", "others"]  # see `combinations`
     parser.add_argument("--choice", default="all", choices=choices)
-    built = "make the optimizers' variables before their first step, which is sooner"
-    parser.add_argument("--built", action="store_true", help=built)
+    parser.add_argument("--built", action="store_true", help="see `Setting.built`")
     options = parser.parse_args()
     strategy = devices.strategy(options.strategy)
 
@@ -38,25 +38,24 @@ def main():
     from tests.contract.setting import Setting
     from tests.families import FAMILIES
 
-    passed = failed = 0
+    ends = collections.Counter()
     modes = options.modes.split(",")
     for case in combinations(FAMILIES, strategy, modes, options.choice):
-        name, family, style, mode = case
+        name, *setting = case
         if options.only not in name:
             continue
-        label = f"{name}-{family}-{style}-{mode}-{options.strategy}"
+        label = "-".join([*case, options.strategy])
         print("case", label, flush=True)
-        start = time.monotonic()
+        start, end = time.monotonic(), "ok"
         try:
-            CASES[name](Setting(family, style, mode, strategy, built=options.built))
-            passed += 1
-            print(f"ok {label} {time.monotonic() - start:.1f}", flush=True)
+            CASES[name](Setting(*setting, strategy, built=options.built))
         except Exception:
-            failed += 1
             traceback.print_exc()
-            print("FAILED", label, flush=True)
-    print(f"{passed} cases passed, {failed} cases failed", flush=True)
-    sys.exit(1 if failed or not passed else 0)
+            end = "FAILED"
+        ends[end] += 1
+        print(f"{end} {label} {time.monotonic() - start:.1f}", flush=True)
+    print(f"{ends['ok']} cases passed, {ends['FAILED']} cases failed", flush=True)
+    sys.exit(1 if ends["FAILED"] or not ends["ok"] else 0)
 
 
 if __name__ == "__main__":

@@ -61,13 +61,13 @@ def combinations(families_, strategy, modes=MODES, choice="all"):
             if mode not in modes or not _runs(name, mode, strategy):
                 continue
             turn = number + MODES.index(mode)
-            one = allowed[turn % len(allowed)]
-            rest = [family for family in allowed if family != one]
-            chosen = {"families": [one], "others": rest}.get(choice, allowed)
-            for family in chosen:
+            for place, family in enumerate(allowed):
+                is_its_turn = place == turn % len(allowed)
+                if choice == ("others" if is_its_turn else "families"):
+                    continue
                 styles = function.styles
                 if choice != "all":
-                    other = turn + bool(strategy) + allowed.index(family)
+                    other = turn + bool(strategy) + place
                     styles = [styles[other % len(styles)]]
                 for style in styles:
                     yield name, family, style, mode
@@ -77,21 +77,20 @@ def combinations(families_, strategy, modes=MODES, choice="all"):
 def finite_steps_apply_and_count(s):
     optimizer, x, step = s.linear([1.0, 2.0], momentum=0.9, growth=2)
     for _ in range(3):
-        step(s.feed(1.0))
-    n = s.replicas
+        step(1.0)
     check_state(optimizer, scale=16.0, count=1, iterations=3)
     # 1 + 1.9 + 2.71 times the learning rate and the sum over replicas.
-    check_equal(x, np.array([1.0, 2.0]) - 0.1 * 5.61 * n, exact=False)
+    check_equal(x, np.array([1.0, 2.0]) - 0.561 * s.replicas, exact=False)
 
 
 @case()
 def nonfinite_on_one_replica_skips_on_all(s):
     optimizer, x, y, step = s.linear([1.0, 2.0], 3.0, momentum=0.9)
-    step(s.feed(1.0), s.feed(1.0))
+    step(1.0, 1.0)
     before = [families.numpy(v).copy() for v in (x, y)]
     for done, bad in enumerate((NAN, INF, -INF)):
         by_replica = s.only_last(bad, 1.0)
-        step(s.feed(1.0), s.feed(by_replica[::-1] if done == 1 else by_replica))
+        step(1.0, by_replica[::-1] if done == 1 else by_replica)
         check_equal(x, before[0])
         check_equal(y, before[1])
         check_state(optimizer, scale=4.0 / 2**done, count=0, iterations=2 + done)
@@ -99,7 +98,7 @@ def nonfinite_on_one_replica_skips_on_all(s):
         assert kinds == ["nan" if np.isnan(bad) else "inf"], kinds
         assert int(optimizer.skipped_steps) == done + 1
         assert int(optimizer.consecutive_skipped_steps) == done + 1
-    step(s.feed(1.0), s.feed(1.0))
+    step(1.0, 1.0)
     check_state(optimizer, scale=1.0, count=1, iterations=5)
     assert int(optimizer.skipped_steps) == 3
     assert not bool(optimizer.last_step_skipped)
@@ -107,21 +106,26 @@ def nonfinite_on_one_replica_skips_on_all(s):
     assert not np.array_equal(families.numpy(x), before[0])
 
 
-@case(modes=("eager", "function"))
-def overflow_of_the_sum_skips(s):
+def _overflow_of_a_sum_skips(s, gradient, dtype):
     if s.replicas == 1:
         return  # nothing is summed
-    optimizer, x, step = s.linear(1.0, scale=1.0)
-    step(s.feed(3e38))
+    optimizer, x = s.optimizer(scale=1.0), s.variable(1.0, dtype)
+    step = s.linear_step(optimizer, [x])
+    step(gradient)
     check_equal(x, 1.0)
     check_state(optimizer, scale=1.0, count=0, iterations=1)
+
+
+@case(modes=("eager", "function"))
+def overflow_of_the_sum_skips(s):
+    _overflow_of_a_sum_skips(s, 3e38, tf.float32)
 
 
 @case()
 def large_gradients_may_overflow_as_scaled_sums(s):
     """Times the scale, each replica's is finite, but not their sum; nobody asks for it."""
     optimizer, x, y, step = s.linear([0.0, 0.0], 0.0)
-    step(s.feed(3.9e37), s.feed(1.0))
+    step(3.9e37, 1.0)
     check_equal(x, np.full(2, -3.9e36 * s.replicas), exact=False)
     check_equal(y, -0.1 * s.replicas, exact=False)
     check_state(optimizer, scale=8.0, count=1, iterations=1)
@@ -129,19 +133,7 @@ def large_gradients_may_overflow_as_scaled_sums(s):
 
 @case(modes=("function",), styles=("legacy",))
 def overflow_of_a_float16_sum_skips(s):
-    if s.replicas == 1:
-        return
-    optimizer, x = s.optimizer(scale=1.0), s.variable(1.0, tf.float16)
-    s.prepare(optimizer, [x])
-
-    def replica_step(g):
-        optimizer.apply_gradients(zip(optimizer.get_unscaled_gradients([g]), [x]))
-
-    step = s.compiled(replica_step)
-    optimizer.get_scaled_loss(tf.constant(0.0))
-    step(s.feed(60000.0, tf.float16))
-    check_equal(x, 1.0)
-    check_state(optimizer, scale=1.0, count=0, iterations=1)
+    _overflow_of_a_sum_skips(s, 60000.0, tf.float16)
 
 
 def _equals_one_of_the_scope(s, build, gradients):
@@ -155,7 +147,7 @@ def _equals_one_of_the_scope(s, build, gradients):
     for opt, v in ((optimizer, x), (other, y)):
         step = s.linear_step(opt, [v])
         for g in gradients:
-            step(s.feed(g))
+            step(g)
     check_equal(x, families.numpy(y))
     return optimizer, other
 
@@ -174,7 +166,7 @@ def built_outside_the_scope(s):
 
 
 def _sparse_step(s, optimizer, x, dense_shape=True):
-    """A function of the rows on each replica, and of the indices on all."""
+    """A step of the values of rows and their indices, as `s.feed` takes them."""
 
     def replica_step(values, indices):
         def grads_of(scaled_by):
@@ -189,16 +181,11 @@ def _sparse_step(s, optimizer, x, dense_shape=True):
         optimizer.apply_gradients(zip(grads, [x]))
 
     s.prepare(optimizer, [x])
-    step = s.compiled(replica_step)
-
-    def fed(by_replica, indices):
-        step(s.feed(by_replica), s.feed([indices] * s.replicas, tf.int64))
-
-    return fed
+    return s.fed(replica_step, tf.float32, tf.int64)
 
 
 def _rows(*values):
-    return [[value, value] for value in values]
+    return tuple((value, value) for value in values)
 
 
 @case()
@@ -206,10 +193,9 @@ def sparse_gradients_apply(s):
     # XLA has no operation for the momentum of rows that the legacy SGD asks for.
     momentum = 0.0 if (s.family, s.mode) == ("legacy", "jit") else 0.9
     for dense_shape in (True, False):
-        optimizer = s.optimizer(momentum=momentum)
-        x = s.variable(np.ones((4, 2)))
+        optimizer, x = s.optimizer(momentum=momentum), s.variable(np.ones((4, 2)))
         step = _sparse_step(s, optimizer, x, dense_shape)
-        step([_rows(1.0, 2.0, 1.0)] * s.replicas, [0, 2, 0])
+        step(_rows(1.0, 2.0, 1.0), (0, 2, 0))
         check_equal(x, 1 - 0.2 * s.replicas * np.array(_rows(1, 0, 1, 0)), exact=False)
         check_state(optimizer, scale=8.0, count=1, iterations=1)
 
@@ -217,21 +203,22 @@ def sparse_gradients_apply(s):
 @case(modes=("function",), styles=("legacy",))
 def repeated_rows_have_one_gradient(s):
     """Adam squares their sum, as in TensorFlow 2.1-2.15, not each of them."""
-    x, y = s.variable(np.ones((4, 2))), s.variable(np.ones((4, 2)))
-    optimizer, other = s.optimizer("Adam", 0.1), s.optimizer("Adam", 0.1)
-    s.build(optimizer, [x])
-    s.build(other, [y])
-    repeated, summed = _sparse_step(s, optimizer, x), _sparse_step(s, other, y)
+
+    def made():
+        optimizer, x = s.optimizer("Adam"), s.variable(np.ones((4, 2)))
+        s.build(optimizer, [x])
+        return x, _sparse_step(s, optimizer, x)
+
+    (x, repeated), (y, summed) = made(), made()
     for _ in range(2):
-        repeated([_rows(1.0, 2.0, 3.0)] * s.replicas, [1, 1, 3])
-        summed([_rows(3.0, 3.0)] * s.replicas, [1, 3])
+        repeated(_rows(1.0, 2.0, 3.0), (1, 1, 3))
+        summed(_rows(3.0, 3.0), (1, 3))
     check_equal(x, families.numpy(y))
 
 
-def _sparse_skips(s, by_replica, indices, scale):
-    optimizer = s.optimizer(scale=scale)
-    x = s.variable(np.ones((4, 2)))
-    _sparse_step(s, optimizer, x)(by_replica, indices)
+def _sparse_skips(s, values, indices, scale):
+    optimizer, x = s.optimizer(scale=scale), s.variable(np.ones((4, 2)))
+    _sparse_step(s, optimizer, x)(values, indices)
     check_equal(x, np.ones((4, 2)))
     check_state(optimizer, scale=max(scale / 2, 1.0), count=0, iterations=1)
 
@@ -239,12 +226,12 @@ def _sparse_skips(s, by_replica, indices, scale):
 @case()
 def sparse_duplicate_with_nan_skips(s):
     bad, good = _rows(NAN, 1.0, 1.0), _rows(1.0, 1.0, 1.0)
-    _sparse_skips(s, s.only_last(bad, good), [1, 1, 3], scale=8.0)
+    _sparse_skips(s, s.only_last(bad, good), (1, 1, 3), scale=8.0)
 
 
 @case()
 def sparse_duplicates_that_overflow_when_summed_skip(s):
-    _sparse_skips(s, [_rows(3e38, 3e38)] * s.replicas, [1, 1], scale=1.0)
+    _sparse_skips(s, _rows(3e38, 3e38), (1, 1), scale=1.0)
 
 
 def _bare_sums(s):
@@ -288,16 +275,15 @@ def equals_the_bare_optimizer(s):
         names = names[:2]  # the stable class has all
     for name in names:
         arguments = OPTIMIZERS[name]
-        optimizer = s.optimizer(name, 0.1, **arguments)
-        bare = s.bare(name, 0.1, **arguments)
-        x, y = s.variable(np.ones((3, 2))), s.variable(np.ones((3, 2)))
+        optimizer, x = s.optimizer(name, **arguments), s.variable(np.ones((3, 2)))
+        bare, y = s.bare(name, **arguments), s.variable(np.ones((3, 2)))
         s.build(optimizer, [x])
         s.build(bare, [y])  # Keras 3's cannot build in a traced replica
         step = s.linear_step(optimizer, [x])
         bare_step = s.bare_step(bare, y)
         for by_replica in gradients:
-            step(s.feed(by_replica))
-            bare_step(s.feed(by_replica))
+            step(by_replica)
+            bare_step(by_replica)
         check_equal(x, families.numpy(y))
         check_state(optimizer, scale=8.0, count=4, iterations=4)
 
@@ -313,32 +299,23 @@ def inner_clipping_follows_aggregation(s):
         # The sum is small although its terms are large.
         by_replica = [[3.0, 4.0], [-2.5, -4.0], *[[0.0, 0.0]] * s.replicas]
         by_replica = by_replica[: s.replicas]
-        step(s.feed(by_replica))
+        step(by_replica)
         check_equal(x, -0.1 * clip(np.sum(by_replica, axis=0)), exact=False)
 
 
 @case(modes=("function",), styles=("legacy",))
 def replicas_agree_where_the_caller_aggregates(s):
-    keywords = (
+    for keyword in (
         {"experimental_aggregate_gradients": False},
         {"skip_gradients_aggregation": True},
-    )
-    for keyword in keywords:
-        optimizer = s.optimizer()
-        x = s.variable(1.0)
-        s.prepare(optimizer, [x])
-        optimizer.get_scaled_loss(tf.constant(0.0))
-
-        def replica_step(g, optimizer=optimizer, x=x, keyword=keyword):
-            grads = optimizer.get_unscaled_gradients([g * 8.0])
-            optimizer.apply_gradients(zip(grads, [x]), **keyword)
-
-        step = s.compiled(replica_step)
-        step(s.feed(s.only_last(NAN, 1.0)))
+    ):
+        optimizer, x = s.optimizer(), s.variable(1.0)
+        step = s.linear_step(optimizer, [x], **keyword)
+        step(s.only_last(NAN, 1.0))
         check_equal(x, 1.0)
         check_state(optimizer, scale=4.0, count=0, iterations=1)
-        step(s.feed(1.0))
-        check_equal(x, 1.0 - 0.2, exact=False)  # not summed; the scale is 4 by now
+        step(1.0)
+        check_equal(x, 1.0 - 0.1, exact=False)  # not summed
         check_state(optimizer, scale=4.0, count=1, iterations=2)
 
 
@@ -349,19 +326,18 @@ def fixed_scale_never_skips(s):
         optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=3.0)
     x = s.variable(1.0)
     step = s.linear_step(optimizer, [x])
-    step(s.feed(1.0))
+    step(1.0)
     check_equal(x, 1 - 0.1 * s.replicas, exact=False)
     assert float(optimizer.loss_scale) == 3.0
     assert optimizer.dynamic_counter is None
-    step(s.feed(NAN))
+    step(NAN)
     assert np.isnan(families.numpy(x))
     assert set(families.copies(optimizer.iterations)) == {2}
 
 
 @case(modes=("function",))
 def one_trace_a_step_function(s):
-    optimizer = s.optimizer(growth=2)
-    x = s.variable(1.0)
+    optimizer, x = s.optimizer(growth=2), s.variable(1.0)
     s.build(optimizer, [x])
     traces = []
 
@@ -369,9 +345,9 @@ def one_trace_a_step_function(s):
         traces.append(g)
         families.STYLES[s.style](optimizer, lambda: x * g, [x])
 
-    step = s.compiled(replica_step)
+    step = s.fed(replica_step)
     for g in (1.0, 1.0, NAN, 1.0, INF, 1.0, 1.0, 1.0):
-        step(s.feed(g))
+        step(g)
         optimizer.learning_rate = 0.01
     assert len(traces) == len(families.copies(x))
 
@@ -379,12 +355,12 @@ def one_trace_a_step_function(s):
 @case(modes=("function",))
 def learning_rate_reaches_a_traced_step(s):
     optimizer, x, step = s.linear(1.0)
-    step(s.feed(1.0))
+    step(1.0)
     optimizer.learning_rate = 0.5
-    step(s.feed(1.0))
+    step(1.0)
     check_equal(x, 1 - 0.6 * s.replicas, exact=False)
     optimizer.lr = 0.25
-    step(s.feed(1.0))
+    step(1.0)
     check_equal(x, 1 - 0.85 * s.replicas, exact=False)
 
 
@@ -393,20 +369,19 @@ def ema_and_weight_decay(s):
     if not _bare_sums(s):
         return
     arguments = {"use_ema": True, "ema_momentum": 0.5, "weight_decay": 0.1}
-    optimizer, bare = s.optimizer(**arguments), s.bare(**arguments)
-    x, y = s.variable([1.0, 2.0]), s.variable([1.0, 2.0])
+    optimizer, x, step = s.linear([1.0, 2.0], **arguments)
+    bare, y = s.bare(**arguments), s.variable([1.0, 2.0])
     s.build(bare, [y])
-    step = s.linear_step(optimizer, [x])
     bare_step = s.bare_step(bare, y)
     for _ in range(3):
-        step(s.feed([[1.0, 1.0]] * s.replicas))
-        bare_step(s.feed([[1.0, 1.0]] * s.replicas))
+        step((1.0, 1.0))
+        bare_step((1.0, 1.0))
     check_equal(x, families.numpy(y))
     averages = optimizer.inner_optimizer._model_variables_moving_average
     expected = bare._model_variables_moving_average
     check_equal(averages[0], families.numpy(expected[0]))
     before = families.numpy(averages[0]).copy()
-    step(s.feed([[NAN, 1.0]] * s.replicas))
+    step((NAN, 1.0))
     check_equal(averages[0], before)
     check_equal(x, families.numpy(y))
 
@@ -421,9 +396,9 @@ def constraints_hold(s):
             aggregation=tf.VariableAggregation.MEAN,
         )
     step = s.linear_step(optimizer, [x])
-    step(s.feed([[1.0, 1.0]] * s.replicas))
+    step((1.0, 1.0))
     check_equal(x, [max(0.95, 1 - 0.1 * s.replicas), 1.5], exact=False)
-    step(s.feed([[NAN, 1.0]] * s.replicas))
+    step((NAN, 1.0))
     check_state(optimizer, scale=4.0, count=0, iterations=2)
 
 
@@ -432,14 +407,14 @@ def loss_scale_update_agrees(s):
     with s.scope():
         scale = tf_lso.DynamicLossScale(8.0, 2)
 
-    step = s.compiled(lambda g: scale.update([g, None])[1])
+    step = s.fed(lambda g: scale.update([g, None])[1])
     for value, expected, now in (
         (1.0, True, 8.0),
         (s.only_last(NAN, 1.0), False, 4.0),
         (1.0, True, 4.0),
         (1.0, True, 8.0),
     ):
-        assert {bool(verdict) for verdict in s.local(step(s.feed(value)))} == {expected}
+        assert {bool(verdict) for verdict in s.local(step(value))} == {expected}
         assert {float(v) for v in families.copies(scale._current_loss_scale)} == {now}
 
 
@@ -464,9 +439,9 @@ def keras_model_trains(s):
         optimizer.apply_gradients(zip(grads, variables))
         return loss
 
-    step = s.compiled(replica_step)
-    batches = [[[1.0, 2.0], [3.0, 4.0]]] * s.replicas
-    losses = [float(s.local(step(s.feed(batches)))[0]) for _ in range(20)]
+    step = s.fed(replica_step)
+    batch = ((1.0, 2.0), (3.0, 4.0))
+    losses = [float(s.local(step(batch))[0]) for _ in range(20)]
     assert losses[-1] < losses[0]
     check_state(optimizer, scale=8.0, count=20, iterations=20)
 
@@ -492,34 +467,23 @@ def no_reduction_more_than_the_bare_optimizer(s):
     if s.replicas == 1 or not _bare_sums(s):
         return
     optimizer, bare = s.optimizer("Adam"), s.bare("Adam")
-    x, y, z = s.variable(np.ones(3)), s.variable(1.0), s.variable([1.0, 2.0])
+    x, y = s.variable(np.ones(3)), s.variable(1.0)
     s.prepare(optimizer, [x, y])
     if s.family != "legacy":
         s.build(bare, [x, y])
 
-    def step(optimizer, grads, **keywords):
-        optimizer.apply_gradients([(g * 1.0, v) for g, v in grads], **keywords)
+    def reductions(optimizer, unscaled=list, **keywords):
+        def replica_step(g, h):
+            gradients = unscaled([g * 1.0, h * 1.0])
+            optimizer.apply_gradients(zip(gradients, [x, y]), **keywords)
 
-    def unscale_and_step(g, h):
-        grads = optimizer.get_unscaled_gradients([g * 1.0, h * 1.0])
-        optimizer.apply_gradients(zip(grads, [x, y]))
+        return _reductions(s.compiled(replica_step), s.feed(np.ones(3)), s.feed(1.0))
 
-    def ours(g, h):
-        step(optimizer, [(g, x), (h, y)])
-
-    args = s.feed([np.ones(3)] * s.replicas), s.feed(1.0)
-    bare_step = s.compiled(lambda g, h: step(bare, [(g, x), (h, y)]))
-    theirs, _ = _reductions(bare_step, *args)
-    assert theirs > 0
-    for each in (ours, unscale_and_step):
-        assert _reductions(s.compiled(each), *args) == (theirs, 0)
-
-    optimizer = s.optimizer("Adam")
-    s.prepare(optimizer, [z])
-    summed = s.compiled(
-        lambda g: step(optimizer, [(g, z)], experimental_aggregate_gradients=False)
-    )
-    assert _reductions(summed, s.feed([[1.0, 1.0]] * s.replicas)) == (1, 0)
+    of_bare, _ = reductions(bare)
+    assert of_bare > 0
+    for unscaled in (list, optimizer.get_unscaled_gradients):
+        assert reductions(optimizer, unscaled) == (of_bare, 0)
+    assert reductions(optimizer, experimental_aggregate_gradients=False) == (1, 0)
 
 
 @case(modes=("function",), styles=("legacy",))

@@ -50,7 +50,6 @@ class Setting:
             return getattr(kit, name)(*args or (0.1,), **kwargs)
 
     def build(self, optimizer, variables):
-        """Make an optimizer's variables now."""
         with self.scope():
             if self.family == "legacy":
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -59,7 +58,7 @@ class Setting:
                 optimizer.build(variables)
 
     def prepare(self, optimizer, variables):
-        """Make an optimizer's variables now, where this setting does."""
+        """Make the optimizer's variables now, where this setting does."""
         if self.built:
             self.build(optimizer, variables)
 
@@ -78,6 +77,13 @@ class Setting:
         if self.mode == "eager":
             return everywhere
         return tf.function(everywhere, jit_compile=self.mode == "jit" or None)
+
+    def fed(self, replica_fn, *dtypes):
+        """`compiled`, of values of those dtypes as `feed` takes them."""
+        step, dtypes = self.compiled(replica_fn), dtypes or (tf.float32,)
+        return lambda *values: step(
+            *(self.feed(*of) for of in zip(values, dtypes, strict=True))
+        )
 
     def feed(self, by_replica, dtype=tf.float32):
         """A value for each replica: a list of one a replica, or a value for all."""
@@ -104,8 +110,8 @@ class Setting:
         variables = [self.variable(value) for value in values]
         return optimizer, *variables, self.linear_step(optimizer, variables)
 
-    def linear_step(self, optimizer, variables):
-        """A step function whose gradients are its arguments, one a variable."""
+    def linear_step(self, optimizer, variables, **keywords):
+        """A step whose gradients are its arguments, one a variable."""
         step = families.STYLES[self.style]
         self.prepare(optimizer, variables)
 
@@ -114,18 +120,18 @@ class Setting:
                 products = [tf.reduce_sum(v * g) for v, g in zip(variables, gradients)]
                 return tf.add_n([tf.cast(product, tf.float32) for product in products])
 
-            step(optimizer, loss, variables)
+            step(optimizer, loss, variables, **keywords)
 
-        return self.compiled(replica_step)
+        return self.fed(replica_step, *(v.dtype for v in variables))
 
     def bare_step(self, optimizer, variable):
-        """A step function that applies its argument with a bare optimizer."""
+        """A step that applies its argument with a bare optimizer."""
 
         def replica_step(gradient):
             # The product has the replica's device, which Keras 3's sum needs.
             optimizer.apply_gradients([(gradient * 1.0, variable)])
 
-        return self.compiled(replica_step)
+        return self.fed(replica_step)
 
 
 def check_state(optimizer, *, scale, count, iterations):

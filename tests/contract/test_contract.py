@@ -56,13 +56,8 @@ def _experimental():
 
     The families take turns, and so do no strategy and two replicas.
     """
-    chosen = {
-        name: family
-        for name, family, style, _ in combinations(
-            FAMILIES, "mirrored2", ["function"], "families"
-        )
-    }
-    for number, (name, family) in enumerate(chosen.items()):
+    chosen = combinations(FAMILIES, "mirrored2", ["function"], "families")
+    for number, (name, family, *_) in enumerate(chosen):
         strategy = (None, "mirrored2")[number // len(FAMILIES) % 2]
         yield pytest.param(name, family, strategy, id=f"{name}-{family}-{strategy}")
 

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from tests import families
-from tests.contract.cases import CASES
+from tests.contract.cases import CASES, combinations
 from tests.contract.setting import Setting
-from tests.families import keras, needs_keras3
+from tests.families import FAMILIES, keras, needs_keras3
 from tf_lso.scaling import fast, finite
 
 AGREED = finite.agreed
@@ -103,19 +103,18 @@ ERRORS = {
     ],
 )
 def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
-    (place, without), (name, family) = GUARDS[guard]
+    (place, without), of_case = GUARDS[guard]
     owner, _, attribute = place.partition(":")
-    case = CASES[name]
-    mode = [mode for mode in case.modes if mode != "jit"][-1]
-    setting = Setting(family, case.styles[0], mode, mirrored2, built=True)
-    case(setting)
+    # As test_contract.py has it, where it passes.
+    chosen = combinations(FAMILIES, mirrored2, choice="styles")
+    *_, (name, *setting) = [found for found in chosen if found[:2] == of_case]
     monkeypatch.setattr(pkgutil.resolve_name(owner), attribute, without)
     # Graphs that were made with the guard must not serve, nor those made without it later.
     unshared = functools.cache(fast._graph.__wrapped__)
     monkeypatch.setattr(fast, "_graph", unshared)
     error, message = ERRORS.get(guard, (AssertionError, "."))
     with pytest.raises(error, match=message):
-        case(setting)
+        CASES[name](Setting(*setting, mirrored2, built=True))
 
 
 def test_a_failed_case_shows_the_values(monkeypatch):
@@ -132,5 +131,5 @@ def test_keras_3s_own_wrapper_fails_the_contract(mirrored2):
     x = setting.variable(1.0)
     with mirrored2.scope():
         optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    setting.linear_step(optimizer, [x])(setting.feed([1.0, float("nan")]))
+    setting.linear_step(optimizer, [x])([1.0, float("nan")])
     assert np.isnan(families.copies(x)).all(), "NaN has reached the weights"

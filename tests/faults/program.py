@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
+from tests import devices
 
 # Infinite gradients: the scale falls at these steps, and grows after each 3 good ones.
 OVERFLOWS = 7
@@ -28,16 +29,6 @@ SCALE = 64
 
 def say(*words):
     print(*words, flush=True)
-
-
-def make_strategy(name):
-    if name == "workers":
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0],
-        [tf.config.LogicalDeviceConfiguration()] * 2,
-    )
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 def last_of_all(folders):
@@ -54,11 +45,11 @@ def last_of_all(folders):
 def main(name, folder, steps, kept):
     task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"index": 0})
     folder, worker = pathlib.Path(folder), task["index"]
-    workers = 2 if name == "workers" else 1
+    workers = 2 if name == "multiworker" else 1
     folders = [folder / f"worker-{index}" for index in range(workers)]
     # Read before the strategy starts, which waits for all: nobody saves until then.
     number = last_of_all(folders)
-    strategy = make_strategy(name)
+    strategy = devices.strategy(name)
     with strategy.scope():
         variables = [tf.Variable([1.0, -2.0], name="x"), tf.Variable(0.5, name="y")]
         optimizer = tf_lso.LossScaleOptimizer(

@@ -74,25 +74,20 @@ def is_equal(one, other):
     )
 
 
-def killed(strategy, folder, kills, workers, chance):
-    """Run the program, killed so many times; return its end and what it was at."""
-    folder.mkdir()
-    points = []
+def check(strategy, tmp_path, kills, workers):
+    """Run the program once as it is and once killed so many times: the ends are equal."""
+    seed = int(os.environ.get("TF_LSO_SEED") or random.randrange(2**32))
+    chance = random.Random(seed)
+    whole, killed, points = tmp_path / "whole", tmp_path / "killed", []
+    whole.mkdir()
+    live(strategy, whole, workers)
+    killed.mkdir()
     for _ in range(kills):
         when = {"victim": chance.randrange(workers), "lines": chance.randint(1, LINES)}
         when["delay"] = chance.uniform(0.0, 0.03)
-        points.append(live(strategy, folder, workers, **when))
-    live(strategy, folder, workers)
-    return final(folder, workers), points
-
-
-def check(strategy, tmp_path, kills, workers):
-    seed = int(os.environ.get("TF_LSO_SEED") or random.randrange(2**32))
-    chance = random.Random(seed)
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    live(strategy, whole, workers)
-    end, points = killed(strategy, tmp_path / "killed", kills, workers, chance)
+        points.append(live(strategy, killed, workers, **when))
+    live(strategy, killed, workers)
+    end = final(killed, workers)
     at = collections.Counter(point.split()[0] for point in points)
     print(f"TF_LSO_SEED={seed}: {kills} kills at {points}: {dict(at)}")
     assert is_equal(end, final(whole, workers)), f"seed {seed}, killed at {points}"
@@ -102,16 +97,16 @@ def check(strategy, tmp_path, kills, workers):
 
 
 def test_on_two_replicas_killed_twenty_times(tmp_path):
-    at, whole = check("mirrored", tmp_path, kills=20, workers=1)
+    at, whole = check("mirrored2", tmp_path, kills=20, workers=1)
     assert at["saving"] >= 2  # within a save
     # And a program that does not save the scale ends elsewhere: the test can fail.
     without = tmp_path / "without"
     without.mkdir()
     for steps in (10, STEPS):  # after 10 the scale is not what it was at the start
-        live("mirrored", without, kept="no scale", steps=steps)
+        live("mirrored2", without, kept="no scale", steps=steps)
     assert not is_equal(final(without, 1), final(whole, 1))
 
 
 @pytest.mark.multiworker
 def test_of_two_workers_one_is_killed_and_both_start_again(tmp_path):
-    check("workers", tmp_path, kills=5, workers=2)
+    check("multiworker", tmp_path, kills=5, workers=2)

@@ -106,11 +106,7 @@ class Section:
         return found
 
     def wrong_on_tf_keras(self):
-        """Replay the cases on tf_keras's own wrapper: does it what was recorded of it?
-
-        Returns:
-          The number of cases, and what differs from the record.
-        """
+        """How many cases tf_keras's own wrapper replays, and where it gives another result."""
         played, wrong = 0, []
         for case, results in harness.cases(self.name, self.file, api="stable"):
             recorded = harness.result_of(results, harness.REFERENCE)

@@ -38,7 +38,8 @@ def encode(value):
         return {"tuple": [encode(element) for element in value]}
     if isinstance(value, list) and not callable(value):
         return [encode(element) for element in value]
-    if isinstance(value, tf_lso.LossScale) or _is_optimizer(value):
+    optimizers = (family.Optimizer for family in families.FAMILIES.values())
+    if isinstance(value, (tf_lso.LossScale, *optimizers)):
         return instance(value)
     return "<callable>" if callable(value) else value
 
@@ -46,11 +47,6 @@ def encode(value):
 def instance(value):
     """An object that is no number, as the record has it."""
     return plain({"py": type(value).__name__, "repr": repr(value)})
-
-
-def _is_optimizer(value):
-    bases = tuple(family.Optimizer for family in families.FAMILIES.values())
-    return isinstance(value, bases)
 
 
 class Outcome(dict):

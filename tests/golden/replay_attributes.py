@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tests.families import keras, keras2, raw
+from tests.families import KERASES, raw
 from tests.golden import harness
 from tests.golden.comparing import Section
 from tests.golden.encoding import attempt, equal
@@ -63,10 +63,9 @@ def _dir(api, family, case):
 
 def _isinstance(api, family, case):
     optimizer = wrapped(api, family, case["inner"])
-    optimizers = keras.optimizers if family == "keras3" else keras2.optimizers
-    ours = api != "reference"
+    base, ours = KERASES[family].optimizers.Optimizer, api != "reference"
     return {
-        "K.optimizers.Optimizer": isinstance(optimizer, optimizers.Optimizer),
+        "K.optimizers.Optimizer": isinstance(optimizer, base),
         "LSO": isinstance(optimizer, CLASSES["stable" if ours else "reference"]),
         "XLSO": isinstance(optimizer, CLASSES["experimental"]) if ours else None,
     }

@@ -12,10 +12,8 @@ from tests.golden.harness import apply, state, wrapped
 
 def slices(values=(1.0, 2.0), shape=(4,), dtype=tf.float32):
     """Two of the rows of a gradient; its shape may be missing."""
-    dense_shape = None if shape is None else tf.constant(shape)
-    return tf.IndexedSlices(
-        tf.constant(values, dtype), tf.constant([0, 2]), dense_shape
-    )
+    shape = None if shape is None else tf.constant(shape)
+    return tf.IndexedSlices(tf.constant(values, dtype), tf.constant([0, 2]), shape)
 
 
 # --- scaled_loss
@@ -42,9 +40,7 @@ OF_CALLABLES = {
     "callable_f32": lambda scaled: scaled(LOSSES["tensor_f32"])(),
     "callable_f16": lambda scaled: scaled(LOSSES["tensor_f16"])(),
     "callable_pyfloat": lambda scaled: scaled(LOSSES["py_float"])(),
-    "callable_type": lambda scaled: {
-        "callable": callable(scaled(LOSSES["tensor_f32"]))
-    },
+    "callable_type": lambda scaled: {"callable": callable(scaled(lambda: 1.5))},
     "in_function": lambda scaled: tf.function(scaled)(LOSSES["tensor_f16"]()),
 }
 
@@ -108,40 +104,38 @@ def unscaled_gradients(api, family, case):
 def _sparse(optimizer):
     variable = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
-    def loss(factor):
+    def loss_fn(factor):
         return factor * tf.reduce_sum(tf.gather(variable, [0, 2, 0]))
 
     factors = (0.5, 0.5, NAN, 0.5, 0.5, NAN, 0.5, 0.5)
-
-    def types(loss, gradient):
-        return {"grad_type": type(gradient).__name__}
-
-    return _taped(optimizer, loss, variable, factors, types)
+    return [
+        {"grad_type": type(gradient).__name__, **state(optimizer, [variable])}
+        for _, gradient in _taped(optimizer, loss_fn, variable, factors)
+    ]
 
 
 def _half(optimizer):
     variable = tf.Variable([1.0, 2.0], dtype=tf.float16)
 
-    def loss(factor):
+    def loss_fn(factor):
         return tf.reduce_sum(variable * tf.constant(factor, tf.float16))
 
-    factors = (0.5, 0.5, NAN, 0.5, 0.5, 0.5)
-
-    def types(loss, gradient):
-        return {"loss_dtype": loss.dtype.name, "grad_dtype": gradient.dtype.name}
-
-    return _taped(optimizer, loss, variable, factors, types)
-
-
-def _taped(optimizer, loss_fn, variable, factors, types):
     rows = []
+    factors = (0.5, 0.5, NAN, 0.5, 0.5, 0.5)
+    for loss, gradient in _taped(optimizer, loss_fn, variable, factors):
+        dtypes = {"loss_dtype": loss.dtype.name, "grad_dtype": gradient.dtype.name}
+        rows.append(dtypes | state(optimizer, [variable]))
+    return rows
+
+
+def _taped(optimizer, loss_fn, variable, factors):
+    """Take a step for each factor; yield its scaled loss and its gradient."""
     for factor in factors:
         with tf.GradientTape() as tape:
             loss = optimizer.get_scaled_loss(loss_fn(factor))
         (gradient,) = optimizer.get_unscaled_gradients(tape.gradient(loss, [variable]))
         optimizer.apply_gradients([(gradient, variable)])
-        rows.append(types(loss, gradient) | state(optimizer, [variable]))
-    return rows
+        yield loss, gradient
 
 
 def _some_none(optimizer):
@@ -149,8 +143,8 @@ def _some_none(optimizer):
     rows = []
     for gradient in (0.5, NAN, 0.5, 0.5):
         pairs = zip([tf.constant(gradient), None], variables)
-        returned = encode(optimizer.apply_gradients(pairs))
-        rows.append({"ret": returned, **state(optimizer, variables)})
+        returned = optimizer.apply_gradients(pairs)
+        rows.append({"ret": encode(returned), **state(optimizer, variables)})
     return rows
 
 
@@ -172,17 +166,12 @@ def _generator_arg(optimizer):
 
 def _name_kwarg(optimizer):
     variable = tf.Variable(1.0)
-
-    def call(*args, **kwargs):
-        pairs = [(tf.constant(0.5), variable)]
-        return lambda: optimizer.apply_gradients(pairs, *args, **kwargs)
-
     calls = [
-        call(name="step"),
-        call("step"),
-        call(experimental_aggregate_gradients=True),
-        call(skip_gradients_aggregation=False),
-        call(bogus=1),
+        lambda: apply(optimizer, 0.5, variable, name="step"),
+        lambda: optimizer.apply_gradients([(tf.constant(0.5), variable)], "step"),
+        lambda: apply(optimizer, 0.5, variable, experimental_aggregate_gradients=True),
+        lambda: apply(optimizer, 0.5, variable, skip_gradients_aggregation=False),
+        lambda: apply(optimizer, 0.5, variable, bogus=1),
     ]
     return _calls(optimizer, calls, variable)
 
@@ -251,10 +240,9 @@ def _unconnected(optimizer, variable):
 
 def _compute_gradients(optimizer, variable):
     def outcome(name):
-        method = getattr(optimizer, name, None)
-        if method is None:
+        if not hasattr(optimizer, name):
             return "absent"
-        return attempt(lambda: method(_loss_fn(variable), [variable]))
+        return attempt(lambda: getattr(optimizer, name)(_loss_fn(variable), [variable]))
 
     return {n: outcome(n) for n in ("_compute_gradients", "compute_gradients")}
 
@@ -344,15 +332,13 @@ def extras(api, family, case):
         return [(gradient / 2.0, variable) for gradient, variable in pairs]
 
     if case["case"] == "gradient_transformers":
-        argument, name = [halve], "seen_by_transformer"
+        arguments, name = {"gradient_transformers": [halve]}, "seen_by_transformer"
         steps = [(1.0, {}), (NAN, {}), (1.0, {})]
     else:
-        argument, name = halve, "seen_by_aggregator"
+        arguments, name = {"gradient_aggregator": halve}, "seen_by_aggregator"
         steps = [(1.0, {}), (1.0, {"experimental_aggregate_gradients": False})]
-    inner = FAMILIES[family].SGD(0.1, **{case["case"]: argument})
-    optimizer = harness.wrap(api, inner)
-    variable = tf.Variable(1.0)
-    rows = []
+    optimizer = harness.wrap(api, FAMILIES[family].SGD(0.1, **arguments))
+    variable, rows = tf.Variable(1.0), []
     for gradient, keywords in steps:
         apply(optimizer, gradient, variable, **keywords)
         rows.append(without(state(optimizer, [variable]), "slots"))

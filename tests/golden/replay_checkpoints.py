@@ -35,10 +35,8 @@ def _with_slots(optimizer, variable):
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     is_legacy = isinstance(inner, FAMILIES["legacy"].Optimizer)
     slots = [inner.get_slot(variable, "momentum")] if is_legacy else inner.momentums
-    return {
-        **_state(optimizer, variable),
-        "slots": [float(numpy(slot)) for slot in slots],
-    }
+    slots = [float(numpy(slot)) for slot in slots]
+    return {**_state(optimizer, variable), "slots": slots}
 
 
 def _checkpoint(optimizer, variable):
@@ -64,8 +62,7 @@ def _deferred(api, family):
     path, saved = _saved(first, variable), _with_slots(first, variable)
     second, other = _wrap(api, family, 64.0), tf.Variable(7.0, name="Variable")
     status = _checkpoint(second, other).restore(path)
-    restored = _state(second, other)
-    restored["v"] = restored.pop("vars")[0]
+    restored = {"v": float(other), **harness.counts(second)}
     _steps(first, variable, (1.0,))
     _steps(second, other, (1.0,))
     status.assert_consumed()

@@ -106,7 +106,7 @@ def _get_config(case, family):
 
 
 def _json_serializable(case, family):
-    config = _optimizer(case, family).get_config()
+    config = _get_config(case, family)
     return json.loads(json.dumps(config)) == config
 
 
@@ -138,13 +138,10 @@ def _after_training(case, family):
 
 
 def _deserialize_serialize(case, family):
-    stable = case["api"] == "stable"
-    serialized = {
-        "class_name": "LossScaleOptimizer"
-        if stable
-        else "tf_lso>ExperimentalLossScaleOptimizer",
-        "config": _optimizer(case, family).get_config(),
-    }
+    name = "LossScaleOptimizer"
+    if case["api"] == "experimental":
+        name = "tf_lso>ExperimentalLossScaleOptimizer"
+    serialized = {"class_name": name, "config": _get_config(case, family)}
     again = configs.deserialize(serialized, package=PACKAGES[family])
     inner = type(again.inner_optimizer).__name__
     return {**_told(again), "inner": inner, "config": again.get_config()}
@@ -204,10 +201,8 @@ def same(actual, expected, case, family):
         actual = {**recorded, "config": optimizer.get_config()}
     given, rest = _parted(actual, case)
     wanted, recorded_rest = _parted(recorded, case)
-    if not equal(rest, recorded_rest):
-        return False
-    return wanted is None or _same_config(
-        given, wanted, _is_exact(wanted, case, family)
+    return equal(rest, recorded_rest) and (
+        wanted is None or _same_config(given, wanted, _is_exact(wanted, case, family))
     )
 
 

@@ -1,14 +1,13 @@
 """Replays calls of DynamicLossScale, FixedLossScale and LossScale.
 
-On the classes of tf_lso, or for the api `reference` on the real ones, which TensorFlow
-keeps as `tf.compat.v1.mixed_precision`.
+They are those of tf_lso, or for the api `reference` the real ones, which TensorFlow
+keeps in `tf.compat.v1.mixed_precision`.
 """
 
 import ast
 import functools
 import re
 import tempfile
-import types
 
 import numpy as np
 import tensorflow as tf
@@ -20,23 +19,14 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.replay_calls import PATTERN, python_value, slices
 
-OURS = types.SimpleNamespace(
-    Base=tf_lso.LossScale, Dynamic=tf_lso.DynamicLossScale, Fixed=tf_lso.FixedLossScale
-)
-REAL = types.SimpleNamespace(
-    Base=tf.compat.v1.mixed_precision.LossScale,
-    Dynamic=tf.compat.v1.mixed_precision.DynamicLossScale,
-    Fixed=tf.compat.v1.mixed_precision.FixedLossScale,
-)
-
-# --- The cases: functions of the classes.
+# --- The cases: functions of the module with the classes.
 
 _CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
 _TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
 
 
-def _incomplete(classes):
-    class Incomplete(classes.Base):
+def _incomplete(module):
+    class Incomplete(module.LossScale):
         def __call__(self):
             return tf.constant(1.0)
 
@@ -46,13 +36,13 @@ def _incomplete(classes):
     return Incomplete()
 
 
-def _equal(classes):
-    first, second = classes.Fixed(8), classes.Fixed(8)
+def _equal(module):
+    first, second = module.FixedLossScale(8), module.FixedLossScale(8)
     return [first == second, first == first]
 
 
-def _update_in_function(classes):
-    fixed, trace = classes.Fixed(8.0), []
+def _update_in_function(module):
+    fixed, trace = module.FixedLossScale(8.0), []
 
     @tf.function
     def update():
@@ -64,9 +54,9 @@ def _update_in_function(classes):
     return [encode(update()), trace]
 
 
-def _checkpoint_names(classes):
+def _checkpoint_names(module):
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = tf.train.Checkpoint(s=classes.Dynamic(8.0))
+        checkpoint = tf.train.Checkpoint(s=module.DynamicLossScale(8.0))
         path = checkpoint.save(f"{folder}/ckpt")
         return [name for name, _ in tf.train.list_variables(path)]
 
@@ -74,31 +64,31 @@ def _checkpoint_names(classes):
 _FIXED = {"np32": np.float32(8.0), "np64": np.float64(8.0), "str": "8"}
 
 CALLS = {
-    "Base_abstract": lambda c: sorted(c.Base.__abstractmethods__),
-    "Base_instantiate": lambda c: c.Base(),
+    "Base_abstract": lambda m: sorted(m.LossScale.__abstractmethods__),
+    "Base_instantiate": lambda m: m.LossScale(),
     "Base_subclass_incomplete": _incomplete,
-    "Dyn_attrs": lambda c: dir(c.Dynamic()),
-    "Dyn_config": lambda c: c.Dynamic(8, 3, 4.0).get_config(),
-    "Dyn_defaults": lambda c: [
-        *(getattr(c.Dynamic(), n) for n in _CONFIG),
-        c.Dynamic()(),
+    "Dyn_attrs": lambda m: dir(m.DynamicLossScale()),
+    "Dyn_config": lambda m: m.DynamicLossScale(8, 3, 4.0).get_config(),
+    "Dyn_defaults": lambda m: [
+        *(getattr(m.DynamicLossScale(), n) for n in _CONFIG),
+        m.DynamicLossScale()(),
     ],
-    "Dyn_from_config": lambda c: repr(c.Dynamic.from_config(_CONFIG)),
-    "Dyn_repr": lambda c: repr(c.Dynamic(8, 3, 4.0)),
-    "Dyn_str": lambda c: str(c.Dynamic(8, 3, 4.0)),
-    "Dyn_set_initial": lambda c: setattr(c.Dynamic(), "initial_loss_scale", 1),
-    "Dyn_set_period": lambda c: setattr(c.Dynamic(), "increment_period", 1),
-    "Fixed_attrs": lambda c: dir(c.Fixed(8)),
-    "Fixed_call": lambda c: c.Fixed(8)(),
-    "Fixed_config": lambda c: c.Fixed(8).get_config(),
+    "Dyn_from_config": lambda m: repr(m.DynamicLossScale.from_config(_CONFIG)),
+    "Dyn_repr": lambda m: repr(m.DynamicLossScale(8, 3, 4.0)),
+    "Dyn_str": lambda m: str(m.DynamicLossScale(8, 3, 4.0)),
+    "Dyn_set_initial": lambda m: setattr(m.DynamicLossScale(), "initial_loss_scale", 1),
+    "Dyn_set_period": lambda m: setattr(m.DynamicLossScale(), "increment_period", 1),
+    "Fixed_attrs": lambda m: dir(m.FixedLossScale(8)),
+    "Fixed_call": lambda m: m.FixedLossScale(8)(),
+    "Fixed_config": lambda m: m.FixedLossScale(8).get_config(),
     "Fixed_eq": _equal,
-    "Fixed_from_config": lambda c: instance(
-        c.Fixed.from_config({"loss_scale_value": 9.0})
+    "Fixed_from_config": lambda m: instance(
+        m.FixedLossScale.from_config({"loss_scale_value": 9.0})
     ),
-    "Fixed_noargs": lambda c: c.Fixed(),
-    "Fixed_repr": lambda c: repr(c.Fixed(8)),
-    "Fixed_tensor": lambda c: instance(c.Fixed(tf.constant(8.0))),
-    "Fixed_update": lambda c: c.Fixed(8).update([tf.constant(NAN)]),
+    "Fixed_noargs": lambda m: m.FixedLossScale(),
+    "Fixed_repr": lambda m: repr(m.FixedLossScale(8)),
+    "Fixed_tensor": lambda m: instance(m.FixedLossScale(tf.constant(8.0))),
+    "Fixed_update": lambda m: m.FixedLossScale(8).update([tf.constant(NAN)]),
     "Fixed_update_in_function": _update_in_function,
     "deferred_checkpoint_names": _checkpoint_names,
 }
@@ -122,17 +112,17 @@ def _scale_and_count(loss_scale):
     return [float(loss_scale()), int(loss_scale._num_good_steps.numpy())]
 
 
-def _update(classes, name):
-    loss_scale = classes.Dynamic(8.0)
+def _update(module, name):
+    loss_scale = module.DynamicLossScale(8.0)
     _, should_apply = loss_scale.update(UPDATES[name]())
     scale, count = _scale_and_count(loss_scale)
     return {"good": count, "scale": scale, "should_apply": bool(should_apply)}
 
 
-def _trajectory(classes, name):
+def _trajectory(module, name):
     mode, arguments = re.fullmatch(r"traj:(\w+):(.*)", name).groups()
     *numbers, pattern = ast.literal_eval(arguments)
-    loss_scale = classes.Dynamic(*numbers)
+    loss_scale = module.DynamicLossScale(*numbers)
 
     def update(gradient):
         return loss_scale.update([gradient])[1]
@@ -158,21 +148,22 @@ def _aliases():
 
 
 def replay(api, family, case):
-    name, classes = case["case"], REAL if api == "reference" else OURS
+    real, name = tf.compat.v1.mixed_precision, case["case"]
+    module = real if api == "reference" else tf_lso
     if name in CALLS:
-        return CALLS[name](classes)
+        return CALLS[name](module)
     if name.startswith("Fixed_"):
         value = name.removeprefix("Fixed_")
         value = _FIXED[value] if value in _FIXED else python_value(value)
-        return instance(classes.Fixed(value))
+        return instance(module.FixedLossScale(value))
     if name in UPDATES:
-        return _update(classes, name)
+        return _update(module, name)
     if name.startswith("traj:"):
-        return _trajectory(classes, name)
+        return _trajectory(module, name)
     if name == "aliases":
         return _aliases()
     arguments = name.removeprefix("Dyn_args").replace(_TENSOR, "tf.constant(8.0)")
-    return repr(classes.Dynamic(*python_value(arguments)))
+    return repr(module.DynamicLossScale(*python_value(arguments)))
 
 
 def same(actual, expected, case, family):

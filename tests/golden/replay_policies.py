@@ -1,5 +1,6 @@
 """Replays what programs do with dtype policies: make, set, read, compile under them."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -23,24 +24,19 @@ def _has(case, family):
     return not OLD_KERAS3 or family != "keras3" or not of_keras3
 
 
-class Api:
+class Api(contextlib.AbstractContextManager):
     """The functions of one generation, for one Keras."""
 
     def __init__(self, name, family):
-        self.family = family
+        self.family, self.is_stable = family, name == "stable"
         self.keras, self.package = KERASES[family], PACKAGES[family]
         self.all = api = policies.for_package(self.package)
-        self.is_stable = name == "stable"
         if self.is_stable:
             self.Policy, self.Other = api.Policy, api.ExperimentalPolicy
             self.get, self.set = api.global_policy, api.set_global_policy
         else:
             self.Policy, self.Other = api.ExperimentalPolicy, api.Policy
             self.get, self.set = api.experimental_global_policy, api.set_policy
-        self.get_layer_policy = api.get_layer_policy
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *error):
         """The policy and `compile` are as at first."""
@@ -89,7 +85,7 @@ def layers(api, attribute):
     api.set(attribute)
     layer, out = _built(api)
     policy, kernel = layer.dtype_policy, layer.kernel.dtype
-    of_layer = {"get_layer_policy": describe(api.get_layer_policy(layer))}
+    of_layer = {"get_layer_policy": describe(api.all.get_layer_policy(layer))}
     return {
         **({} if api.is_stable else of_layer),
         "compute_dtype": {"ok": layer.compute_dtype},
@@ -202,11 +198,11 @@ _OTHER = {
     "hash": lambda api: hash(api.Policy("float32")) is not None,
     "from_config": _from_config,
     "from_config_ls": lambda api: _from_config(
-        api, **({} if api.is_stable else loss_scale_argument("Dyn"))
+        api, **loss_scale_argument("default" if api.is_stable else "Dyn")
     ),
     "global_default": lambda api: describe(api.get()),
-    "get_layer_policy(non layer)": lambda api: api.get_layer_policy("x"),
-    "get_layer_policy(tfvar)": lambda api: api.get_layer_policy(tf.Variable(1.0)),
+    "get_layer_policy(non layer)": lambda api: api.all.get_layer_policy("x"),
+    "get_layer_policy(tfvar)": lambda api: api.all.get_layer_policy(tf.Variable(1.0)),
 }
 
 

@@ -48,7 +48,7 @@ _STEPS = {
 _LOSS_SCALES = {
     "construct_8": lambda: 8,
     "construct_DynamicLossScale_8_3": lambda: tf_lso.DynamicLossScale(8.0, 3),
-    "construct_DynamicLossScale_default": lambda: tf_lso.DynamicLossScale(),
+    "construct_DynamicLossScale_default": tf_lso.DynamicLossScale,
     "construct_FixedLossScale": lambda: tf_lso.FixedLossScale(8.0),
     "construct_dynamic": lambda: "dynamic",
 }
@@ -57,7 +57,7 @@ _POLICIES = {
     "Policy": lambda api: api.Policy("mixed_float16"),
     "global_policy": lambda api: api.get(),
     "set_policy": lambda api: api.set("float32"),
-    "get_layer_policy": lambda api: api.get_layer_policy(api.keras.layers.Dense(1)),
+    "get_layer_policy": lambda api: api.all.get_layer_policy(api.keras.layers.Dense(1)),
 }
 
 

@@ -1,6 +1,7 @@
 """Comparing finds a wrong result, an unclear message and a difference without use."""
 
 import types
+from contextlib import nullcontext
 
 import pytest
 
@@ -22,11 +23,9 @@ def section(monkeypatch):
     """Makes a section of one case that 2.1.4 and 2.8.4 gave alike."""
 
     def make(recorded, gives, listed=(), **more):
-        results = [{"versions": ["2.1.4", "2.8.4"], "result": recorded}]
-        monkeypatch.setattr(
-            comparing.harness, "cases", lambda section, file: [(CASE, results)]
-        )
-        monkeypatch.setattr(comparing.differences, "of", lambda file, section: listed)
+        cases = [(CASE, [{"versions": ["2.1.4", "2.8.4"], "result": recorded}])]
+        monkeypatch.setattr(comparing.harness, "cases", lambda *names: cases)
+        monkeypatch.setattr(comparing.differences, "of", lambda *names: listed)
 
         def replay(api, family, case):  # one for each test, not cached
             if isinstance(gives, Exception):
@@ -50,32 +49,21 @@ def test_equal_results_pass_on_every_family(section):
     assert check(section({"ok": 1.0}, 1.0)) == [*here("keras3", "new")]
 
 
-REFUSED = difference({"error": "ValueError"})
-OF_ONE_VERSION = difference({"error": "ValueError"}, versions=("2.1.4",))
-WITH_REMEDY = difference({"error": "ValueError"}, message="the remedy")
-
-
 @pytest.mark.parametrize(
     ("recorded", "gives", "listed", "problem"),
     [
-        ({"ok": 1.0}, 1.5, [], r"2\.1\.4"),
-        (ERROR, ValueError("a scale of 0.5 is too small"), [], None),
-        (ERROR, ValueError("it is too small"), [], "unclear"),
-        ({"ok": 1}, ValueError(TEXT), [REFUSED], None),
-        ({"ok": 1}, ValueError(TEXT), [OF_ONE_VERSION], r"2\.8\.4"),
-        ({"ok": 1}, ValueError(TEXT), [WITH_REMEDY], "unclear"),
-    ],
-    ids=[
-        *("another result", "a clear message", "an unclear message", "a difference"),
-        *("a difference of one version", "a difference without its message"),
+        ({"ok": 1.0}, 1.5, None, r"2\.1\.4"),
+        (ERROR, ValueError("a scale of 0.5 is too small"), None, None),
+        (ERROR, ValueError("it is too small"), None, "unclear"),
+        ({"ok": 1}, ValueError(TEXT), {}, None),
+        ({"ok": 1}, ValueError(TEXT), {"versions": ["2.1.4"]}, r"2\.8\.4"),
+        ({"ok": 1}, ValueError(TEXT), {"message": "the remedy"}, "unclear"),
     ],
 )
 def test_what_differs_is_found(section, recorded, gives, listed, problem):
-    if problem is None:
-        check(section(recorded, gives, listed))
-        return
-    with pytest.raises(AssertionError, match=problem):
-        check(section(recorded, gives, listed))
+    refused = [] if listed is None else [difference({"error": "ValueError"}, **listed)]
+    with pytest.raises(AssertionError, match=problem) if problem else nullcontext():
+        check(section(recorded, gives, refused))
 
 
 @pytest.mark.parametrize(("gives", "idle"), [(1, True), (2, False)])
@@ -98,18 +86,14 @@ def test_slow_replays_have_a_group_of_their_own_and_absent_ones_none(section):
 # --- What a difference gives.
 
 
-def _expected(gives, recorded):
-    return difference(gives).expected(recorded, CASE)
-
-
-def test_as_in_gives_what_another_version_gave(monkeypatch):
+@pytest.mark.parametrize(("other", "expected"), [({}, "a"), ({"case": "b"}, "b")])
+def test_as_in_gives_what_another_version_gave(monkeypatch, other, expected):
     def cases(section, file, case):
         return [({"case": case}, [{"versions": ["2.8.4"], "result": {"ok": case}}])]
 
     monkeypatch.setattr(comparing.harness, "cases", cases)
-    assert _expected({"as_in": {"version": "2.8.4"}}, {"ok": 1}) == {"ok": "a"}
-    given = _expected({"as_in": {"version": "2.8.4", "case": "b"}}, {"ok": 1})
-    assert given == {"ok": "b"}
+    one = difference({"as_in": {"version": "2.8.4", **other}})
+    assert one.expected({"ok": 1}, CASE) == {"ok": expected}
 
 
 def test_changes_are_made_in_a_copy():
@@ -131,10 +115,9 @@ def test_a_difference_of_another_case_family_or_version_does_not_hold(of_other):
 
 
 def test_a_text_is_replaced_wherever_it_stands():
-    gives = {"replace": [["PolicyV1", "Policy"], ["<(Policy) ", r"<D\1 "]]}
+    one = difference({"replace": [["PolicyV1", "Policy"], ["<(Policy) ", r"<D\1 "]]})
     recorded = {"ok": {"a": ["PolicyV1"], "b": "<Policy x"}}
-    expected = {"ok": {"a": ["Policy"], "b": "<DPolicy x"}}
-    assert _expected(gives, recorded) == expected
+    assert one.expected(recorded, CASE) == {"ok": {"a": ["Policy"], "b": "<DPolicy x"}}
 
 
 def test_a_group_fails_with_every_mismatch_whatever_the_error():
@@ -145,9 +128,8 @@ def test_a_group_fails_with_every_mismatch_whatever_the_error():
     replays = [(section, {"number": number}, [], "new") for number in range(4)]
     with pytest.raises(pytest.fail.Exception) as caught:
         comparing.check_all(replays)
-    of_all, *problems = str(caught.value).split("\n\n")
-    assert of_all == "2 of 4 cases"
-    assert [text[:29] for text in problems] == [
+    assert [text[:29] for text in str(caught.value).split("\n\n")] == [
+        "2 of 4 cases",
         "case-1-new: AssertionError: -",
         "case-3-new: ZeroDivisionError",
     ]

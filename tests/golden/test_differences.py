@@ -19,27 +19,17 @@ SHOWN_HERE = "tests/golden/test_sections.py#test_equals_every_version"
 
 def rows_of(text):
     """The first cell of each row of the page's tables, and whether a test here shows it."""
-    rows = []
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) == 5:
-            rows.append((cells[0], f"{SHOWN_HERE})" in line))
-    return rows
+    lines = [(re.split(r"(?<!\\)\|", line), line) for line in text.splitlines()]
+    rows = [(cells[1].strip(), line) for cells, line in lines if len(cells) == 7]
+    return [(first, f"{SHOWN_HERE})" in line) for first, line in rows]
 
 
 def wrong(used_rows, rows):
     """What is wrong: (differences without a row of their own, rows that are stale)."""
-    missing = {
-        begin
-        for begin in used_rows
-        if sum(cell.startswith(begin) for cell, _ in rows) != 1
-    }
-    stale = {
-        cell
-        for cell, is_shown_here in rows
-        if is_shown_here and not any(cell.startswith(begin) for begin in used_rows)
-    }
-    return missing, stale
+    cells = [cell for cell, _ in rows]
+    missing = {b for b in used_rows if sum(cell.startswith(b) for cell in cells) != 1}
+    shown_here = {cell for cell, is_shown_here in rows if is_shown_here}
+    return missing, {c for c in shown_here if not c.startswith(tuple(used_rows))}
 
 
 def test_the_page_has_the_differences_of_the_replays_and_no_others():

@@ -48,16 +48,21 @@ class _Run:
 
     def _step(self, scalar, vector, rows):
         scale = self.optimizer.loss_scale
-        gradients = [scalar * scale, vector * scale, self.slices(rows * scale)]
+        gradients = self.gradients(scalar * scale, vector * scale, rows * scale)
         gradients = self.optimizer.get_unscaled_gradients(gradients)
         self.optimizer.apply_gradients(zip(gradients, self.variables))
 
-    def slices(self, values):
-        return tf.IndexedSlices(values, tf.constant(self.indices), tf.constant([6, 4]))
+    def gradients(self, scalar, vector, rows):
+        rows = tf.IndexedSlices(rows, tf.constant(self.indices), tf.constant([6, 4]))
+        return [scalar, vector, rows]
 
     def state(self):
-        numbers = harness.counts(self.optimizer).values()
-        return [*numbers, *_values(self.variables, self.optimizer.inner_optimizer)]
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        variables = (*self.variables, *harness.variables_of(inner))
+        return [*self.counts(), *(raw(v).numpy() for v in variables)]
+
+    def counts(self):
+        return harness.counts(self.optimizer).values()
 
 
 class _Bare(_Run):
@@ -67,9 +72,8 @@ class _Bare(_Run):
         super().__init__(optimizer, mode)
         self.scale, self.counter = SCALE["scale"], 0
 
-    def _step(self, scalar, vector, rows):
-        gradients = [scalar, vector, self.slices(rows)]
-        self.optimizer.apply_gradients(zip(gradients, self.variables))
+    def _step(self, *gradients):
+        self.optimizer.apply_gradients(zip(self.gradients(*gradients), self.variables))
 
     def step_or_skip(self, *gradients):
         if all(np.isfinite(gradient).all() for gradient in gradients):
@@ -81,13 +85,8 @@ class _Bare(_Run):
             self.optimizer.iterations.assign_add(1)
             self.scale, self.counter = max(self.scale / 2, 1.0), 0
 
-    def state(self):
-        numbers = [self.scale, self.counter, int(self.optimizer.iterations.numpy())]
-        return [*numbers, *_values(self.variables, self.optimizer)]
-
-
-def _values(variables, inner):
-    return [raw(v).numpy() for v in (*variables, *harness.variables_of(inner))]
+    def counts(self):
+        return [self.scale, self.counter, int(self.optimizer.iterations.numpy())]
 
 
 def _assert_equal(ours, reference, step):
