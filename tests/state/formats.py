@@ -1,11 +1,11 @@
-"""What saves and restores: each a function that saves and returns how to restore.
+"""What saves and restores: each a generator, which saves, yields, and restores.
 
-They take (program, folder, model, optimizer); what they return gives (model, optimizer).
-Each is written as one generator, which saves, yields, and restores.
+They take (program, folder, model, optimizer), and yield (model, optimizer) in the end.
 """
 
 import copy
 import pickle
+from functools import partial
 
 import tensorflow as tf
 
@@ -87,47 +87,38 @@ def _get_and_set_weights(program, folder, model, optimizer):
     yield made
 
 
-def _in_two(save, **options):
-    """A function that runs `save` to its first yield; what it returns, to the second."""
-
-    def saved(*arguments):
-        parts = save(*arguments, **options)
-        next(parts)
-        return lambda: next(parts)
-
-    return saved
-
-
 FORMATS = {
-    "checkpoint, then built": _in_two(_checkpoint, built=False),
-    "built, then checkpoint": _in_two(_checkpoint, built=True),
-    "manager": _in_two(_manager),
-    ".keras": _in_two(_whole, name="m.keras", **ZIPPED),
-    ".h5": _in_two(_whole, name="m.h5"),
-    ".weights.h5, then built": _in_two(_weights, name="m.weights.h5", built=False),
-    "built, then .weights.h5": _in_two(_weights, name="m.weights.h5", built=True),
-    "save_weights, then built": _in_two(_weights, name="w", built=False),
-    "built, then save_weights": _in_two(_weights, name="w", built=True),
-    "SavedModel": _in_two(_whole, name="folder", save_format="tf"),
-    "deepcopy of the optimizer": _in_two(_copy_of_optimizer, copied=copy.deepcopy),
-    "deepcopy of the model": _in_two(_copy_of_model, copied=copy.deepcopy),
-    "pickle of the optimizer": _in_two(_copy_of_optimizer, copied=_pickled),
-    "pickle of the model": _in_two(_copy_of_model, copied=_pickled),
-    "get_weights": _in_two(_get_and_set_weights),
+    "checkpoint, then built": partial(_checkpoint, built=False),
+    "built, then checkpoint": partial(_checkpoint, built=True),
+    "manager": _manager,
+    ".keras": partial(_whole, name="m.keras", **ZIPPED),
+    ".h5": partial(_whole, name="m.h5"),
+    ".weights.h5, then built": partial(_weights, name="m.weights.h5", built=False),
+    "built, then .weights.h5": partial(_weights, name="m.weights.h5", built=True),
+    "save_weights, then built": partial(_weights, name="w", built=False),
+    "built, then save_weights": partial(_weights, name="w", built=True),
+    "SavedModel": partial(_whole, name="folder", save_format="tf"),
+    "deepcopy of the optimizer": partial(_copy_of_optimizer, copied=copy.deepcopy),
+    "deepcopy of the model": partial(_copy_of_model, copied=copy.deepcopy),
+    "pickle of the optimizer": partial(_copy_of_optimizer, copied=_pickled),
+    "pickle of the model": partial(_copy_of_model, copied=_pickled),
+    "get_weights": _get_and_set_weights,
 }
-OF_TF_KERAS = ("save_weights", "SavedModel")
+
+
+def save(name, *arguments):
+    """Save in a format; return what restores it."""
+    parts = FORMATS[name](*arguments)
+    next(parts)
+    return lambda: next(parts)
 
 
 def exists(name, family):
-    return family != "keras3" or not any(word in name for word in OF_TF_KERAS)
+    return family != "keras3" or not ("save_weights" in name or name == "SavedModel")
 
 
 def run(program, names, folder, saved_at=SAVED_AT):
-    """Train a program, and save it on its way in some formats.
-
-    Returns:
-      {format: what restores it, or the error of saving}, and the state at the end.
-    """
+    """Train and save: {format: what restores it, or the error}, and the state at the end."""
     # Built before it is traced, or it would be traced twice. Those that are restored
     # and then built are built by their first step.
     built = saved_at > 0 and program.loop != "eager"
@@ -143,7 +134,7 @@ def run(program, names, folder, saved_at=SAVED_AT):
         place.mkdir(parents=True)
         try:
             with program.scope(name):
-                restored[name] = FORMATS[name](program, place, *made)
+                restored[name] = save(name, program, place, *made)
         except Exception as error:
             restored[name] = error
     program.train(*made, saved_at, END)

@@ -17,14 +17,7 @@ from tests.families import (
     wrapped,
 )
 from tests.state import formats, programs
-from tests.state.programs import (
-    END,
-    SAVED_AT,
-    Program,
-    assert_equal,
-    assert_same_weights,
-    state,
-)
+from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = programs.needs_saving
 
@@ -129,21 +122,17 @@ def test_what_waits_is_saved(family, inner, api, how, tmp_path):
     assert_equal(end, state(model, again))
 
 
-def test_what_waits_is_in_the_list_of_weights(family):
+@pytest.mark.parametrize("how", ["checkpoint", "set_weights"])
+def test_what_waits_goes_into_a_built_optimizer(family, how, tmp_path):
     program = Program(family)
     made, (_, optimizer) = _loaded(program)
     again = program.make(built=True)[1]
-    again.set_weights(optimizer.get_weights())
-    assert_same_weights(made[1], again)
-
-
-def test_a_checkpoint_with_what_waits_restores_into_a_built_optimizer(family, tmp_path):
-    program = Program(family)
-    made, (_, optimizer) = _loaded(program)
-    path = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "c")
-    again = program.make(built=True)[1]
-    tf.train.Checkpoint(optimizer=again).restore(path)
-    assert_same_weights(made[1], again)
+    if how == "set_weights":
+        again.set_weights(optimizer.get_weights())
+    else:
+        path = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "c")
+        tf.train.Checkpoint(optimizer=again).restore(path)
+    programs.assert_same_weights(made[1], again)
 
 
 def test_a_checkpoint_restored_later_replaces_what_waits(family, tmp_path):
@@ -193,7 +182,7 @@ def test_weights_into_a_model_with_a_frozen_layer(
     if built:
         own.build(other.trainable_variables)
     other.load_weights(tmp_path / "m.weights.h5", skip_mismatch=skip_mismatch)
-    assert_same_weights(model, other)
+    programs.assert_same_weights(model, other)
     own.build(other.trainable_variables)
     if family == "legacy" and not caplog.text:
         pytest.skip("without install() tf_keras's files leave legacy optimizers out")
@@ -227,7 +216,7 @@ def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
     waiting.set_weights(made.get_weights())
     again = formats.ALONE["file"](waiting, lambda: wrapped("keras3", "Adam"), tmp_path)
     again.build([x, y])
-    assert_same_weights(made, again)
+    programs.assert_same_weights(made, again)
     inner = FAMILIES["keras3"].Adam()
     fixed = tf_lso.LossScaleOptimizer(inner, **programs.SCALES["fixed"])
     fixed.set_weights(made.get_weights()[:-2])
@@ -270,7 +259,7 @@ def test_a_checkpoint_that_was_restored_is_saved_before_the_next_step(
 ):
     """Its slots wait in TensorFlow until the optimizer is built; legacy ones do not."""
     program, path, end = checkpointed(family)
-    save = functools.partial(formats.FORMATS[name], program)
+    save = functools.partial(formats.save, name, program)
     by_model = name.startswith((".", "built, then .", "SavedModel"))
     if family == "new":
         by_model |= name in ("deepcopy of the model", "pickle of the model")

@@ -117,11 +117,8 @@ def saving(case, model, opt, folder):
     """Save; then read it into the model and optimizer that are sent, or raise."""
     path = f"{folder}/saved.{case.how}"
     if case.how in COPIES:
-        saved, values, dumped = (
-            opt.get_weights(),
-            model.get_weights(),
-            pickle.dumps(opt),
-        )
+        saved, values = opt.get_weights(), model.get_weights()
+        dumped = pickle.dumps(opt)
     elif case.how == "checkpoint":
         path = tf.train.Checkpoint(model=model, optimizer=opt).save(path)
     else:

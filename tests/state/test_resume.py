@@ -119,7 +119,7 @@ def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     made = program.make(seed=1)
     program.train(*made, 0, SAVED_AT)
     assert made[1].inner_optimizer._u_product.numpy() != 1.0
-    model, optimizer = formats.FORMATS[name](program, tmp_path, *made)()
+    model, optimizer = formats.save(name, program, tmp_path, *made)()
     optimizer.build(model.trainable_variables)
     assert_equal(state(*made), state(model, optimizer))
 
@@ -132,51 +132,45 @@ def test_the_cases_meet_all_pairs():
     }
 
 
-class _Stop(Exception):
-    pass
-
-
 def test_backup_and_restore(family, tmp_path):
     inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
-    module = KERASES[family]
+    callbacks = KERASES[family].callbacks
     program = Program(family, inner, "stable", "fit")
 
-    class Stop(module.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 1:
-                raise _Stop
-
-    def fit(seed, *callbacks):
+    def fit(seed, *called):
         # The one that is restored is built by its first step.
         made = program.make(seed=seed, built=seed == 1)
-        how = {"shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
+        how = {"shuffle": False, "verbose": 0, "callbacks": list(called)}
         made[0].fit(program.data(), epochs=3, **how)
         return state(*made)
 
-    def backup():
-        return module.callbacks.BackupAndRestore(str(tmp_path))
+    def stop(epoch, logs):
+        if epoch == 1:
+            raise InterruptedError
 
-    with pytest.raises(_Stop):
-        fit(1, backup(), Stop())
+    def backup():
+        return callbacks.BackupAndRestore(str(tmp_path))
+
+    with pytest.raises(InterruptedError):
+        fit(1, backup(), callbacks.LambdaCallback(on_epoch_begin=stop))
     assert_equal(fit(1), fit(9, backup()))
 
 
 @pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
 def test_model_checkpoint(family, name, tmp_path):
     keras, path, only = KERASES[family], str(tmp_path / name), "weights" in name
-    program = Program(family, loop="fit")
+    program = Program(family)
     model, optimizer = program.make(seed=1, built=True)
     saving = keras.callbacks.ModelCheckpoint(path, save_weights_only=only)
     model.fit(program.data(), shuffle=False, verbose=0, callbacks=[saving])
     if only:
-        other = program.make()
-        other[0].load_weights(path)
+        other, _ = program.make()
+        other.load_weights(path)
     else:
-        loaded = keras.models.load_model(path)
-        other = loaded, loaded.optimizer
-    for made in ((model, optimizer), other):
-        program.train(*made, 0, END)
-    assert_equal(state(model, optimizer), state(*other))
+        other = keras.models.load_model(path)
+    for each in (model, other):
+        program.train(each, each.optimizer, 0, END)
+    assert_equal(state(model, optimizer), state(other, other.optimizer))
 
 
 @needs_keras3
@@ -186,12 +180,11 @@ def test_a_checkpoint_without_the_scale_does_not_go_on(tmp_path):
     made = program.make(seed=1)
     program.train(*made, 0, SAVED_AT)
 
-    def of(model, optimizer):
+    def plain(model, optimizer):
         return tf.train.Checkpoint(model=model, optimizer=optimizer.inner_optimizer)
 
     other = program.make(built=True, compiled=False)
-    saving = tf.train.Checkpoint(model=made[0], optimizer=made[1].inner_optimizer)
-    of(*other).restore(saving.save(tmp_path / "c"))
+    plain(*other).restore(plain(*made).save(tmp_path / "c"))
     for each in (made, other):
         program.train(*each, SAVED_AT, END)
     with pytest.raises(AssertionError, match="scale"):

@@ -23,7 +23,7 @@ _FORMATS = (*_FILES, "SavedModel", *_COPIES)
 
 def _saved_and_loaded(name, model, folder):
     program = Program("legacy")
-    return formats.FORMATS[name](program, folder, model, model.optimizer)()[0]
+    return formats.save(name, program, folder, model, model.optimizer)()[0]
 
 
 def _model(units):

@@ -21,7 +21,7 @@ from tests.state import formats, programs
 index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 for family in FAMILIES:
     folder = pathlib.Path(sys.argv[1]) / family / str(index)
-    program = programs.Program(family, loop="function", strategy=strategy)
+    program = programs.Program(family, loop="function", by=strategy)
     restored, end = formats.run(program, sys.argv[2:], folder)
     for name in restored:
         programs.assert_equal(end, programs.state(*formats.go_on(program, restored[name])))
