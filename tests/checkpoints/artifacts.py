@@ -53,31 +53,21 @@ def expected(version, case, name="ckpt-1"):
 
 def numbers(value):
     """A nested list as an array; JSON has nan and inf as texts."""
-    return np.array(_floats(value), "float32")
-
-
-def _floats(value):
-    return [_floats(v) for v in value] if isinstance(value, list) else float(value)
+    return np.array(value, "float32")
 
 
 @functools.cache
 def inputs():
     """Return {"X", "X_clean", "Y": arrays of ten batches}."""
-    return {k: numbers(v) for k, v in json.loads(_read("inputs.json")).items()}
-
-
-def _read(name):
-    return (RECORD / name).read_text()
+    read = json.loads((RECORD / "inputs.json").read_text())
+    return {name: numbers(value) for name, value in read.items()}
 
 
 def network(keras):
     """The model of the optimizers' files, of a Keras."""
-    return keras.Sequential(
-        [
-            keras.layers.Dense(2, activation="tanh", name="dense_a", input_shape=(3,)),
-            keras.layers.Dense(1, name="dense_b"),
-        ]
-    )
+    dense = keras.layers.Dense
+    first = dense(2, activation="tanh", name="dense_a", input_shape=(3,))
+    return keras.Sequential([first, dense(1, name="dense_b")])
 
 
 def optimizer(case, family):

@@ -40,39 +40,25 @@ FILES = [
 ]
 
 
-def flip(data, chance, place, length):
-    data[place] ^= 1 << chance.randrange(8)
+DAMAGES = ("flip", "overwrite", "zero", "cut", "drop", "double", "pickle", "empty")
 
 
-def overwrite(data, chance, place, length):
-    data[place : place + length] = chance.randbytes(length)
-
-
-def zero(data, chance, place, length):
-    data[place : place + 8 * length] = bytes(min(8 * length, len(data) - place))
-
-
-def cut(data, chance, place, length):
-    del data[place:]
-
-
-def drop(data, chance, place, length):
-    del data[place : place + length]
-
-
-def double(data, chance, place, length):
-    data[place:place] = data[place : place + length]
-
-
-def pickle(data, chance, place, length):
-    data[:] = b'cbuiltins\nexec\n(S\'open("canary","w")\'\ntR.'
-
-
-def empty(data, chance, place, length):
-    data.clear()
-
-
-DAMAGES = (flip, overwrite, zero, cut, drop, double, pickle, empty)
+def damaged(damage, data, chance):
+    """Return what is left of the bytes of a file."""
+    place, length = chance.randrange(len(data)), chance.randrange(1, 64)
+    before, rest = data[:place], data[place:]
+    hit, after = rest[:length], rest[length:]
+    zeros = bytes(8 * length)
+    return {
+        "flip": lambda: before + bytes([rest[0] ^ 1 << chance.randrange(8)]) + rest[1:],
+        "overwrite": lambda: before + chance.randbytes(length) + after,
+        "zero": lambda: (before + zeros + rest[8 * length :])[: len(data)],
+        "cut": lambda: before,
+        "drop": lambda: before + after,
+        "double": lambda: before + hit + rest,
+        "pickle": lambda: b'cbuiltins\nexec\n(S\'open("canary","w")\'\ntR.',
+        "empty": bytes,
+    }[damage]()
 
 
 def state(model, opt):
@@ -87,14 +73,12 @@ def attempt(seed, model, opt, pristine, folder):
     path = folder / case / name
     damage = DAMAGES[(seed // len(FILES)) % len(DAMAGES)]
     file = pathlib.Path(f"{path}{chance.choice(parts)}")
-    data = bytearray(file.read_bytes())
-    damage(data, chance, chance.randrange(len(data)), chance.randrange(1, 64))
-    file.write_bytes(data)
+    file.write_bytes(damaged(damage, file.read_bytes(), chance))
     for variable, value in zip((*model.weights, *opt.weights), pristine):
         variable.assign(value)
     if ends_h5py(file):
         return "HDF5 ended", None
-    what = f"{seed}: {damage.__name__} of {version}/{case}/{file.name}"
+    what = f"{seed}: {damage} of {version}/{case}/{file.name}"
     try:
         checkpoints.restore(path, model=model, optimizer=opt)
     except checkpoints.CheckpointError as error:
