@@ -85,23 +85,31 @@ def assert_equal(found, expected, rtol=0.0, atol=0.0):
         np.testing.assert_allclose(found[name], value, rtol, atol, err_msg=str(name))
 
 
-def state(opt):
-    """All that an optimizer has, but its rate."""
+def restored(path, model, opt, **kwargs):
+    """Restore all; return the report."""
+    report = checkpoints.restore(path, model=model, optimizer=opt, **kwargs)
+    assert report.complete
+    return report
+
+
+def state(model, opt):
+    """The weights, and all that an optimizer has, but its rate."""
     inner = getattr(opt, "inner_optimizer", opt)
     variables = inner.variables
     variables = variables() if callable(variables) else variables
     extra = [v for n, v in sorted(vars(inner).items()) if n in ("one", "_u_product")]
     numbers = [number(getattr(inner, n, 0.0)) for n in ("beta_1", "beta_2", "momentum")]
     scale = [s for s in artifacts.scale_of(opt) if s is not None]
-    return [*(np.array(numpy(v)) for v in (*variables, *extra)), *numbers, *scale]
+    values = [np.array(numpy(v)) for v in (*variables, *extra)]
+    return [*model.get_weights(), *values, *numbers, *scale]
 
 
 def refused(path, model, opt, *matches, **kwargs):
     """Restore, which fails, says all that is to match, and changes nothing."""
     opt.build(model.trainable_variables)
-    before = [*model.get_weights(), *state(opt)]
+    before = state(model, opt)
     with pytest.raises(checkpoints.CheckpointError) as raised:
         checkpoints.restore(path, model=model, optimizer=opt, **kwargs)
     for match in matches:
         assert re.search(match, str(raised.value)), str(raised.value)
-    assert all(map(np.array_equal, before, [*model.get_weights(), *state(opt)]))
+    assert all(map(np.array_equal, before, state(model, opt)))

@@ -5,8 +5,8 @@ import pytest
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
-from tests.generation import HAS_KERAS3, ZIPPED
+from tests.families import FAMILIES, PACKAGES, keras, keras2, needs_keras3, numpy
+from tests.generation import ZIPPED
 from tests.processes import run
 from tf_lso import checkpoints, log, wrapping
 
@@ -37,11 +37,6 @@ WRITE = """
         model.train_on_batch(x, y)
     print(*np.concatenate([w.ravel() for w in model.get_weights()]).tolist())
 """
-WRITERS = {
-    "keras3": ("keras", "Adam"),
-    "legacy": ("tf_keras" if HAS_KERAS3 else "tensorflow.keras", "legacy.Adam"),
-    "new": ("tf_keras" if HAS_KERAS3 else "tensorflow.keras", "Adam"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +45,9 @@ def written(tmp_path_factory):
     found = {}
     for family in FAMILIES:
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
-        names = dict(zip(("module", "optimizer"), WRITERS[family]))
-        program = WRITE.format(**names, path=path, zipped=ZIPPED)
+        names = {"module": PACKAGES[family], "path": path, "zipped": ZIPPED}
+        optimizer = "legacy.Adam" if family == "legacy" else "Adam"
+        program = WRITE.format(optimizer=optimizer, **names)
         lines = run(program, by=preloaded.run)[-2:]
         (iterations, scale), weights = (map(float, line.split()) for line in lines)
         found[family] = path, iterations, scale, list(weights)
@@ -101,13 +97,10 @@ def test_restore_tells_of_an_optimizer_that_scales_nothing(
     monkeypatch.setattr(wrapping, "_once", log.Once())
     path, iterations, scale, _ = written["keras3"]
     layers = keras.layers
-    model = keras.Sequential(
-        [
-            layers.InputLayer((3,)),
-            layers.Dense(2, name="a", dtype="mixed_float16"),
-            layers.Dense(1, name="b", dtype="mixed_float16"),
-        ]
-    )
+    dense = [
+        layers.Dense(n, dtype="mixed_float16", name=i) for i, n in (("a", 2), ("b", 1))
+    ]
+    model = keras.Sequential([layers.InputLayer((3,)), *dense])
     optimizer = FAMILIES["keras3"].Adam(0.1)
     if wrap:
         optimizer = tf_lso.wrap(optimizer, model)

@@ -5,13 +5,7 @@ import pytest
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.checkpoints.helpers import (
-    assert_equal,
-    model_of,
-    saved,
-    slots_of,
-    trained,
-)
+from tests.checkpoints.helpers import assert_equal, model_of, saved, slots_of, trained
 from tests.families import FAMILIES, keras, keras2, needs_keras3, numpy
 from tf_lso import checkpoints
 
@@ -23,12 +17,9 @@ CLASSES = {
     "SGD": {"momentum": 0.9},
     "Adam-amsgrad": {"amsgrad": True},
 }
-# Format -> what reads it. Weights in .h5 files have no optimizer.
-READERS = {
-    "h5": ("restore", "load_model"),
-    "keras": ("restore", "load_model"),
-    "weights.h5": ("restore", "load_weights"),
-}
+# A format, and what reads it. Weights in .h5 files have no optimizer.
+READERS = [(f, r) for f in ("h5", "keras") for r in ("restore", "load_model")]
+READERS += [("weights.h5", reader) for reader in ("restore", "load_weights")]
 
 
 def made(family, name, **kwargs):
@@ -46,9 +37,7 @@ def written(family, name, ending, folder, use_bias=False, **kwargs):
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-@pytest.mark.parametrize(
-    ("ending", "reader"), [(f, r) for f, readers in READERS.items() for r in readers]
-)
+@pytest.mark.parametrize(("ending", "reader"), READERS)
 @pytest.mark.parametrize("family", ["legacy", "new"])
 @pytest.mark.parametrize("name", CLASSES)
 def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
@@ -61,10 +50,8 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
     is_unclear = (family, ending, dynamic) == ("legacy", "weights.h5", False)
     if is_unclear and (name, reader) != ("SGD", "restore"):
         if reader == "restore":
-            with pytest.raises(
-                checkpoints.CheckpointError,
-                match=r"legacy optimizer of Keras 2 or|momentum_cache",
-            ):
+            match = r"legacy optimizer of Keras 2 or|momentum_cache"
+            with pytest.raises(checkpoints.CheckpointError, match=match):
                 checkpoints.restore(path, model=model, optimizer=opt)
         else:
             with tf_lso.install():

@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.checkpoints import helpers
 from tests.checkpoints.helpers import assert_equal, model_of, refused, slots_of, trained
-from tests.families import FAMILIES, keras, keras2, needs_keras3
+from tests.families import keras, keras2, needs_keras3, wrapped
 from tf_lso import checkpoints
 
 pytestmark = needs_keras3
@@ -23,7 +24,7 @@ def shared(of):
 
 
 def old_adam():
-    return tf_lso.LossScaleOptimizer(FAMILIES["legacy"].Adam(0.01), initial_scale=8)
+    return wrapped("legacy", "Adam", 0.01)
 
 
 def new_adam():
@@ -41,8 +42,7 @@ def written(folder, **objects):
 def whole(old_model, old, path, model, names=None, opt=None):
     """Restore, and compare all; return the optimizer."""
     opt = opt or new_adam()
-    report = checkpoints.restore(path, model=model, optimizer=opt, names=names)
-    assert report.complete
+    helpers.restored(path, model, opt, names=names)
     assert_equal(model.get_weights(), old_model.get_weights())
     assert_equal(slots_of(opt, model), slots_of(old, old_model))
     return opt
@@ -62,9 +62,8 @@ def another_order(folder):
 
 def renamed(folder):
     old_model, old = trained_adam()
-    whole(
-        old_model, old, written(folder, m=old_model, o=old), model_of(keras, "x", "y")
-    )
+    path = written(folder, m=old_model, o=old)
+    whole(old_model, old, path, model_of(keras, "x", "y"))
 
 
 def shared_layer(folder):
@@ -122,11 +121,11 @@ def one_of_two_models(folder):
 
 def multi_optimizer(folder):
     old_model, old = trained_adam()
+    path = written(folder, m=old_model, o=old)
     opt = keras.optimizers.MultiOptimizer({"a": keras.optimizers.Adam(0.01)})
     model = model_of(keras)
     before = model.get_weights()
     with pytest.raises(checkpoints.CheckpointError, match="does not restore"):
-        path = written(folder, m=old_model, o=old)
         checkpoints.restore(path, model=model, optimizer=opt)
     assert_equal(model.get_weights(), before)
 

@@ -15,7 +15,6 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tests import preloaded
 from tests.checkpoints import artifacts, helpers
 from tests.families import CURRENT, KERASES
-from tf_lso import checkpoints
 from tf_lso.checkpoints import object_graph
 
 DAMAGES = 1008  # in one process: seven files by eight damages, 18 times
@@ -34,8 +33,6 @@ def test_damages():
 # --- Hostile files.
 
 VERSION, CASE = "TF2.15.1", "stable-new-Adam-dynamic"
-
-
 OWN = artifacts.folder(VERSION) / CASE
 
 
@@ -49,8 +46,7 @@ def refused(path, match):
 
 
 def restored(path):
-    model, opt = made()
-    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    helpers.restored(path, *made())
 
 
 @pytest.fixture

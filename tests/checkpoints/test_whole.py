@@ -8,17 +8,10 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.checkpoints import artifacts
+from tests.checkpoints import artifacts, helpers
 from tests.checkpoints import optimizers_of_users as users
-from tests.checkpoints.helpers import (
-    assert_equal,
-    model_of,
-    refused,
-    saved,
-    state,
-    trained,
-)
-from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy
+from tests.checkpoints.helpers import assert_equal, model_of, refused, state, trained
+from tests.families import FAMILIES, KERASES, keras, needs_keras3, numpy, wrapped
 from tests.generation import HAS_KERAS3
 from tf_lso import checkpoints
 
@@ -51,17 +44,15 @@ def test_an_optimizer_without_a_row(name, format_, wraps, tmp_path):
     opt = made()
     model = trained(of, opt)
     with tf_lso.install():
-        path = saved(model, opt, format_, tmp_path)
+        path = helpers.saved(model, opt, format_, tmp_path)
     new, other = model_of(of), made()
     if (name, format_, HAS_KERAS3) == ("Adafactor", "checkpoint", False):
         # Keras 2 keeps placeholders in its lists, which are none of its variables.
         with pytest.raises(checkpoints.CheckpointError, match="has no variable for it"):
             checkpoints.restore(path, model=new, optimizer=other)
         return
-    assert checkpoints.restore(path, model=new, optimizer=other).complete
-    assert_equal(
-        [*new.get_weights(), *state(other)], [*model.get_weights(), *state(opt)]
-    )
+    helpers.restored(path, new, other)
+    assert_equal(state(new, other), state(model, opt))
     assert int(numpy(other.iterations)) == int(numpy(opt.iterations)) > 0
 
 
@@ -81,21 +72,18 @@ def skip_what_no_family_has(name, arguments, source, target):
         pytest.skip("the newer SGD of Keras 2 always has the slot")
 
 
-def wrapped(family, name, rate, arguments):
-    inner = getattr(FAMILIES[family], name)(rate, **arguments)
-    return tf_lso.LossScaleOptimizer(inner)
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A function that returns the path of a file of a trained model, once written."""
 
     @functools.cache
     def write(family, name, format_, **arguments):
-        old = wrapped(family, name, 0.5, arguments)
+        old = wrapped(family, name, 0.5, **arguments)
         model = trained(KERASES[family], old)
         with tf_lso.install():
-            return saved(model, old, format_, tmp_path_factory.mktemp("written"))
+            return helpers.saved(
+                model, old, format_, tmp_path_factory.mktemp("written")
+            )
 
     return write
 
@@ -111,19 +99,19 @@ def test_hyperparameters_that_make_slots(
     has_rate, model = format_ == "checkpoint", model_of(KERASES[target])
     path = written(source, name, format_, **arguments)
     shown = remedy if has_rate else remedy.split(", ")[1]
-    refused(path, model, wrapped(target, name, 0.1, {}), re.escape(shown))
+    refused(path, model, wrapped(target, name, 0.1), re.escape(shown))
     # And the other way round: slots that the file lacks.
     if (name, source) != ("SGD", "new"):  # always has the slot
         path = written(source, name, format_)
         shown = f"{name}(0.5)" if has_rate else f"{name}("
-        refused(path, model, wrapped(target, name, 0.1, arguments), re.escape(shown))
+        refused(path, model, wrapped(target, name, 0.1, **arguments), re.escape(shown))
 
 
 @needs_keras3
 @pytest.mark.parametrize("of_file", ["Muon", "ScheduleFreeAdamW", "keras3"])
 def test_another_class_without_a_row(of_file, tmp_path):
     old = CLASSES[of_file]()
-    path = saved(trained(keras, old), old, "checkpoint", tmp_path)
+    path = helpers.saved(trained(keras, old), old, "checkpoint", tmp_path)
     refused(path, model_of(keras), keras.optimizers.Adam(0.01))
 
 
@@ -133,7 +121,7 @@ def test_another_class_that_the_file_does_not_name(family, tmp_path):
     old = FAMILIES[family].Adadelta(0.01, name="own")
     if family == "legacy":
         old = tf_lso.LossScaleOptimizer(old)
-    path = saved(trained(of, old), old, "checkpoint", tmp_path)
+    path = helpers.saved(trained(of, old), old, "checkpoint", tmp_path)
     new = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
     refused(path, model_of(of), new, "this Adam has no variable for it")
 
@@ -148,20 +136,20 @@ def test_another_order_of_building(tmp_path):
     for name, attribute in slots.items():
         made = getattr(keras.optimizers, name)
         old = made(0.01)
-        path = saved(trained(keras, old), old, "checkpoint", tmp_path)
+        path = helpers.saved(trained(keras, old), old, "checkpoint", tmp_path)
         new, opt = model_of(keras), made(0.01)
         opt.build(new.trainable_variables[::-1])
         if attribute is None:
             refused(path, new, opt)
         else:
-            assert checkpoints.restore(path, model=new, optimizer=opt).complete
+            helpers.restored(path, new, opt)
             assert_equal(getattr(opt, attribute)[::-1], getattr(old, attribute))
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
 def test_as_many_slots_of_another_argument_are_refused(family, format_, written):
     path = written(family, "RMSprop", format_, centered=True)
-    new = wrapped(family, "RMSprop", 0.5, {"momentum": 0.9})
+    new = wrapped(family, "RMSprop", 0.5, momentum=0.9)
     refused(path, model_of(KERASES[family]), new, r"Make .*centered=True\)")
 
 
@@ -170,17 +158,17 @@ def test_as_many_slots_of_another_argument_are_refused(family, format_, written)
 def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
     target, format_, tmp_path
 ):
-    old = wrapped("new", "SGD", 0.5, {})
+    old = wrapped("new", "SGD", 0.5)
     model = trained(KERASES["keras2"], old)
-    path = saved(model, old, format_, tmp_path)
-    restored, new = model_of(KERASES[target]), wrapped(target, "SGD", 0.5, {})
+    path = helpers.saved(model, old, format_, tmp_path)
+    other, new = model_of(KERASES[target]), wrapped(target, "SGD", 0.5)
     says_nothing = target != "new" and format_ == "checkpoint"
     if says_nothing:
         remedy = "If it had none, leave them: tf_lso.checkpoints.restore"
-        refused(path, restored, new, remedy)
-    checkpoints.restore(path, model=restored, optimizer=new, partial=says_nothing)
+        refused(path, other, new, remedy)
+    checkpoints.restore(path, model=other, optimizer=new, partial=says_nothing)
     assert int(numpy(new.iterations)) == int(numpy(old.iterations)) > 0
-    assert_equal(restored.get_weights(), model.get_weights())
+    assert_equal(other.get_weights(), model.get_weights())
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -195,10 +183,10 @@ def test_tensorflows_own_restore_refuses_too(
     if source != target and not installed:
         pytest.skip("TensorFlow alone restores nothing across families")
     path = written(source, name, "checkpoint", **arguments)
-    model, new = model_of(KERASES[target]), wrapped(target, name, 0.1, {})
+    model, new = model_of(KERASES[target]), wrapped(target, name, 0.1)
     if built:
         new.build(model.trainable_variables)
-    before = [*model.get_weights(), *state(new)]
+    before = state(model, new)
     with tf_lso.install() if installed else contextlib.nullcontext():
         checkpoint = tf.train.Checkpoint(model=model, optimizer=new)
         with pytest.raises(ValueError) as raised:
@@ -207,7 +195,7 @@ def test_tensorflows_own_restore_refuses_too(
             new.build(model.trainable_variables)
     assert (remedy if installed else remedy.split(", ")[1]) in str(raised.value)
     if built:
-        assert_equal([*model.get_weights(), *state(new)], before)
+        assert_equal(state(model, new), before)
 
 
 @pytest.mark.parametrize(
@@ -224,15 +212,15 @@ def test_tensorflows_own_restore_refuses_too(
 def test_tensorflows_own_restore_refuses_files_of_keras_3_6(case, arguments):
     """They do not name their slots but by the names of the variables."""
     model = artifacts.network(keras)
-    new = wrapped("keras3", case.split("_")[0], 0.1, arguments)
+    new = wrapped("keras3", case.split("_")[0], 0.1, **arguments)
     new.build(model.trainable_variables)
-    before = [*model.get_weights(), *state(new)]
+    before = state(model, new)
     path = artifacts.folder("TF2.17-keras3.6") / f"bare-keras3-{case}" / "ckpt-1"
     with tf_lso.install():
         checkpoint = tf.train.Checkpoint(model=model, optimizer=new)
         with pytest.raises(checkpoints.CheckpointError, match="Make the optimizer as"):
             checkpoint.restore(str(path))
-    assert_equal([*model.get_weights(), *state(new)], before)
+    assert_equal(state(model, new), before)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -246,8 +234,8 @@ def test_a_fixed_scale_of_keras_3(ending, momentum, tmp_path):
         return tf_lso.LossScaleOptimizer(inner, **scale)
 
     old = made(dynamic=False, initial_scale=8)
-    path = saved(trained(keras, old), old, ending, tmp_path)
-    restored, new = model_of(keras), made(initial_scale=16)
-    assert checkpoints.restore(path, model=restored, optimizer=new).complete
+    path = helpers.saved(trained(keras, old), old, ending, tmp_path)
+    new = made(initial_scale=16)
+    helpers.restored(path, model_of(keras), new)
     assert artifacts.scale_of(new) == (16, 0)
     assert int(numpy(new.iterations)) == 3

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.checkpoints import helpers
 from tests.checkpoints import optimizers_of_users as users
 from tests.checkpoints.helpers import assert_equal, refused, saved, slots_of, train
 from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3, numpy
-from tf_lso import checkpoints
 
 
 def model_of(of, equal_shapes=False):
@@ -51,15 +51,11 @@ def goes_on(old_model, old, model, opt, first=0.0):
         assert int(opt.dynamic_counter) == int(old.dynamic_counter)
 
 
-WRAPPERS = {
-    "tf_lso": tf_lso.LossScaleOptimizer,
-    "keras": keras2.mixed_precision.LossScaleOptimizer,
-}
-
-
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_a_saved_model(wrapper, tmp_path, caplog):
-    model, opt = trained(made(wrapper=WRAPPERS[wrapper]))
+@pytest.mark.parametrize(
+    "by", [tf_lso, keras2.mixed_precision], ids=["tf_lso", "keras"]
+)
+def test_a_saved_model(by, tmp_path, caplog):
+    model, opt = trained(made(wrapper=by.LossScaleOptimizer))
     path = saved(model, opt, "savedmodel", tmp_path)
     with tf_lso.install():
         loaded = keras2.models.load_model(path)
@@ -121,8 +117,7 @@ def test_a_file_without_these_slots_is_not_said_to_have_no_scale(caplog):
 
 
 def restored(path, model, opt):
-    report = checkpoints.restore(path, model=model, optimizer=opt)
-    assert report.complete
+    report = helpers.restored(path, model, opt)
     told = [name for name, why in report.kept if "no slots" in why]
     assert told and all("unused" in name for name in told)
 
@@ -166,7 +161,7 @@ def test_files_of_keras_2_in_keras_3(format_, tmp_path):
     if format_ == "savedmodel":
         restored(path, new_model, new)
     else:
-        assert checkpoints.restore(path, model=new_model, optimizer=new).complete
+        helpers.restored(path, new_model, new)
     goes_on(model, opt, new_model, new)
 
 
@@ -183,7 +178,7 @@ def test_the_variables_of_traced_steps_in_a_saved_model(
     train(old_model, old)
     path = saved(old_model, old, "savedmodel", tmp_path)
     model, opt = model_of(KERASES[family]), made(FAMILIES[family].Adam, **scale)
-    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    helpers.restored(path, model, opt)
     assert_equal(slots_of(opt, model), slots_of(old, old_model))
 
 
