@@ -22,40 +22,28 @@ class Model:
     """A loss scale as the specification says it, in float32 and plain statements."""
 
     def __init__(self, rule):
-        self.rule = rule
-        self.scale = np.float32(rule.initial_scale)
+        self.rule, self.scale = rule, np.float32(rule.initial_scale)
         self.count = self.bad = 0
 
+    @np.errstate(all="ignore")
     def step(self, finite):
-        with np.errstate(all="ignore"):
-            self._step(finite)
-
-    def _step(self, finite):
         rule, scale = self.rule, np.float32(self.scale)
+        factor = np.float32(rule.growth_factor)
         self.bad = 0 if finite else self.bad + 1
+        self.count = self.count + 1 if finite else 0
         if not (np.isfinite(scale) and scale > 0):
             self.scale, self.count = np.float32(rule.initial_scale), 0
-            return
-        factor = np.float32(rule.growth_factor)
-        if finite:
-            self.count += 1
-            if self.count < rule.growth_steps:
-                return
+        elif self.count >= rule.growth_steps:
             self.count = 0
-            candidate = np.float32(scale * factor)
-            if np.isfinite(candidate) and candidate <= np.float32(rule.max_scale):
-                self.scale = candidate
-            return
-        self.count = 0
-        if self.bad < rule.hysteresis:
-            return
-        if rule.backoff_factor is None:
-            candidate = np.float32(scale / factor)
-        else:
-            candidate = np.float32(scale * np.float32(rule.backoff_factor))
-        if not np.isfinite(candidate):
-            candidate = scale
-        self.scale = max(candidate, np.float32(rule.min_scale))
+            if scale * factor <= np.float32(rule.max_scale):
+                self.scale = scale * factor
+        elif self.bad >= rule.hysteresis:
+            if rule.backoff_factor is None:
+                candidate = scale / factor
+            else:
+                candidate = scale * np.float32(rule.backoff_factor)
+            candidate = candidate if np.isfinite(candidate) else scale
+            self.scale = max(candidate, np.float32(rule.min_scale))
 
 
 @st.composite
@@ -74,6 +62,7 @@ def rules(draw):
     )
 
 
+@np.errstate(over="ignore", under="ignore")
 def next_float32(rule, state, finite):
     """The next state, its scale in float32 as the variable holds it."""
     factors = {
@@ -81,10 +70,8 @@ def next_float32(rule, state, finite):
         for name, value in vars(rule).items()
         if name.endswith("_factor")
     }
-    rule = dataclasses.replace(rule, **factors)
-    with np.errstate(over="ignore", under="ignore"):
-        scale, count, skipped = rule_lib.next_state(rule, state, finite)
-    return rule_lib.ScaleState(np.float32(scale), count, skipped)
+    state = rule_lib.next_state(dataclasses.replace(rule, **factors), state, finite)
+    return state._replace(scale=np.float32(state.scale))
 
 
 @settings(max_examples=300, deadline=None)
@@ -103,10 +90,8 @@ def test_the_rule_and_the_model_agree_step_by_step_within_the_limits(rule, verdi
 @settings(max_examples=300, deadline=None)
 @given(
     rule=rules(),
-    scale=st.one_of(
-        st.floats(width=32),
-        st.sampled_from([0.0, -1.0, float("nan"), float("inf"), 1e-45, FLOAT32_MAX]),
-    ),
+    scale=st.floats(width=32)
+    | st.sampled_from([0.0, -1.0, float("nan"), float("inf"), 1e-45, FLOAT32_MAX]),
     count=st.integers(0, 10**6),
     finite=st.booleans(),
 )
@@ -164,8 +149,7 @@ def test_a_rule_and_a_state_do_not_change():
 
 
 def dynamic(rule):
-    arguments = options.arguments_of(rule, options.DYNAMIC)
-    return tf_lso.DynamicLossScale(**arguments)
+    return tf_lso.DynamicLossScale(**options.arguments_of(rule, options.DYNAMIC))
 
 
 RULES = {
