@@ -16,16 +16,12 @@ pytestmark = pytest.mark.core
 
 
 def unscale_gradient(gradient, scale):
-    return gradients_lib.unscale_gradients([gradient], scale)[0]
-
-
-def summed_rows(gradient):
-    return gradients_lib.with_summed_rows([gradient])[0]
+    return gradients_lib.unscale_gradients([gradient], tf.constant(scale))[0]
 
 
 def unscale(values, scale):
-    result = unscale_gradient(tf.constant(values), tf.constant(scale, tf.float32))
-    assert result.dtype == tf.constant(values).dtype
+    result = unscale_gradient(tf.constant(values), scale)
+    assert result.dtype == values.dtype
     return result.numpy()
 
 
@@ -50,7 +46,7 @@ def test_a_float16_gradient_survives_a_scale_that_float16_has_no_reciprocal_of(
     got = unscale(np.array([value], np.float16), scale)
     assert got == np.float16(value / scale) and got > 0
     slices = tf.IndexedSlices(tf.constant([value], tf.float16), tf.constant([0]))
-    assert unscale_gradient(slices, tf.constant(scale)).values.numpy() == got
+    assert unscale_gradient(slices, scale).values.numpy() == got
 
 
 def test_a_float64_gradient_is_divided_in_float64():
@@ -76,15 +72,13 @@ def test_a_power_of_two_is_undone_exactly(value, power):
     scale = tf.constant(2.0**power)
     if abs(value) > 2.0**-90:
         scaled = gradients_lib.scale_loss(tf.constant(value, tf.float32), scale)
-        got = unscale_gradient(scaled, scale)
-        assert float(got) == value
+        assert float(unscale_gradient(scaled, scale)) == value
 
 
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
 def test_complex_gradients_are_unscaled(dtype):
-    got = unscale_gradient(tf.constant([8 + 16j], dtype), tf.constant(8.0))
-    assert got.dtype == dtype
-    assert complex(got[0]) == 1 + 2j
+    got = unscale_gradient(tf.constant([8 + 16j], dtype), 8.0)
+    assert (got.dtype, complex(got[0])) == (dtype, 1 + 2j)
 
 
 def test_what_converts_to_a_tensor_is_unscaled_and_none_stays_none():
@@ -96,42 +90,37 @@ def test_what_converts_to_a_tensor_is_unscaled_and_none_stays_none():
 
 
 class TestSlices:
-    def slices(self, dtype=tf.float32, shape=(5, 2), index=tf.int64):
-        return tf.IndexedSlices(
-            tf.constant([[8.0, 16.0], [24.0, 32.0]], dtype),
-            tf.constant([3, 3], index),
-            None if shape is None else tf.constant(shape),
-        )
+    def slices(self, dtype="float32", shape=(5, 2), index="int64"):
+        rows = tf.constant([[8.0, 16.0], [24.0, 32.0]], dtype)
+        shape = None if shape is None else tf.constant(shape)
+        return tf.IndexedSlices(rows, tf.constant([3, 3], index), shape)
 
     @pytest.mark.parametrize("shape", [None, (5, 2)])
-    @pytest.mark.parametrize("index", [tf.int32, tf.int64])
+    @pytest.mark.parametrize("index", ["int32", "int64"])
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_stay_slices_of_their_dtype_indices_and_shape(self, dtype, index, shape):
         before = self.slices(dtype, shape, index)
-        got = unscale_gradient(before, tf.constant(8.0))
-        assert isinstance(got, tf.IndexedSlices)
+        got = unscale_gradient(before, 8.0)
         assert got.values.dtype == dtype
         assert got.indices is before.indices
         assert got.dense_shape is before.dense_shape
         assert got.values.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
     @pytest.mark.parametrize("shape", [None, (5, 2)])
-    @pytest.mark.parametrize("index", [tf.int32, tf.int64])
+    @pytest.mark.parametrize("index", ["int32", "int64"])
     def test_get_the_dense_shape_of_their_variable(self, shape, index):
-        got = gradients_lib.with_dense_shape(
-            self.slices(shape=shape, index=index), tf.Variable(tf.zeros((5, 2)))
-        )
-        assert isinstance(got, tf.IndexedSlices)
+        before = self.slices(shape=shape, index=index)
+        got = gradients_lib.with_dense_shape(before, tf.Variable(tf.zeros((5, 2))))
         assert got.dense_shape.numpy().tolist() == [5, 2]
-        assert got.dense_shape.dtype == (tf.int32 if shape else index)
+        assert got.dense_shape.dtype == ("int32" if shape else index)
         assert got.values.numpy().tolist() == [[8.0, 16.0], [24.0, 32.0]]
 
     def test_are_summed_to_one_row_an_index(self):
         rows = tf.constant([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]])
         shape = tf.constant([10**13, 2], tf.int64)  # which has no row in memory
         indices = tf.constant([10**12, 2, 10**12], tf.int64)
-        got = summed_rows(tf.IndexedSlices(rows, indices, shape))
-        assert isinstance(got, tf.IndexedSlices)
+        slices = tf.IndexedSlices(rows, indices, shape)
+        (got,) = gradients_lib.with_summed_rows([slices])
         found = zip(got.indices.numpy(), got.values.numpy().tolist(), strict=True)
         assert sorted(found) == [(2, [10.0, 20.0]), (10**12, [101.0, 202.0])]
         assert got.dense_shape.numpy().tolist() == [10**13, 2]
@@ -143,10 +132,10 @@ class TestSlices:
         assert got[1].dense_shape is None
         assert got[1].values.numpy().tolist() == [[32.0, 48.0]]
 
-    def test_a_dense_gradient_is_left_alone(self):
-        gradient = tf.constant([1.0])
+
+def test_a_dense_gradient_gets_no_dense_shape():
+    for gradient in (tf.constant([1.0]), None):
         assert gradients_lib.with_dense_shape(gradient, tf.Variable([0.0])) is gradient
-        assert gradients_lib.with_dense_shape(None, tf.Variable([0.0])) is None
 
 
 # --- Through the optimizers; the kinds of losses and gradients are recorded in tests/golden.
@@ -170,12 +159,11 @@ def test_a_float16_loss_that_is_scaled_warns_once(family, caplog):
     assert caplog.text.count("float16 loss") == 1
 
 
-_ROWS, _INDICES, _SHAPE = [[1.0], [2.0], [3.0]], [0, 2, 2], [3, 1]
 _PARTS = {
-    "tuples": (_ROWS, tuple(_INDICES), tuple(_SHAPE)),
-    "lists": (_ROWS, _INDICES, _SHAPE),
-    "arrays": (np.float32(_ROWS), np.array(_INDICES), np.array(_SHAPE)),
-    "no shape": (tf.constant(_ROWS), _INDICES, None),
+    "tuples": ([[1.0], [2.0], [3.0]], (0, 2, 2), (3, 1)),
+    "lists": ([[1.0], [2.0], [3.0]], [0, 2, 2], [3, 1]),
+    "arrays": (np.float32([[1], [2], [3]]), np.array([0, 2, 2]), np.array([3, 1])),
+    "no shape": (tf.constant([[1.0], [2.0], [3.0]]), [0, 2, 2], None),
     "no rows": (tf.zeros([0, 1]), [], (3, 1)),
 }
 
