@@ -1,7 +1,6 @@
 """Random programs that mix protocols, functions, graphs and threads on one optimizer.
 
-The loss is 2x and the learning rate 1, so a right step takes 2 off x; powers of two keep
-all numbers exact. There are three kinds of programs:
+Losses and words are those of `programs.py`. There are three kinds of programs:
 
 - "legacy": `get_scaled_loss`, `get_unscaled_gradients` and `minimize` alone. They are
   always right.
@@ -15,6 +14,7 @@ have left one, the scale as it is now. Nothing else is right.
 """
 
 import dataclasses
+import math
 import random
 
 import tensorflow as tf
@@ -33,10 +33,6 @@ KINDS = {
 }
 _REFUSALS = ("scaled", "scaling", "wait to be applied")
 _WARNING = "a tf.function that only applies gradients was traced before"
-
-
-class Wrong(AssertionError):
-    """The program did another thing than a right step."""
 
 
 class _Warned(Exception):
@@ -74,21 +70,19 @@ class Program(Bench):
             self.last[where] = self.scale
         return super().call(where, name, *args)
 
-    # --- What must come out.
-
-    def require(self, is_right, what):
-        if not is_right:
-            raise Wrong(what + ", after\n" + "\n".join(map(str, self.log)))
+    def told(self, what):
+        return "\n".join([f"{what}, after", *map(str, self.log)])
 
     def check(self, gradient, where="eager"):
         """See that x and the scale are right after a gradient was applied."""
-        allowed = {0.0}
-        if gradient.finite and gradient.unscaled:
-            allowed = {gradient.value}
-        elif gradient.finite:
-            scales = {gradient.scale, self.scale, self.last.get(where, self.scale)}
-            allowed = {2.0 * gradient.scale / scale for scale in scales}
-        allowed = {self.value - taken * self.replicas for taken in allowed}
+        scales = {gradient.scale, self.scale, self.last.get(where, self.scale)}
+        if not gradient.finite:
+            taken = {0.0}
+        elif gradient.unscaled:
+            taken = {gradient.value}
+        else:
+            taken = {2.0 * gradient.scale / scale for scale in scales}
+        allowed = {self.value - one * self.replicas for one in taken}
         self.count = self.count + 1 if gradient.finite else 0
         if not gradient.finite:
             self.scale = max(self.scale / 2, 1.0)
@@ -100,17 +94,8 @@ class Program(Bench):
         if not is_right and self.warned and where in ("traced", "collected"):
             raise _Warned
         expected = f"expected {sorted(allowed)}, {self.scale}"
-        self.require(is_right, f"x {found}, scale {scale}; {expected}")
+        assert is_right, self.told(f"x {found}, scale {scale}; {expected}")
         (self.value,) = found
-
-    def check_unscaled(self, value, own, here):
-        """See that a gradient of a loss with the scale `own` was unscaled to `value`.
-
-        `here` says whether the function or thread that unscaled has scaled the loss.
-        """
-        allowed = {2.0 * own / self.scale, *([2.0] if here else [])}
-        is_right = value != value or value in allowed
-        self.require(is_right, f"unscaled to {value}; expected {sorted(allowed)}")
 
     # --- Actions.
 
@@ -140,10 +125,8 @@ class Program(Bench):
 
     def whole_step(self):
         finite, factor = self.factor()
-        where, method = (
-            self.where("thread", "worker", "collected", "xla"),
-            self.method(),
-        )
+        where = self.where("thread", "worker", "collected", "xla")
+        method = self.method()
         names = ["whole", "whole"]
         names += ["loop"] * (where in ("traced", "collected"))
         names += ["minimize"] * (method == "get_scaled_loss")
@@ -165,20 +148,22 @@ class Program(Bench):
         if method == "scale_loss":
             tensor = self.call(where, "gradient", method, factor)
             return Gradient(tensor, False, finite, scale)
-        unscales_in = where
+        allowed = {2.0}
         if self.happens(0.5):
             tensor = self.call(where, "unscaled_gradient", method, factor)
         else:
             tensor = self.call(where, "gradient", method, factor)
             if self.happens(0.3):
                 self.set_scale()
-            if where in ("traced", "collected", "thread") or self.happens(0.3):
-                unscales_in = self.where_in_part()
+            ends = where in ("traced", "collected", "thread")
+            unscales_in = self.where_in_part() if ends or self.happens(0.3) else where
+            if ends or unscales_in != where:  # there no loss was scaled
+                allowed = set()
             tensor = self.call(unscales_in, "unscale", tensor)
-            if unscales_in in ("traced", "collected", "thread"):
-                unscales_in = "another function or thread"
         value = float(tensor)
-        self.check_unscaled(value, scale, here=unscales_in == where)
+        allowed.add(2.0 * scale / self.scale)
+        is_right = math.isnan(value) or value in allowed
+        assert is_right, self.told(f"unscaled to {value}; expected {sorted(allowed)}")
         return Gradient(tensor, True, finite, scale, value)
 
     def compute(self):
@@ -188,9 +173,11 @@ class Program(Bench):
             gradient.tensor = gradient.tensor * 1.0  # as clipping would, another tensor
         self.in_flight.append(gradient)
 
+    def taken(self):
+        return self.in_flight.pop(self.random.randrange(len(self.in_flight)))
+
     def finish(self):
-        gradient = self.in_flight.pop(self.random.randrange(len(self.in_flight)))
-        self.finish_one(gradient, self.where_in_part())
+        self.finish_one(self.taken(), self.where_in_part())
 
     def finish_one(self, gradient, where):
         by_apply = not gradient.unscaled and self.happens(0.3)
@@ -207,12 +194,10 @@ class Program(Bench):
 
     def drop(self):
         self.log.append("drop")
-        self.in_flight.pop(self.random.randrange(len(self.in_flight)))
-
-    # --- The whole.
+        self.taken()
 
     def outcome(self):
-        """Run it; return "right", "refused" or "warned", or raise `Wrong`."""
+        """Run it; return "right", or where it mixes both kinds "refused" or "warned"."""
 
         def note(record):
             self.warned |= _WARNING in record.getMessage()
@@ -222,13 +207,12 @@ class Program(Bench):
         try:
             for _ in range(self.actions):
                 self.act()
-        except _Warned:
-            return "warned"
-        except (RuntimeError, tf.errors.InvalidArgumentError) as error:
-            if not any(text in str(error) for text in _REFUSALS):
+        except (_Warned, RuntimeError, tf.errors.InvalidArgumentError) as error:
+            warned = isinstance(error, _Warned)
+            if not warned and not any(text in str(error) for text in _REFUSALS):
                 raise
-            self.require(self.kind == "both", f"refused: {error}")
-            return "refused"
+            assert self.kind == "both", self.told(repr(error))
+            return "warned" if warned else "refused"
         finally:
             log.logger().removeFilter(note)
             self.worker.shutdown()
@@ -259,9 +243,8 @@ class ProgramOfReplicas(Program):
         self.random.choice(actions)()
 
     def whole_step(self):
-        finite, factor = self.factor()
-        name = self.random.choice(["whole", "micro_batches"])
-        self.call("replicas", name, self.method(), factor)
+        (finite, factor), names = self.factor(), ["whole", "micro_batches"]
+        self.call("replicas", self.random.choice(names), self.method(), factor)
         self.check(Gradient(None, True, finite, self.scale))
 
     def compute(self):
