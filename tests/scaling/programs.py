@@ -87,10 +87,13 @@ class Bench:
     def apply(self, gradient):
         self.optimizer.apply([gradient], [self.x])
 
-    def whole(self, method, factor):
+    def to_apply(self, method, factor):
+        """The gradient that `apply_gradients` takes; after `scale_loss` a scaled one."""
         gradient = self.gradient(method, factor)
-        keras3 = method == "scale_loss"
-        self.apply_gradients(gradient if keras3 else self.unscale(gradient))
+        return gradient if method == "scale_loss" else self.unscale(gradient)
+
+    def whole(self, method, factor):
+        self.apply_gradients(self.to_apply(method, factor))
 
     def whole_of_both(self, method, factor):
         self.apply_gradients(self.unscaled_gradient("scale_loss", factor))
@@ -121,19 +124,18 @@ class Bench:
         texts = [a for a in args if isinstance(a, str)]
         tensors = [tf.convert_to_tensor(a) for a in args if not isinstance(a, str)]
         key = (where, name, *texts)
-        if where == "collected":
-            gc.freeze()  # or the collection would look at all of TensorFlow
         function = self.functions.get(key) or tf.function(
             lambda *tensors: method(*texts, *tensors), jit_compile=where == "xla"
         )
-        if where == "collected":
-            result = function(*tensors)
-            del function
-            gc.collect()
-            gc.unfreeze()
-            return result
-        self.functions[key] = function
-        return function(*tensors)
+        if where != "collected":
+            self.functions[key] = function
+            return function(*tensors)
+        gc.freeze()  # or the collection would look at all of TensorFlow
+        result = function(*tensors)
+        del function
+        gc.collect()
+        gc.unfreeze()
+        return result
 
     # --- In words.
 
@@ -146,10 +148,8 @@ class Bench:
         """
         for word in re.findall(r"!?\([^)]*\)\S*|\S+", program):
             refused, group, name, nan, number, where = _WORD.fullmatch(word).groups()
-            expected = contextlib.nullcontext()
-            if refused:
-                expected = pytest.raises(RuntimeError, match="get_unscaled_gradients")
-            with expected:
+            refusal = pytest.raises(RuntimeError, match="get_unscaled_gradients")
+            with refusal if refused else contextlib.nullcontext():
                 if group:
                     self.call(where, "run", group)
                 elif name in WORDS:
@@ -159,9 +159,8 @@ class Bench:
 
     def _call_word(self, name, factor, where):
         method, texts, taken = WORDS[name]
-        args = [self.stack.pop() for _ in range(taken)]
-        if texts:
-            args = [*texts, tf.constant(factor)]
+        args = [*texts, tf.constant(factor)] if texts else []
+        args += [self.stack.pop() for _ in range(taken)]
         result = self.call(where, method, *args)
         if result is not None:
             self.stack.append(result)

@@ -1,31 +1,25 @@
 """Eager operations in one call."""
 
-import threading
-
 import pytest
 import tensorflow as tf
 
+from tests.scaling.programs import in_thread
 from tf_lso.scaling import fast
-
-
-def sums(tensors, factor):
-    return [tf.reduce_sum(tensor) * tf.cast(factor, tensor.dtype) for tensor in tensors]
-
 
 TENSORS = [tf.constant([1.0, 2.0]), tf.constant(3, tf.int32), tf.ones([2, 2], tf.half)]
 EXPECTED = [6.0, 6, 8.0]
 
 
 def counted(in_graphs=False):
-    """A packed function, and how often Python ran it."""
+    """A packed function, and the numbers of tensors for which Python ran it."""
     calls = []
 
     @fast.packed(in_graphs=in_graphs)
-    def function(tensors, factor):
+    def sums(tensors, factor):
         calls.append(len(tensors))
-        return sums(tensors, factor)
+        return [tf.reduce_sum(t) * tf.cast(factor, t.dtype) for t in tensors]
 
-    return function, calls
+    return sums, calls
 
 
 def test_runs_python_once_for_tensors_of_the_same_dtypes():
@@ -61,30 +55,25 @@ def test_no_tensors_need_no_call():
 
 def test_tapes_and_accumulators_see_each_operation():
     """This fails when the private name, by which a tape is seen, has moved."""
-    x = tf.constant([1.0, 2.0])
+    x, (function, _) = tf.constant([1.0, 2.0]), counted()
     with tf.GradientTape() as tape:
         tape.watch(x)
-        (y,) = fast.packed(sums)([x], tf.constant(3.0))
+        (y,) = function([x], tf.constant(3.0))
     assert tape.gradient(y, x).numpy().tolist() == [3.0, 3.0]
     with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
-        (y,) = fast.packed(sums)([x], tf.constant(3.0))
+        (y,) = function([x], tf.constant(3.0))
     assert accumulator.jvp(y).numpy() == 6.0
 
 
 def test_the_first_thread_does_not_bind_it_to_its_device():
     function, _ = counted()
-    devices = {}
 
-    def on(device):
+    def device_used(device):
         with tf.device(device):
-            devices[device] = function([tf.ones([2])], tf.constant(2.0))[0].device
+            return function([tf.ones([2])], tf.constant(2.0))[0].device
 
     for device in ("CPU:1", "CPU:0"):
-        thread = threading.Thread(target=on, args=(device,))
-        thread.start()
-        thread.join()
-    for device, used in devices.items():
-        assert used.endswith(device)
+        assert in_thread(device_used, device).endswith(device)
 
 
 @pytest.mark.slow

@@ -33,21 +33,18 @@ def run(optimizer, between=lambda gradients: gradients):
     return x.numpy().tolist(), y.numpy()
 
 
-def clipped(gradients):
-    return [tf.clip_by_value(gradient, -1.0, 1.0) for gradient in gradients]
+CHANGES = {
+    # Clipped, an infinity is 1.
+    "clipped": (lambda gs: [tf.clip_by_value(g, -1.0, 1.0) for g in gs], [-0.5, 0.5]),
+    "multiplied": (lambda gs: [gs[0], gs[1] * 1.0], [-0.5, 1.0]),
+    "copied": (lambda gs: [gs[0], tf.identity(gs[1])], [-0.5, 1.0]),
+}
 
 
-@pytest.mark.parametrize(
-    "between, x, y",
-    [
-        (clipped, [-0.5, 0.5], 1.5),  # clipped, an infinity is 1
-        (lambda gradients: [gradients[0], gradients[1] * 1.0], [-0.5, 1.0], 1.5),
-        (lambda gradients: [gradients[0], tf.identity(gradients[1])], [-0.5, 1.0], 1.5),
-    ],
-    ids=["clipped", "multiplied", "copied"],
-)
-def test_what_was_changed_after_unscaling_is_judged_as_it_is(family, between, x, y):
-    assert run(wrapped(family, "SGD", 0.5), between) == (x, y)
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_changed_after_unscaling_is_judged_as_it_is(family, change):
+    between, x = CHANGES[change]
+    assert run(wrapped(family, "SGD", 0.5), between) == (x, 1.5)
 
 
 def test_no_gradient_carries_a_mark(family):
@@ -157,13 +154,12 @@ def test_sums_are_of_unscaled_gradients(family, mirrored2):
 )
 def test_what_a_user_does_at_the_sum_sees_unscaled_gradients(family, name, mirrored2):
     def clipping(self, grads_and_vars):
-        pairs = [(tf.clip_by_value(g, -1.0, 1.0), v) for g, v in grads_and_vars]
-        if name == "_transform_unaggregated_gradients":
-            return pairs
-        gradients, variables = zip(*pairs)
-        context = tf.distribute.get_replica_context()
-        sums = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
-        return list(zip(sums, variables))
+        gradients, variables = zip(*grads_and_vars)
+        gradients = [tf.clip_by_value(g, -1.0, 1.0) for g in gradients]
+        if name != "_transform_unaggregated_gradients":
+            context = tf.distribute.get_replica_context()
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        return list(zip(gradients, variables))
 
     Own = type("Own", (FAMILIES[family].SGD,), {name: clipping})
     with mirrored2.scope():
@@ -182,8 +178,7 @@ def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
         def update(self, grads):
             return None, verdict
 
-    x = tf.Variable(1.0)
-    inner = FAMILIES[family].SGD(0.5)
+    x, inner = tf.Variable(1.0), FAMILIES[family].SGD(0.5)
     optimizer = experimental.LossScaleOptimizer(inner, Own(8.0))
     optimizer.build([x])
 
