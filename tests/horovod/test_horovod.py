@@ -1,11 +1,10 @@
 """Loss scaling with Horovod: the orders of wrapping, in one process and in two.
 
-`stand_in` has Horovod's interface. `expected.json` is what `program.py` printed with it
-under TensorFlow 2.4.4, in which all orders give the same.
+`stand_in` has Horovod's interface, beside the program that imports it. `expected.json` is
+what that printed under TensorFlow 2.4.4, in which all orders give the same.
 """
 
 import json
-import os
 import pathlib
 import re
 import sys
@@ -13,22 +12,25 @@ import sys
 import pytest
 
 from tests.generation import HAS_KERAS3
-from tests.old_programs.test_programs import differences
-from tests.processes import HANGS_AFTER, LEAN, QUIET, run_workers
+from tests.old_programs.test_programs import differences, marked_slow
+from tests.processes import HANGS_AFTER, QUIET, run_workers
 
 HERE = pathlib.Path(__file__).parent
+PROGRAM = HERE / "stand_in" / "program.py"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
-ORDERS = ("inside", "outside", "tape")
 
 
 def workers(order, size, *options):
-    """Run `program.py` in `size` processes; return each one's RESULT and output."""
-    run = [sys.executable, "-m", "tf_lso", "run", *options, HERE / "program.py", order]
-    variables = {"PYTHONPATH": os.pathsep.join([str(HERE / "stand_in"), LEAN]), **QUIET}
-    early = not options  # --like chooses the Keras before TensorFlow is imported
+    """Run the program in `size` processes; return each one's RESULT and output.
+
+    One alone begins without TensorFlow if `--like` is to choose the Keras by itself.
+    """
+    run = [sys.executable, "-m", "tf_lso", "run", *options, PROGRAM, order]
+    early = size > 1 or not options
+    chosen = {"TF_USE_LEGACY_KERAS": "1" if options else "0"} if early else {}
     found = []
     for _, output in run_workers(
-        run, size, HANGS_AFTER, variables, after_tensorflow=early
+        run, size, HANGS_AFTER, {**QUIET, **chosen}, after_tensorflow=early
     ):
         lines = re.findall(r"RESULT (\{.*\})$", output, re.MULTILINE)
         found.append((json.loads(lines[-1]) if lines else None, output))
@@ -41,10 +43,9 @@ def check(found, size):
         assert not differences(EXPECTED[str(size)], result), result
 
 
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("size", marked_slow([1, 2], [2]))
 @pytest.mark.parametrize(
-    "order",
-    ["inside", *(pytest.param(order, marks=pytest.mark.slow) for order in ORDERS[1:])],
+    "order", marked_slow(["inside", "outside", "tape"], ["inside"])
 )
 def test_every_order_gives_what_tensorflow_2_4_gave(order, size):
     check(workers(order, size, "--like", "2.4"), size)
