@@ -4,8 +4,7 @@ Each function of `CASES` takes the module keras or tf_keras and returns a model,
 and what is planted: the kind, the layer's name, and the loss scale.
 """
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,17 +15,6 @@ HALF = {"dtype": "mixed_float16"}
 FORWARD, BACKWARD = "forward overflow", "backward overflow"
 
 
-@dataclasses.dataclass
-class Case:
-    model: Any
-    kind: str | None
-    layer: str | None = "bad"
-    scale: float = 1.0
-    x: Any = None
-    y: Any = None
-    loss: Any = "mse"
-
-
 def batch(*shape, value=1.0):
     values = np.linspace(0.5, 1, int(np.prod(shape)), dtype="float32") * value
     return values.reshape(shape)
@@ -34,6 +22,16 @@ def batch(*shape, value=1.0):
 
 X, Y = batch(4, 3), batch(4, 1)
 X_OF_NAN = np.where(X == X[1, 2], np.nan, X)
+
+
+class Case(NamedTuple):
+    model: Any
+    kind: str | None
+    layer: str | None = "bad"
+    scale: float = 1.0
+    x: Any = X
+    y: Any = Y
+    loss: Any = "mse"
 
 
 def dense(keras, units, name, value=0.1, **kwargs):
@@ -111,10 +109,20 @@ def subclassed(keras, blocks, between=lambda x: x):
     return Subclassed()
 
 
+def error(y, outputs):
+    return tf.reduce_mean((tf.cast(outputs, tf.float32) - y) ** 2)
+
+
+def of_integers(keras, layer, **kwargs):
+    """A model of an Embedding, a layer, and a Dense layer "b"."""
+    embedding = keras.layers.Embedding(5, 2, **HALF, **kwargs)
+    inputs = keras.layers.Input((3,), dtype="int32")
+    return keras.Sequential([inputs, embedding, layer, dense(keras, 1, "b")])
+
+
 def healthy(keras):
-    return Case(
-        sequential(keras, dense(keras, 4, "a"), dense(keras, 1, "b")), None, None
-    )
+    model = sequential(keras, dense(keras, 4, "a"), dense(keras, 1, "b"))
+    return Case(model, None, None)
 
 
 def overflow_that_a_later_layer_hides(keras):
@@ -125,21 +133,17 @@ def overflow_that_a_later_layer_hides(keras):
 
 
 def embedding(keras):
-    layers = keras.layers
     values = keras.initializers.Constant(1e5)
-    bad = layers.Embedding(5, 2, name="bad", embeddings_initializer=values, **HALF)
-    model = keras.Sequential(
-        [layers.Input((3,), dtype="int32"), bad, layers.Flatten(), dense(keras, 1, "b")]
-    )
-    x = np.arange(12, dtype="int32").reshape(4, 3) % 5
-    return Case(model, FORWARD, x=x)
+    arguments = {"name": "bad", "embeddings_initializer": values}
+    model = of_integers(keras, keras.layers.Flatten(), **arguments)
+    return Case(model, FORWARD, x=np.arange(12, dtype="int32").reshape(4, 3) % 5)
 
 
 def operation_of_a_functional_model(keras):
-    exp = keras.ops.exp if hasattr(keras, "ops") else tf.exp
+    has_ops = hasattr(keras, "ops")
+    exp = keras.ops.exp if has_ops else tf.exp
     model = functional(keras, lambda x: exp(dense(keras, 4, "a", 50.0)(x)))
-    name = "exp" if hasattr(keras, "ops") else "tf.math.exp"
-    return Case(model, FORWARD, name)
+    return Case(model, FORWARD, "exp" if has_ops else "tf.math.exp")
 
 
 def layer_in_a_layer_in_a_layer(keras):
@@ -182,13 +186,6 @@ def inner_layer_of_multi_head_attention(keras):
     return Case(model, FORWARD, "query", x=batch(4, 3, 2))
 
 
-def loss_of_nan(keras):
-    def loss(y, outputs):
-        return tf.reduce_mean(tf.math.log(-tf.abs(tf.cast(outputs, tf.float32)) - y))
-
-    return Case(healthy(keras).model, "forward nan", None, loss=loss)
-
-
 def huge_kernel_on_small_values(keras):
     small, bad = dense(keras, 4, "small", 1e-5), dense(keras, 4, "bad", 60000)
     model = sequential(keras, small, bad, dense(keras, 1, "b", 1.0))
@@ -223,26 +220,28 @@ def backward_between_two_calls_of_a_layer(keras):
     return Case(model, BACKWARD, scale=1024)
 
 
-def tiny_loss(keras):
-    def loss(y, outputs):
-        return tf.reduce_mean((tf.cast(outputs, tf.float32) - y) ** 2) * 1e-9
-
-    return Case(healthy(keras).model, "underflow", "b", loss=loss)
-
-
 CASES = {
     function.__name__: function
     for function in (
         *(healthy, overflow_that_a_later_layer_hides, embedding, lstm, attention),
-        *(operation_of_a_functional_model, layer_in_a_layer_in_a_layer, tiny_loss),
+        *(operation_of_a_functional_model, layer_in_a_layer_in_a_layer),
         *(shared_layer_at_its_second_call, inner_layer_of_multi_head_attention),
-        *(loss_of_nan, huge_kernel_on_small_values, gradient_of_weights_alone),
+        *(huge_kernel_on_small_values, gradient_of_weights_alone),
         *(float32_head_of_a_float16_model, backward_in_one_of_two_branches),
         backward_between_two_calls_of_a_layer,
     )
 } | {
     "nan_in_x": lambda k: Case(healthy(k).model, "input", None, x=X_OF_NAN),
     "inf_in_y": lambda k: Case(healthy(k).model, "input", None, y=Y * np.inf),
+    "loss_of_nan": lambda k: Case(
+        healthy(k).model,
+        "forward nan",
+        None,
+        loss=lambda y, x: tf.math.log(-error(y, x)),
+    ),
+    "tiny_loss": lambda k: Case(
+        healthy(k).model, "underflow", "b", loss=lambda y, x: error(y, x) * 1e-9
+    ),
     "x_too_large_for_float16": lambda k: Case(
         sequential(k, dense(k, 1, "bad")), FORWARD, x=X * 1e6
     ),
@@ -316,9 +315,7 @@ CASES = {
 
 def explained(case, **kwargs):
     """The report of `explain` on a case."""
-    x = X if case.x is None else case.x
-    y = Y if case.y is None else case.y
-    arguments = {"loss": case.loss, "loss_scale": case.scale, **kwargs}
     if not case.model.built:  # a subclass
-        case.model(x)
-    return debugging.explain(case.model, x, y, **arguments)
+        case.model(case.x)
+    arguments = {"loss": case.loss, "loss_scale": case.scale, **kwargs}
+    return debugging.explain(case.model, case.x, case.y, **arguments)

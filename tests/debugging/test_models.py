@@ -32,23 +32,15 @@ def subclass(module):
     return type(planted.subclassed(module, []))
 
 
-def of_integers(module, layer, mask_zero):
-    """A model of an Embedding, a layer, and a Dense layer "b"."""
-    arguments = {"mask_zero": mask_zero, "name": "embedding", **HALF}
-    embedding = module.layers.Embedding(5, 2, **arguments)
-    inputs = module.layers.Input((3,), dtype="int32")
-    return module.Sequential([inputs, embedding, layer, planted.dense(module, 1, "b")])
-
-
 def two_outputs(module):
-    inputs = {
-        name: module.layers.Input(shape, name=name)
-        for name, shape in (("left", (3,)), ("right", (2,)))
-    }
+    left = module.layers.Input((3,), name="left")
+    right = module.layers.Input((2,), name="right")
     # Keras 3.0 finds the loss of an output by the name of its layer.
-    left = planted.dense(module, 1, "a")(inputs["left"])
-    right = planted.dense(module, 2, "b")(inputs["right"])
-    model = module.Model(inputs, {"a": left, "b": right})
+    outputs = {
+        "a": planted.dense(module, 1, "a")(left),
+        "b": planted.dense(module, 2, "b")(right),
+    }
+    model = module.Model({"left": left, "right": right}, outputs)
     x = {"left": X, "right": planted.batch(4, 2)}
     return model, x, {"a": Y, "b": planted.batch(4, 2)}
 
@@ -95,8 +87,8 @@ class TestLoss:
         model = Own()
         model(X)
         model.compile("sgd")
-        expected = 7 * 0.1 * X.sum()
-        assert debugging.explain(model, X, Y).loss == pytest.approx(expected, rel=1e-2)
+        report = debugging.explain(model, X, Y)
+        assert report.loss == pytest.approx(7 * 0.1 * X.sum(), rel=1e-2)
 
     def test_sparse_targets_by_name(self, module):
         softmax = planted.dense(module, 3, "a", activation="softmax")
@@ -240,7 +232,8 @@ def test_what_is_a_function_in_a_model_is_seen_into(module):
 
 
 def test_masks_go_through(module):
-    model = of_integers(module, module.layers.LSTM(2, name="lstm", **HALF), True)
+    lstm = module.layers.LSTM(2, name="lstm", **HALF)
+    model = planted.of_integers(module, lstm, mask_zero=True)
     x = np.array([[1, 2, 0], [3, 0, 0], [1, 1, 1], [4, 4, 0]], "int32")
     report = explain(model, x)
     outputs = np.array(model(x), "float32")
@@ -274,7 +267,7 @@ def test_text(module):
 
 
 def test_slices(module):
-    model = of_integers(module, module.layers.Flatten(**HALF), False)
+    model = planted.of_integers(module, module.layers.Flatten(**HALF))
     x = np.zeros((4, 3), "int32")
     (embedding, *_) = explain(model, x).variables
     assert embedding.gradient.at_scale.size == 2  # the one row, summed up

@@ -15,7 +15,7 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 import keras, sys, tempfile
 import numpy as np
 import tf_lso
-from tests.families import FAMILIES, KERASES
+from tests.families import FAMILIES, KERASES, legacy_step
 
 def train(family, told):
     keras.utils.set_random_seed(1)
@@ -30,12 +30,8 @@ def train(family, told):
     @tf.function
     def step(x):
         def replica_step(x):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(model(x) ** 2)
-                scaled = optimizer.get_scaled_loss(loss)
-            weights = model.trainable_variables
-            gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, weights))
-            optimizer.apply_gradients(zip(gradients, weights))
+            loss = lambda: tf.reduce_mean(model(x) ** 2)
+            legacy_step(optimizer, loss, model.trainable_variables)
             return optimizer.skipped_steps if told else 0
         return strategy.run(replica_step, args=(x,))
 
