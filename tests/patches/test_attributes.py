@@ -35,9 +35,7 @@ def is_close(values, expected):
 
 
 class TestAttributes:
-    def test_lr_reads_and_sets_the_learning_rate_also_through_a_wrapper(
-        self, optimizers
-    ):
+    def test_lr_is_the_learning_rate_also_through_a_wrapper(self, optimizers):
         sgd = optimizers.SGD(0.5)
         wrapper = tf_lso.LossScaleOptimizer(sgd)
         assert number(sgd.lr) == number(wrapper.lr) == 0.5
@@ -79,14 +77,13 @@ class TestAttributes:
 
     @pytest.mark.parametrize("name", ["lr", "learning_rate"])
     def test_set_value_of_the_backend_takes_the_learning_rate(self, name):
-        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
-        tf.keras.backend.set_value(getattr(wrapper, name), 0.25)
-        assert number(wrapper.learning_rate) == 0.25
-        assert tf.keras.backend.get_value(wrapper.lr) == 0.25
         import tensorflow.keras.backend as copied
 
-        copied.set_value(getattr(wrapper, name), np.float64(0.125))
-        assert number(wrapper.learning_rate) == 0.125
+        wrapper = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
+        for backend, rate in (tf.keras.backend, 0.25), (copied, np.float64(0.125)):
+            backend.set_value(getattr(wrapper, name), rate)
+            assert number(wrapper.learning_rate) == rate
+            assert tf.keras.backend.get_value(wrapper.lr) == rate
 
     def test_get_value_of_the_backend_takes_a_loss_scale(self):
         from tensorflow.keras.mixed_precision import experimental
@@ -113,6 +110,12 @@ class TestAttributes:
         assert number(optimizer.lr) == 0.5
 
 
+NO_SUMMING = [
+    ("experimental_aggregate_gradients", False),
+    ("skip_gradients_aggregation", True),
+]
+
+
 class TestApplyGradients:
     def test_takes_a_name(self, optimizers):
         is_close(moved(optimizers.SGD(0.5), tf.Variable(0.0), name="train"), 0.5)
@@ -125,14 +128,8 @@ class TestApplyGradients:
 
         is_close(moved(tf_lso.LossScaleOptimizer(Mine(0.25)), tf.Variable(0.0)), 0.5)
 
-    @pytest.mark.parametrize(
-        "keyword",
-        [
-            {"experimental_aggregate_gradients": False},
-            {"skip_gradients_aggregation": True},
-        ],
-    )
-    def test_leaves_summing_to_the_caller(self, mirrored2, keyword):
+    @pytest.mark.parametrize("keyword, value", NO_SUMMING)
+    def test_leaves_summing_to_the_caller(self, mirrored2, keyword, value):
         with mirrored2.scope():
             x, sgd = tf.Variable(1.0), keras.optimizers.SGD(0.25)
 
@@ -141,7 +138,7 @@ class TestApplyGradients:
             def on_replica():
                 context = tf.distribute.get_replica_context()
                 gradient = context.all_reduce("SUM", tf.constant(1.0))
-                sgd.apply_gradients([(gradient, x)], **keyword)
+                sgd.apply_gradients([(gradient, x)], **{keyword: value})
 
             mirrored2.run(on_replica)
 
@@ -149,17 +146,15 @@ class TestApplyGradients:
         assert [float(v) for v in mirrored2.experimental_local_results(x)] == [0.5, 0.5]
 
 
-class TestCallbacks:
-    @needs_keras3
-    def test_log_the_learning_rate_by_its_old_name_too(self):
-        model = keras.Sequential([keras.layers.Dense(1)])
-        model.compile(keras.optimizers.SGD(0.5), "mse")
-        schedule = keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr / 2)
-        plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss")
-        for callback in (schedule, plateau):  # the first halves the rate
-            x = np.ones((2, 1))
-            history = model.fit(x, x, verbose=0, callbacks=[callback]).history
-            assert history["lr"] == history["learning_rate"] == [0.25]
+@needs_keras3
+def test_callbacks_log_the_learning_rate_by_its_old_name_too():
+    model, x = keras.Sequential([keras.layers.Dense(1)]), np.ones((2, 1))
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    schedule = keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr / 2)
+    plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss")
+    for callback in (schedule, plateau):  # the first halves the rate
+        history = model.fit(x, x, verbose=0, callbacks=[callback]).history
+        assert history["lr"] == history["learning_rate"] == [0.25]
 
 
 class TestArguments:
@@ -187,11 +182,7 @@ class TestArguments:
     def test_decay_holds_in_traced_steps_under_a_wrapper(self, mode, optimizers):
         x = tf.Variable(0.0)
         wrapper = tf_lso.LossScaleOptimizer(optimizers.SGD(lr=0.5, decay=1.0))
-
-        @mode
-        def step():
-            wrapper.minimize(lambda: -x, [x])
-
+        step = mode(lambda: wrapper.minimize(lambda: -x, [x]))
         for _ in range(3):
             step()
         is_close(float(x), 0.5 + 0.25 + 0.5 / 3)

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.processes import start
+from tests import preloaded
 from tf_lso.patches import hints
 
 pytestmark = pytest.mark.keras3
@@ -31,8 +31,7 @@ OF_KERAS3, MISTAKES = (
 )
 
 
-# --- What the programs use, beside the names above.
-
+# What the programs use, beside the names above.
 x, y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 
@@ -43,10 +42,7 @@ def network():
 
 
 def build(own):
-    class Own(K.layers.Layer):
-        build = own
-
-    Own()(x)
+    type("Own", (K.layers.Layer,), {"build": own})()(x)
 
 
 def error_of(case):
@@ -65,42 +61,29 @@ def test_it_is_said_for_what_keras_3_changed_and_for_no_mistake(
 ):
     monkeypatch.chdir(tmp_path)
     with tf_lso.install():
-        errors = {case: error_of(case) for case in cases}
-        said = {case: hints.hint(error) is not None for case, error in errors.items()}
-    wrong = [repr(errors[case]) for case in cases if said[case] != wanted]
+        errors = [error_of(case) for case in cases]
+        wrong = [repr(e) for e in errors if (hints.hint(e) is not None) != wanted]
     assert (len(cases), wrong) == (43 if wanted else 17, [])
 
 
-def with_like(patch):
-    patch.setenv("TF_LSO_LIKE", "2.16")
+def missing():
+    raise ImportError("tf_keras is not installed")
 
 
-def in_a_program_that_imports_keras(patch):
-    patch.setattr(sys.modules["__main__"], "keras", sys.modules["keras"], raising=False)
+@pytest.mark.parametrize("package", [lambda: "tf_keras", missing])
+def test_it_is_not_said_on_keras_2_nor_without_a_keras(package, monkeypatch):
+    monkeypatch.setattr(hints.keras_versions, "package_of_tensorflow", package)
+    assert hints.hint(GONE) is None
 
 
-def on_keras_2(patch):
-    patch.setattr(hints.keras_versions, "package_of_tensorflow", lambda: "tf_keras")
+def test_it_is_not_said_with_like(monkeypatch):
+    monkeypatch.setenv("TF_LSO_LIKE", "2.16")
+    assert hints.hint(GONE) is None
 
 
-def after_the_import_of_tensorflow_failed(patch):
-    def missing():
-        raise ImportError("tf_keras is not installed")
-
-    patch.setattr(hints.keras_versions, "package_of_tensorflow", missing)
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        with_like,
-        in_a_program_that_imports_keras,
-        on_keras_2,
-        after_the_import_of_tensorflow_failed,
-    ],
-)
-def test_it_is_not_said(where, monkeypatch):
-    where(monkeypatch)
+def test_it_is_not_said_in_a_program_that_imports_keras(monkeypatch):
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "keras", sys.modules["keras"], raising=False)
     assert hints.hint(GONE) is None
 
 
@@ -109,7 +92,8 @@ def test_run_ends_with_the_line(tmp_path):
     program.write_text(
         "import tensorflow as tf\ntf.keras.metrics.Mean().reset_states()"
     )
-    done = start(["-m", "tf_lso", "run", str(program), "--epochs", "3"])
+    command = ["-m", "tf_lso", "run", program, "--epochs", "3"]
+    done = preloaded.run(command, TF_USE_LEGACY_KERAS="0")
     *_, error, line = done.stderr.splitlines()
     assert error.startswith(f"AttributeError: {GONE}")
     assert line.startswith(HINT)
@@ -174,10 +158,8 @@ def test_work_that_keras_3_would_pass_over_in_silence_is_an_error():
     Old(0.5)  # without install() it is Keras's own affair
     with tf_lso.install():
         Both(0.5)
+        message = r"^Old overrides _resource_apply_dense\..*`tf-lso run --like 2\.4`"
         for cls in (Old, Below):
-            message = (
-                r"^Old overrides _resource_apply_dense\..*`tf-lso run --like 2\.4`"
-            )
             with pytest.raises(TypeError, match=message):
                 cls(0.5)
         with pytest.raises(TypeError, match=r"^Sums overrides _aggregate_gradients\."):

@@ -1,8 +1,10 @@
 """`install(like=...)` and `tf-lso run --like`: the Keras of an earlier TensorFlow."""
 
+import textwrap
+
 import pytest
 
-from tests import processes
+from tests import preloaded, processes
 from tests.families import HAS_KERAS3, KERAS2_PACKAGE
 from tf_lso.patches import like as like_lib
 
@@ -86,31 +88,16 @@ print(tf.keras.optimizers.Adam.__module__)
 """
 
 
-def run(tmp_path, program, *options, **environment):
+def run(tmp_path, program, *options, by=processes.start, **environment):
     path = tmp_path / "program.py"
     path.write_text(program)
-    command = ["-m", "tf_lso", "run", *options, str(path)]
-    return processes.start(command, **environment)
+    return by(["-m", "tf_lso", "run", *options, str(path)], **environment)
 
 
 def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
     done = run(tmp_path, OLD, "--like", "2.4")
     found = "-0.5\nTrue True True True 0.5\n"
     assert (done.returncode, done.stdout) == (0, f"{found}{found}\n"), done.stderr
-
-
-def test_up_to_2_3_optimizers_aggregate_to_gradients_without_variables(tmp_path):
-    done = run(tmp_path, COPIED, "--like", "2.3")
-    # As TensorFlow 2.3.4 printed it.
-    expected = ["[0.515625 0.6875  ]", "[-0.01171875 -0.015625  ]"]
-    expected += ["[2.68125 3.575  ]", "[2.540625 3.3875  ]"]
-    assert done.stdout.splitlines() == expected, done.stderr
-
-
-def test_from_2_11_to_2_15_they_are_the_newer_ones(tmp_path):
-    done = run(tmp_path, WHICH, "--like", "2.11")
-    assert done.stdout.startswith(f"{KERAS2_PACKAGE}."), done.stderr
-    assert "legacy" not in done.stdout
 
 
 @pytest.mark.parametrize("like", ["2.0", "2.4.1", "2.10.0", "2.11", "2.15.1", None])
@@ -126,7 +113,7 @@ def test_from_2_16_they_are_of_keras_3_whatever_the_environment_says(tmp_path):
 
 
 def test_without_like_the_keras_is_that_of_tensorflow(tmp_path):
-    done = run(tmp_path, WHICH)
+    done = run(tmp_path, WHICH, by=preloaded.run, TF_USE_LEGACY_KERAS="0")
     assert "legacy" not in done.stdout
     assert done.stdout.startswith("keras."), done.stderr
 
@@ -179,7 +166,8 @@ import tf_lso
 with tf_lso.install(like="2.4"):
     import tensorflow as tf
     from tf_lso.optimizers import config
-    print(tf.keras.optimizers.SGD is tf.keras.optimizers.legacy.SGD)
+    sgd, legacy = tf.keras.optimizers.SGD, tf.keras.optimizers.legacy
+    print(sgd is legacy.SGD, hasattr(sgd, "_clip_gradients"))
     tf_lso.install()
     tf_lso.install(like="2.4")
     try:
@@ -187,21 +175,30 @@ with tf_lso.install(like="2.4"):
     except RuntimeError as error:
         print("tf_lso.uninstall()" in str(error))
     wrapper = tf.keras.mixed_precision.experimental.LossScaleOptimizer
-    scale = wrapper(tf.keras.optimizers.SGD(), 8).loss_scale
+    scale = wrapper(sgd(), 8).loss_scale
     print(type(tf.keras.backend.get_value(scale)).__name__)
     # Configs of newer optimizers still make them.
     for name, is_legacy in ("SGD", True), ("SGD", False), ("AdamW", False):
         made = {"class_name": name, "config": {"is_legacy_optimizer": is_legacy}}
         made = config.deserialize(made)
-        legacy = isinstance(made, tf.keras.optimizers.legacy.Optimizer)
-        print(type(made).__name__, legacy)
-print(tf.keras.optimizers.SGD is tf.keras.optimizers.legacy.SGD)
-print(type(tf.keras.optimizers.get("sgd")) is tf.keras.optimizers.legacy.SGD)
+        print(type(made).__name__, isinstance(made, legacy.Optimizer))
+print(tf.keras.optimizers.SGD is legacy.SGD)
+print(type(tf.keras.optimizers.get("sgd")) is legacy.SGD)
 """
 
 
-def test_install_in_the_program_and_uninstall():
-    installed, after = ["True", "True"], ["False", "False"]
-    configs = ["SGD True", "SGD False", "AdamW False"]
-    value = "float32" if HAS_KERAS3 else "FixedLossScale"
-    assert processes.run(INSTALLED) == [*installed, value, *configs, *after]
+def test_install_in_the_program_and_uninstall_and_anew():
+    """In 2.3 they aggregated to gradients without variables; from 2.11 they are new."""
+    program = INSTALLED
+    for like, then in ("2.3", COPIED), ("2.11", WHICH):
+        program += f"with tf_lso.install(like={like!r}):{textwrap.indent(then, '    ')}"
+    *lines, module = processes.run(program)
+    assert lines == [
+        *("True False", "True", "float32" if HAS_KERAS3 else "FixedLossScale"),
+        *("SGD True", "SGD False", "AdamW False"),
+        *("False", "False"),
+        # As TensorFlow 2.3.4 printed it.
+        *("[0.515625 0.6875  ]", "[-0.01171875 -0.015625  ]"),
+        *("[2.68125 3.575  ]", "[2.540625 3.3875  ]"),
+    ]
+    assert module.startswith(f"{KERAS2_PACKAGE}.") and "legacy" not in module

@@ -5,15 +5,8 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import (
-    FAMILIES,
-    KERAS2_PACKAGE,
-    KERASES,
-    keras,
-    keras2,
-    needs_keras3,
-    number,
-)
+from tests import families
+from tests.families import keras, keras2, needs_keras3, number
 from tf_lso import keras_versions, log, policies, wrapping
 from tf_lso.keras.mixed_precision import experimental
 
@@ -27,28 +20,21 @@ def installed(monkeypatch):
         yield
 
 
-@pytest.fixture(params=FAMILIES)
-def family(request):
-    return request.param
-
-
 @pytest.fixture
 def module(family):
     """The Keras of a family."""
-    return KERASES[family]
+    return families.KERASES[family]
 
 
 @pytest.fixture
 def optimizers(family):
-    return FAMILIES[family]
+    return families.FAMILIES[family]
 
 
 def model(module, dtype="mixed_float16"):
     """A model of a float32 policy, with a layer of another."""
-    layers = module.layers
-    return module.Sequential(
-        [layers.InputLayer((2,)), layers.Dense(3), layers.Dense(1, dtype=dtype)]
-    )
+    body, head = module.layers.Dense(3), module.layers.Dense(1, dtype=dtype)
+    return module.Sequential([module.layers.InputLayer((2,)), body, head])
 
 
 def compiled(module, optimizer, dtype="mixed_float16", **kwargs):
@@ -78,16 +64,12 @@ class TestWrap:
             assert optimizer.inner_optimizer is inner
             assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
 
-    def test_leaves_the_optimizer_of_models_that_need_no_scale(
-        self, module, optimizers
-    ):
+    def test_leaves_it_where_the_model_needs_no_scale(self, module, optimizers):
         inner = optimizers.SGD(0.1)
-        none = without_scale(module)
-        for dtype in ("float32", "mixed_bfloat16", "float64", none):
+        for dtype in ("float32", "mixed_bfloat16", "float64", without_scale(module)):
             assert tf_lso.wrap(inner, model(module, dtype)) is inner
 
     def test_finds_layers_within_layers(self, module, optimizers):
-
         class Outer(module.Model):
             def __init__(self):
                 super().__init__()
@@ -125,17 +107,15 @@ class TestWrap:
 def wrapper_of(module):
     """The Keras's own LossScaleOptimizer, whose public name is tf_lso's just now."""
     if module is keras2:
-        path = "mixed_precision.loss_scale_optimizer"
-        return keras_versions.private(KERAS2_PACKAGE, path).BaseLossScaleOptimizer
+        path = families.KERAS2_PACKAGE, "mixed_precision.loss_scale_optimizer"
+        return keras_versions.private(*path).BaseLossScaleOptimizer
     from tf_lso.optimizers.families import keras3
 
     return keras3.Keras3.bases[0]
 
 
 class TestCompile:
-    def test_variables_of_float16_are_left_bare_as_in_legacy_and_told_of(
-        self, module, optimizers, caplog
-    ):
+    def test_leaves_plain_float16_as_in_legacy(self, module, optimizers, caplog):
         made = compiled(module, optimizers.SGD(0.1), "float16")
         assert not is_wrapped(made.optimizer)
         made.fit(X, Y, verbose=0)
@@ -143,13 +123,11 @@ class TestCompile:
 
     @needs_keras3
     def test_keras_wraps_none_that_is_left_bare(self):
-        class Model(keras.Model):
-            """Of a policy that asks for no loss scale, which Keras 3 does not know."""
-
-            def __init__(self):
-                super().__init__(dtype=without_scale(keras))
-
-        made, optimizer = Model(), keras.optimizers.SGD()
+        # Of a policy that asks for no loss scale, which Keras 3 does not know.
+        made, optimizer = (
+            keras.Model(dtype=without_scale(keras)),
+            keras.optimizers.SGD(),
+        )
         made.compile(optimizer, "mse")
         assert made.optimizer is optimizer
 
@@ -208,9 +186,7 @@ class TestOptimizersThatCompileDoesNotSee:
         assert "tf_lso.wrap(optimizer, model)" in caplog.text
 
     @pytest.mark.parametrize("dtype", ["mixed_float16", "float32", None])
-    def test_are_not_where_they_are_wrapped_or_need_no_scale(
-        self, module, optimizers, dtype, caplog
-    ):
+    def test_are_not_if_wrapped_or_unscaled(self, module, optimizers, dtype, caplog):
         made = gan(module, model(module, dtype or without_scale(module)))
         made.compile(*(tf_lso.wrap(optimizers.SGD(), made) for _ in range(2)))
         made.fit(X, Y, verbose=0)

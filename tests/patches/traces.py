@@ -57,18 +57,17 @@ def taken():
 
 def changed(before):
     """Return the names of what is not the same object as in `before`, sorted."""
-    after, names = taken(), []
-    for name in sorted(before.keys() | after.keys()):
-        if name not in before or name not in after:
-            names.append(name)
-        elif before[name][0] is not after[name][0]:
+    after = taken()
+    names = list(before.keys() ^ after.keys())
+    for name in before.keys() & after.keys():
+        (place, old), (place_now, new) = before[name], after[name]
+        if place is not place_now:
             names.append(f"{name} itself")
-        else:
-            old, new = before[name][1], after[name][1]
-            names += [
-                f"{name}.{attribute}"
-                for attribute in sorted(old.keys() | new.keys())
-                if old.get(attribute, _ABSENT) is not new.get(attribute, _ABSENT)
-                and attribute not in _NO_CHANGES
-            ]
-    return names
+            continue
+        names += [
+            f"{name}.{attribute}"
+            for attribute in old.keys() | new.keys()
+            if old.get(attribute, _ABSENT) is not new.get(attribute, _ABSENT)
+            and attribute not in _NO_CHANGES
+        ]
+    return sorted(names)
