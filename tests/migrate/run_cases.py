@@ -7,11 +7,12 @@ the policy, and without the flag also the names, that it would have by itself.
 import contextlib
 import io
 import json
+import pathlib
 import sys
 import traceback
 
 
-def run(program, name):
+def printed_by(program, name):
     """Returns what a program prints, with the traceback that ends it, if any."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -23,13 +24,10 @@ def run(program, name):
     return printed.getvalue()
 
 
-def main():
-    """Runs all programs of the file."""
-    with open(sys.argv[1], encoding="utf-8") as file:
-        programs = json.load(file)
+if __name__ == "__main__":
     done = {}
-    for name, program in programs.items():
-        done[name] = run(program, name)
+    for name, program in json.loads(pathlib.Path(sys.argv[1]).read_text()).items():
+        done[name] = printed_by(program, name)
         import tensorflow as tf
 
         tf.keras.config.set_dtype_policy("float32")
@@ -39,7 +37,3 @@ def main():
 
             tf_lso.install().uninstall()  # what the program installed itself
     print("RESULT", json.dumps(done))
-
-
-if __name__ == "__main__":
-    main()

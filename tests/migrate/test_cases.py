@@ -8,17 +8,12 @@ import pathlib
 
 import pytest
 
-from tests.processes import ROOT, start
+from tests.old_programs.test_programs import run
+from tests.processes import ROOT
 from tests.source.programs import migrated, table
 
-CASES = {
-    name.removesuffix(", gives"): program
-    for name, (program, _, _) in table(
-        pathlib.Path(__file__).with_name("cases.txt")
-    ).items()
-}
-# The table has what moving all names gives; by default those that work stay.
-PREFER = ("tf_lso", "least")
+TABLE = table(pathlib.Path(__file__).with_name("cases.txt"))
+CASES = {name.removesuffix(", gives"): case[0] for name, case in TABLE.items()}
 RUNNER = str(ROOT / "tests/migrate/run_cases.py")
 
 
@@ -29,22 +24,22 @@ def test_there_are_at_least_forty():
 def printed_by(programs, folder, how=(), flags=()):
     """Runs the programs; returns name -> what each prints."""
     file = folder / "programs.json"
-    file.write_text(json.dumps(programs), encoding="utf-8")
-    ended = start([*how, RUNNER, str(file), *flags])
-    results = [s for s in ended.stdout.splitlines() if s.startswith("RESULT ")]
-    assert results, ended.stderr[-4000:]
-    return json.loads(results[-1].removeprefix("RESULT "))
+    file.write_text(json.dumps(programs))
+    printed, _, errors = run([*how, RUNNER, str(file), *flags], folder, True)
+    assert printed, errors[-4000:]
+    return printed
 
 
 def both_printed(programs, folder, prefer):
     """What programs print unmodified under `tf-lso run`, and what migrated alone."""
     new = {name: migrated(p, prefer=prefer)[0] for name, p in programs.items()}
-    run = ["-m", "tf_lso", "run"]
-    old = printed_by(programs, folder, run, ["--unmodified"])
+    command = ["-m", "tf_lso", "run"]
+    old = printed_by(programs, folder, command, ["--unmodified"])
     return old, printed_by(new, folder)
 
 
-@pytest.fixture(scope="module", params=PREFER)
+# The table has what moving all names gives; by default those that work stay.
+@pytest.fixture(scope="module", params=["tf_lso", "least"])
 def printed(request, tmp_path_factory):
     return both_printed(CASES, tmp_path_factory.mktemp("cases"), request.param)
 

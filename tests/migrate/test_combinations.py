@@ -56,20 +56,14 @@ PLACES = {
 @st.composite
 def programs(draw):
     """A program of one to five such names, and how many there are."""
-    parts, count = [], draw(st.integers(1, 5))
-    for _ in range(count):
-        binds, expression = draw(reached())
+    parts = []
+    for binds, expression in draw(st.lists(reached(), min_size=1, max_size=5)):
         place = PLACES[draw(st.sampled_from(sorted(PLACES)))]
-        parts.append(
-            place.format(
-                binds="\n".join(binds),
-                inner="\n    ".join(binds),
-                line="; ".join(binds),
-                expression=expression,
-            )
-        )
+        ways = {"binds": "\n", "inner": "\n    ", "line": "; "}
+        joined = {name: between.join(binds) for name, between in ways.items()}
+        parts.append(place.format(expression=expression, **joined))
     newline = draw(st.sampled_from(["\n", "\r\n"]))
-    return "\n".join(parts).replace("\n", newline), count
+    return "\n".join(parts).replace("\n", newline), len(parts)
 
 
 def found(program):

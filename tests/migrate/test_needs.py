@@ -10,6 +10,7 @@ from tests.processes import ROOT
 from tests.source.programs import migrated
 from tf_lso import optimizer_table as table
 from tf_lso.names import old_behaviors
+from tf_lso.patches import old_optimizers, spellings
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs
@@ -80,13 +81,9 @@ def test_what_is_a_name_gets_none(line):
 @pytest.mark.skipif(not HAS_KERAS3, reason="the table is for Keras 3")
 class TestTheTableIsWhatInstallDoes:
     def test_attributes(self):
-        from tf_lso.patches import old_optimizers
-
         assert set(old_behaviors.ATTRIBUTES) == set(old_optimizers.ATTRIBUTES)
 
     def test_namespaces(self):
-        from tf_lso.patches import spellings
-
         spaces = {f"optimizers.{name}" for name in spellings.NAMESPACES}
         assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
 
@@ -95,63 +92,47 @@ class TestTheTableIsWhatInstallDoes:
 
     @pytest.mark.parametrize("argument", old_behaviors.ARGUMENTS)
     def test_arguments_are_refused_or_ignored_today(self, argument):
-        # `decay` is ignored with a warning, the others are refused.
-        with (
-            pytest.warns(UserWarning)
-            if argument == "decay"
-            else pytest.raises(ValueError)
-        ):
+        ignored, refused = pytest.warns(UserWarning), pytest.raises(ValueError)
+        with ignored if argument == "decay" else refused:
             keras.optimizers.SGD(**{argument: 0.5})
 
 
 MP = "tf.keras.mixed_precision"
-LOADS = ("tf.keras.models.load_model(p)", "install")
+LOADS = "tf.keras.models.load_model(p)"
 # Name on the page of what tf_lso changes, without those of Keras 2 -> a line that relies on
-# it, and what migrate does about it: it adds install(), or writes another name. None where
+# it: migrate adds install(), or where it is an old name writes another. None where
 # no line does.
 CHANGES = {
-    "the old names": (f"{MP}.experimental.set_policy('x')", "tf_lso"),
-    "`tf.train.Checkpoint.read`": ("tf.train.Checkpoint(o=opt).restore(p)", "install"),
+    "the old names": f"{MP}.experimental.set_policy('x')",
+    "`tf.train.Checkpoint.read`": "tf.train.Checkpoint(o=opt).restore(p)",
     # They refuse.
     "`save` and `write` of `tf.train.Checkpoint`, `save` of "
     "`tf.train.CheckpointManager`": None,
     "`lr`, `_decayed_lr`, `minimize`, `get_weights`, `weights`, `_create_all_weights`, "
-    "`_create_slots`, `_create_hypers` of optimizers": (
-        "print(optimizer.weights)",
-        "install",
-    ),
+    "`_create_slots`, `_create_hypers` of optimizers": "print(optimizer.weights)",
     "`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of "
-    "optimizers": ("opt.apply_gradients(g, name='x')", "install"),
+    "optimizers": "opt.apply_gradients(g, name='x')",
     "`learning_rate`, `_get_current_learning_rate` of optimizers": (
-        "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass",
-        "install",
+        "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass"
     ),
-    "`set_value`, `get_value` of `tf.keras.backend`": (
-        "tf.keras.backend.set_value(x, 1)",
-        "install",
-    ),
+    "`set_value`, `get_value` of `tf.keras.backend`": "tf.keras.backend.set_value(x, 1)",
     "`__int__`, `__float__` of variables": None,  # Keras 3.0 alone lacks them
     "`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`": (
-        "c = ReduceLROnPlateau(); print(logs['lr'])",
-        "install",
+        "c = ReduceLROnPlateau(); print(logs['lr'])"
     ),
     "`tf.keras.optimizers.legacy`, `tf.keras.optimizers.experimental`": (
-        "tf.keras.optimizers.legacy.SGD()",
-        "install",
+        "tf.keras.optimizers.legacy.SGD()"
     ),
-    "`tf.keras.backend.clear_session`": (
-        "tf.keras.backend.clear_session()",
-        "install",
-    ),
+    "`tf.keras.backend.clear_session`": "tf.keras.backend.clear_session()",
     "`showtraceback` of the shell, in a notebook": None,  # a hint
-    "`Model.compile`": (f"{MP}.set_global_policy('mixed_float16')", "tf_lso"),
+    "`Model.compile`": f"{MP}.set_global_policy('mixed_float16')",
     "`make_train_function` of models": None,  # a warning
-    "`optimizers.deserialize`": ("tf.keras.optimizers.deserialize(c)", "install"),
+    "`optimizers.deserialize`": "tf.keras.optimizers.deserialize(c)",
     "`Model.compile_from_config`": LOADS,
     "`deserialize` of losses and metrics": LOADS,
     "`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies": LOADS,
     "`load_model`": LOADS,
-    "`Model.load_weights`": ("model.load_weights(p)", "install"),
+    "`Model.load_weights`": "model.load_weights(p)",
     # What they save was restored by a checkpoint, which is listed above.
     "`Model.save`, `Model.save_weights`": None,
     "`from_config` of layers": LOADS,
@@ -162,12 +143,10 @@ def test_each_change_of_install_is_added_or_written():
     page = (ROOT / "compat_docs/explanation/changes.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!In |Keras 2 )[^|]+ \| ([^|]+) \| ", page, re.MULTILINE)
     assert rows == list(CHANGES)
-    for row, relied in CHANGES.items():
-        if relied is None:
-            continue
-        line, does = relied
-        program = f"{HEAD}mp.LossScaleOptimizer\n{line}\n"
-        new, document = migrated(program, prefer="least")
-        installs = document["changed"][0]["install"]
-        assert bool(installs) == (does == "install"), row
-        assert (line not in new) == (does == "tf_lso"), row
+    for row, line in CHANGES.items():
+        if line is not None:
+            program = f"{HEAD}mp.LossScaleOptimizer\n{line}\n"
+            new, document = migrated(program, prefer="least")
+            is_name = line.startswith(MP)
+            assert bool(document["changed"][0]["install"]) == (not is_name), row
+            assert (line not in new) == is_name, row

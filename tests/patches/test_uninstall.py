@@ -48,7 +48,8 @@ START = """
     before = traces.taken()
 
     def assert_unchanged(since=before):
-        assert traces.changed(since) == []
+        changed = traces.changed(since)
+        assert not changed, changed
 """
 
 

@@ -114,16 +114,12 @@ def told(command, program, *flags):
             for one in checked(program, *flags)["findings"]
         ]
     new, document = migrated(program, *flags)
-    left = [
-        (
-            f"left {one['line']}:{one['column']} {one['rule']} {one['name']}",
-            f"{one['why']} {one['do']}",
-        )
-        for one in document["left"]
-    ]
+    said = [(line, "") for line in diff_of(program, new)]
+    for one in document["left"]:
+        place = f"left {one['line']}:{one['column']} {one['rule']} {one['name']}"
+        said.append((place, f"{one['why']} {one['do']}"))
     reasons = [why for file in document["changed"] for why in file["install"]]
-    changed = [(line, "") for line in diff_of(program, new)]
-    return changed + left + [("installs", why) for why in reasons]
+    return said + [("installs", why) for why in reasons]
 
 
 def table(path):
@@ -141,12 +137,11 @@ def table(path):
 
 def notebook(*sources, **metadata):
     """Returns the text of a notebook with a code cell for each source."""
-    cells = [
-        source
-        if isinstance(source, dict)
-        else {"cell_type": "code", "source": source.splitlines(keepends=True)}
-        for source in sources
-    ]
+    cells = []
+    for source in sources:
+        if isinstance(source, str):
+            source = {"cell_type": "code", "source": source.splitlines(keepends=True)}
+        cells.append(source)
     return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4})
 
 

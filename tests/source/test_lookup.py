@@ -87,9 +87,8 @@ def test_any_name_in_any_place_is_found(known, form, place, blank, inside):
     if module.startswith("tf_keras"):
         root = "tf_keras"
         namespace = namespace.removeprefix("compat.v1.").removeprefix("keras.")
-    last = found[-1]
     here = [one["name"] for one in found if one["line"] == line]
     assert f"{root}.{namespace}.{name}" in here
     assert all(one["line"] == line or one["line"] <= 1 + inside for one in found)
-    assert last["replacement"].startswith("tf_lso.") and last["today"]
-    assert last["tf_lso"]
+    assert found[-1]["replacement"].startswith("tf_lso.")
+    assert found[-1]["today"] and found[-1]["tf_lso"]

@@ -7,11 +7,12 @@ import pytest
 from tests.processes import ROOT
 from tests.source.programs import checked, notebook, run, write
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("folder")]
 
 POLICY = "tf.keras.mixed_precision.experimental.Policy"
 USE = "tf.keras.mixed_precision.experimental.Policy('mixed_float16')"
 IMPORT = "import tensorflow as tf"
+BROKEN = f"{IMPORT}\ndef f(:\n"
 
 
 def places(*cells, **metadata):
@@ -19,6 +20,13 @@ def places(*cells, **metadata):
     document = checked(notebook(*cells, **metadata), name="program.ipynb")
     found = [(one["cell"], one["line"], one["name"]) for one in document["findings"]]
     return found, [(item["cell"], item["line"]) for item in document["unreadable"]]
+
+
+def migrate(data, *flags):
+    """Migrates a notebook; returns its new text, the exit code and what was printed."""
+    path = write("a.ipynb", data)
+    code, printed = run("migrate", "--write", *flags, path)
+    return path.read_bytes().decode("utf-8", "surrogateescape"), code, printed
 
 
 def test_cells_are_counted_as_they_stand_and_share_their_names():
@@ -54,7 +62,7 @@ MAGICS = {
 
 
 @pytest.mark.parametrize("magic", MAGICS.values(), ids=MAGICS)
-def test_magics_move_no_line_and_stay(magic, migrate):
+def test_magics_move_no_line_and_stay(magic):
     line = magic.count("\n") + 1
     assert places(IMPORT, f"{magic}{USE}") == ([(2, line, POLICY)], [])
     text = notebook(f"{magic}from keras import mixed_precision")
@@ -71,7 +79,7 @@ CELLS = {
         [(2, 2)],
     ),
     "without an old name it may be anything": (
-        [IMPORT, "your code here ...", USE],
+        [IMPORT, "your code ...", USE],
         (3, 1),
         [],
     ),
@@ -81,11 +89,7 @@ CELLS = {
         (2, 2),
         [],
     ),
-    "a broken one may have held the import": (
-        [f"{IMPORT}\ndef f(:\n", USE],
-        (2, 1),
-        [],
-    ),
+    "a broken one may have held the import": ([BROKEN, USE], (2, 1), []),
 }
 
 
@@ -96,8 +100,8 @@ def test_cells(case):
 
 
 def test_what_a_broken_cell_may_have_bound_is_unsure():
-    data = notebook(f"{IMPORT}\ndef f(:\n", USE)
-    assert checked(data, name="a.ipynb")["findings"][0]["status"] == "unsure"
+    (finding,) = checked(notebook(BROKEN, USE), name="a.ipynb")["findings"]
+    assert finding["status"] == "unsure"
 
 
 @pytest.mark.parametrize("language", ["R", "julia", "scala"])
@@ -119,19 +123,7 @@ NOTEBOOK, MOVED = (
 )
 
 
-@pytest.fixture
-def migrate(folder):
-    """Migrates a notebook; returns its new text, the exit code and what was printed."""
-
-    def migrate(data, *flags):
-        path = write("a.ipynb", data)
-        code, printed = run("migrate", "--write", *flags, path)
-        return path.read_bytes().decode("utf-8", "surrogateescape"), code, printed
-
-    return migrate
-
-
-def test_cells_move_and_all_other_bytes_stay(migrate):
+def test_cells_move_and_all_other_bytes_stay():
     new, code, printed = migrate(NOTEBOOK, "--prefer", "tf_lso")
     assert (new, code) == (MOVED, 0)
     # The cell, the line and the column.
@@ -142,18 +134,18 @@ def test_cells_move_and_all_other_bytes_stay(migrate):
 
 @pytest.mark.parametrize("mark", ["", "\N{BYTE ORDER MARK}"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_line_ends_and_marks_stay(migrate, mark, newline):
+def test_line_ends_and_marks_stay(mark, newline):
     new, _, _ = migrate(mark + NOTEBOOK.replace("\n", newline))
     assert new.startswith(mark) and new.removeprefix(mark)[0] == "{"
     assert new.replace(newline, "\n") == mark + migrate(NOTEBOOK)[0]
 
 
-def test_a_notebook_in_ascii_stays_in_ascii(migrate):
+def test_a_notebook_in_ascii_stays_in_ascii():
     new, _, _ = migrate(notebook(f'{IMPORT}\nx = tf.keras.mixed_precision, "é"'))
     assert new.isascii() and r"tf_lso.keras.mixed_precision, \"\u00e9\"" in new
 
 
-def test_a_notebook_without_an_old_name_is_not_touched(migrate):
+def test_a_notebook_without_an_old_name_is_not_touched():
     text = NOTEBOOK.replace("mixed_precision", "layers")
     assert migrate(text)[0] == text
 
@@ -173,7 +165,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "words"), BAD)
-def test_what_is_no_notebook_is_left_alone_and_named(migrate, data, words):
+def test_what_is_no_notebook_is_left_alone_and_named(data, words):
     assert checked(data, name="a.ipynb")["unreadable"][0]["reason"]
     new, code, printed = migrate(data)
     assert code == 2
@@ -181,7 +173,7 @@ def test_what_is_no_notebook_is_left_alone_and_named(migrate, data, words):
     assert new.encode("utf-8", "surrogateescape") == data
 
 
-def test_a_cell_that_does_not_parse_is_left_alone_and_named(migrate):
+def test_a_cell_that_does_not_parse_is_left_alone_and_named():
     text = NOTEBOOK.replace("policy = tf", "policy = = tf")
     new, code, printed = migrate(text)
     assert (new, code) == (text, 2)
@@ -197,7 +189,7 @@ def test_a_cell_that_does_not_parse_is_left_alone_and_named(migrate):
         "import keras as k\nx = !echo {k.mixed_precision.Policy('x')}",
     ],
 )
-def test_what_only_ipython_understands_is_told_of(migrate, source):
+def test_what_only_ipython_understands_is_told_of(source):
     text = notebook("x = 1", source)
     new, exit_code, printed = migrate(text)
     assert (new, exit_code) == (text, 0)
@@ -211,6 +203,6 @@ def test_what_only_ipython_understands_is_told_of(migrate, source):
         *(f"%%{name}\npip install mixed_precision" for name in ("bash", "html", "sql")),
     ],
 )
-def test_what_is_no_old_name_is_not_spoken_of(migrate, source):
+def test_what_is_no_old_name_is_not_spoken_of(source):
     text = notebook(source)
     assert migrate(text) == (text, 0, "1 file read: nothing to change.\n")

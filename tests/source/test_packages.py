@@ -11,6 +11,7 @@ pytestmark = pytest.mark.core
 
 TF = "import tensorflow as tf\n"
 USE = "opt = tf.keras.mixed_precision.LossScaleOptimizer(opt)\n"
+FALLBACK = f"try:\n    {TF}except ImportError:\n    tf = None\n"
 UTILS, FROM_UTILS = "pkg/utils.py", "from .utils import tf\n"
 # (name of another file, its text, the import) -> what is found below the import
 HANDED_ON = {
@@ -18,12 +19,7 @@ HANDED_ON = {
     "absolute": (UTILS, TF, "from pkg.utils import tf\n", "breaks"),
     "of a package": ("pkg/lib/__init__.py", TF, "from .lib import tf\n", "breaks"),
     "handed on twice": (UTILS, "from .base import tf\n", FROM_UTILS, "breaks"),
-    "with a fallback": (
-        UTILS,
-        f"try:\n    {TF}except ImportError:\n    tf = None\n",
-        FROM_UTILS,
-        "breaks",
-    ),
+    "with a fallback": (UTILS, FALLBACK, FROM_UTILS, "breaks"),
     "bound to something else": (UTILS, "tf = load()\n", FROM_UTILS, "unsure"),
 }
 
@@ -53,15 +49,14 @@ def test_a_name_of_another_file_is_seen(case):
 
 def test_keras_of_another_file():
     """As in transformers: which Keras it is stands in one file."""
-    write(
-        UTILS,
-        "try:\n    import tf_keras as keras\nexcept ImportError:\n    import keras\n",
-    )
+    imports = "import tf_keras as keras\nexcept ImportError:\n    import keras\n"
+    write(UTILS, f"try:\n    {imports}")
     program = "from .utils import keras\nkeras.mixed_precision.experimental\n"
     assert [line for line, _ in found_in(write("pkg/model.py", program))] == [2]
 
 
 OLD = f"{TF}opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(lr=1))\n"
+FROM_PKG = "from pkg.model import opt\n"
 INSTALL = "import tf_lso\n\ntf_lso.install()\n\n"
 GUARD = f"{TF}if hasattr(opt, 'get_scaled_loss'):\n    x = opt.get_scaled_loss(x)\n"
 # files, in a folder with a package -> those that get install()
@@ -72,11 +67,7 @@ PLACES = {
         ["./tools/train.py"],
     ),
     "more entries than modules are no better place": (
-        {
-            "pkg/model.py": OLD,
-            "a.py": "from pkg.model import opt\n",
-            "b.py": "from pkg.model import opt\n",
-        },
+        {"pkg/model.py": OLD, "a.py": FROM_PKG, "b.py": FROM_PKG},
         ["./pkg/model.py"],
     ),
     "an entry that calls it already": (
@@ -108,9 +99,8 @@ def test_the_place_for_install(case):
     assert list(installs()) == expected
     for name, text in files.items():
         new = pathlib.Path(name).read_text()
-        assert new.startswith(INSTALL) == (
-            text.startswith(INSTALL) or f"./{name}" in expected
-        )
+        has_it = text.startswith(INSTALL) or f"./{name}" in expected
+        assert new.startswith(INSTALL) == has_it
         assert ("tf_lso.keras" in new) == ("tf.keras" in text)
     assert installs() == {}
 

@@ -41,10 +41,10 @@ def test_explain(rule):
         (["--select", "LSO9"], "LSO101"),
         (["--ignore", "E501"], "LSO101"),
         (["--explain", "LSO1"], "LSO101"),
-        (["--like", "1.15"], "from 2.0 to 2.21"),
-        (["--like", "2.99"], "from 2.0 to 2.21"),
-        (["--like", "2"], "from 2.0 to 2.21"),
-        (["--like", "new"], "from 2.0 to 2.21"),
+        *(
+            (["--like", like], "from 2.0 to 2.21")
+            for like in ("1.15", "2.99", "2", "new")
+        ),
         *(
             ([f"--target={version}"], f"{version!r}; use one of {', '.join(TARGETS)}")
             for version in ("2.11", "2.22", "1.15", "3", "newest", "")
@@ -65,16 +65,13 @@ def test_the_reports_name_the_keras(like):
     assert document["target"] == ("2.21, like 2.4" if like else "2.21")
 
 
-def test_fix_is_another_name_of_migrate_write(tmp_path):
+def test_fix_is_another_name_of_migrate_write_in_each_format(tmp_path):
     old = "from tensorflow.keras.mixed_precision import experimental\n"
-    path = write(tmp_path / "a.py", old)
-    code, printed = run("check", "--fix", path)
+    paths = [write(tmp_path / name, old) for name in ("a.py", "b.py")]
+    code, printed = run("check", "--fix", paths[0])
     assert (code, "1 changed, in 1 place" in printed) == (0, True)
-    assert path.read_text() == old.replace("tensorflow", "tf_lso")
-
-
-def test_check_fix_prints_the_format_that_is_asked_for(tmp_path):
-    path = write(tmp_path / "program.py", example("LSO101")[0])
-    code, printed = run("check", "--fix", "--format", "json", path)
+    code, printed = run("check", "--fix", "--format", "json", paths[1])
     document = json.loads(printed)
     assert (code, document["written"], len(document["changed"])) == (0, True, 1)
+    for path in paths:
+        assert path.read_text() == old.replace("tensorflow", "tf_lso")
