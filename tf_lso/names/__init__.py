@@ -12,7 +12,6 @@ from tf_lso.names.methods import KNOWN_CALLED as KNOWN_CALLED
 from tf_lso.names.methods import METHODS as METHODS
 from tf_lso.names.methods import OPTIMIZERS as OPTIMIZERS
 from tf_lso.names.methods import SCALING as SCALING
-from tf_lso.names.methods import Method as Method
 from tf_lso.names.namespaces import NAMESPACES as NAMESPACES
 from tf_lso.names.namespaces import PRIVATE as PRIVATE
 from tf_lso.names.namespaces import Use as Use

@@ -25,13 +25,10 @@ _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
 # Full module name as imported -> the old names that it has today. Modules that are not
 # listed no longer exist.
 MODULES_TODAY = {
-    **dict.fromkeys(
-        (
-            f"{keras}.mixed_precision"
-            for keras in ("keras", "tensorflow.keras", *BY_ATTRIBUTE_TODAY)
-        ),
-        tuple(NAMESPACES["keras.mixed_precision"]),
-    ),
+    **{
+        f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])
+        for keras in ("keras", "tensorflow.keras", *BY_ATTRIBUTE_TODAY)
+    },
     "tensorflow.train.experimental": (),
     "tensorflow.compat.v2.train.experimental": (),
     **{f"tensorflow.compat.v1.{n}": tuple(NAMESPACES[f"compat.v1.{n}"]) for n in _V1},
@@ -45,13 +42,10 @@ MODULES_TODAY = {
     ),
     f"{KERAS_COPY}.mixed_precision.policy": (*_POLICY_NAMES, "PolicyV1"),
     f"{KERAS_COPY}.mixed_precision.device_compatibility_check": _DEVICE,
-    **dict.fromkeys(
-        (
-            f"{keras}.mixed_precision"
-            for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")
-        ),
-        ("LossScaleOptimizer", *_POLICY_NAMES),
-    ),
+    **{
+        f"{keras}.mixed_precision": ("LossScaleOptimizer", *_POLICY_NAMES)
+        for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")
+    },
     "tf_keras.api._v1.keras.mixed_precision": ("LossScaleOptimizer",),
     "tf_keras.src.mixed_precision.loss_scale_optimizer": (
         "LossScaleOptimizer",

@@ -27,7 +27,7 @@ _NEW, _LEGACY = "tf.keras.optimizers", "tf.keras.optimizers.legacy"
 
 _DELEGATED = "Reads and sets the inner optimizer's."
 _INNER = "Does what the inner optimizer's did, also where Keras 3 has none."
-_METHODS = {
+METHODS = {
     "get_scaled_loss": Method(
         "Has it: takes a tensor or a callable.",
         ANYWHERE,
@@ -67,20 +67,13 @@ _METHODS = {
         "optimizer.variables",
         breaks="TypeError: Keras 3's `variables` is a list, and cannot be called.",
     ),
-    "minimize": Method(_INNER),
     "compute_gradients": Method(_INNER, lacking=_LEGACY),
-    "get_gradients": Method(_INNER, lacking=_NEW),
-    "get_updates": Method(_INNER, lacking=_NEW),
-    "get_weights": Method(_INNER, lacking=_NEW),
-    "set_weights": Method(_INNER),
-    "get_slot": Method(_INNER, lacking=_NEW),
-    "get_slot_names": Method(_INNER, lacking=_NEW),
-    "add_slot": Method(_INNER, lacking=_NEW),
-    "add_weight": Method(_INNER, lacking=_NEW),
-}
-METHODS = {
-    name: dataclasses.replace(method, breaks=method.breaks.format(name))
-    for name, method in _METHODS.items()
+    **dict.fromkeys(("minimize", "set_weights"), Method(_INNER)),
+    **dict.fromkeys(
+        "get_gradients get_updates get_weights get_slot get_slot_names add_slot "
+        "add_weight".split(),
+        Method(_INNER, lacking=_NEW),
+    ),
 }
 
 # The methods that scale the loss and unscale the gradients.

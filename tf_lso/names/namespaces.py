@@ -43,12 +43,9 @@ _EXPERIMENTAL = {
     "set_policy": Use("set_policy", "2.0-2.8"),
 }
 _V1 = {
-    **_each(_LOSS_SCALES, "2.4-2.21", SAME),
-    "MixedPrecisionLossScaleOptimizer": Use(
-        "MixedPrecisionLossScaleOptimizer", "2.4-2.21", SAME
-    ),
-    _REWRITES[0]: Use(_REWRITES[0], "2.4-2.21", CHANGED),
-    _REWRITES[1]: Use(_REWRITES[1], "2.4-2.21", SAME),
+    **_each((*_LOSS_SCALES, "MixedPrecisionLossScaleOptimizer"), "2.4-2.21", SAME),
+    **_each(_REWRITES[:1], "2.4-2.21", CHANGED),
+    **_each(_REWRITES[1:], "2.4-2.21", SAME),
 }
 _V2 = {
     "keras.mixed_precision": _STABLE,
@@ -85,7 +82,6 @@ NAMESPACES = {
 
 # Private modules that programs imported nevertheless. Each has a mirror too. The stable
 # and the experimental package had modules of the same names.
-PRIVATE_MODULES = ("loss_scale_optimizer", "policy", "device_compatibility_check")
 _DEVICE = ("log_device_compatibility_check",)
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from tf_lso.names.namespaces import NAMESPACES, PRIVATE_MODULES
+from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
 # Prefix of a Keras as programs of 2.0-2.15 imported it -> the same in tf_lso.
-KERAS_PREFIXES = {
+_KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
     "tensorflow.compat.v1.keras": "compat.v1.keras",
@@ -16,33 +16,27 @@ KERAS_PREFIXES = {
     "tensorflow.python.keras": "keras",
 }
 # tf_keras still has the API for its own optimizers.
-TF_KERAS_PREFIXES = {
+_TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
     "tf_keras.api._v2.keras": "keras",
     "tf_keras.api._v1.keras": "compat.v1.keras",
 }
-
-
 # Prefixes whose private modules could be imported.
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
 def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
     for prefix, keras in prefixes.items():
-        stable = f"{keras}.mixed_precision"
-        yield f"{prefix}.mixed_precision", stable
-        yield f"{prefix}.mixed_precision.experimental", f"{stable}.experimental"
-        if prefix not in _WITH_PRIVATE:
-            continue
-        for module in PRIVATE_MODULES:
-            for path in (module, f"experimental.{module}"):
-                yield f"{prefix}.mixed_precision.{path}", f"{stable}.{path}"
+        for namespace in (*NAMESPACES, *(PRIVATE if prefix in _WITH_PRIVATE else ())):
+            if namespace.startswith("keras."):
+                path = namespace.removeprefix("keras.")
+                yield f"{prefix}.{path}", f"{keras}.{path}"
 
 
 # Full module name as imported -> namespace in tf_lso.
 MODULES = {
-    **dict(_keras_modules(KERAS_PREFIXES)),
+    **dict(_keras_modules(_KERAS)),
     **{
         f"tensorflow.{namespace}": namespace
         for namespace in NAMESPACES
@@ -54,7 +48,7 @@ MODULES = {
         "train.experimental.loss_scale"
     ),
 }
-TF_KERAS_MODULES = dict(_keras_modules(TF_KERAS_PREFIXES))
+TF_KERAS_MODULES = dict(_keras_modules(_TF_KERAS))
 
 # Removed in TensorFlow 2.0, without a mirror: name -> what to use instead.
 CONTRIB = {

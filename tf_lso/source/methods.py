@@ -29,7 +29,7 @@ _OF_CLASSES = ("_decayed_lr",)
 def _of_name(name: str, called: bool, target: Target) -> Verdict:
     """Return the verdict on a method or property of that name in `names.METHODS`."""
     method = METHODS[name]
-    status, today, current = BREAKS, method.breaks, method.current
+    status, today, current = BREAKS, method.breaks.format(name), method.current
     if target.keras_2:
         status, today, current = WORKS, "Works as it did.", ""
         if called and not method.callable:
