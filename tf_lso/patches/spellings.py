@@ -138,8 +138,8 @@ def _contents(spelled, namespace):
     """Return {name: object} for the module that takes the place of `spelled`."""
     from tf_lso import policies  # late: to make them registers them with Keras
 
-    ours, own = policies.for_tensorflow(), policies.for_package(_package_of(spelled))
-    of_keras = {getattr(ours, name): getattr(own, name) for name in _POLICIES}
+    own = policies.for_package(_package_of(spelled))
+    of_keras = {getattr(policies, name): getattr(own, name) for name in _POLICIES}
     mirror = importlib.import_module(f"tf_lso.{namespace}")
     values = {name: getattr(mirror, name) for name in names.mirror_names(namespace)}
     contents = {name: of_keras.get(value, value) for name, value in values.items()}

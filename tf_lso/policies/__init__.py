@@ -12,19 +12,10 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
+# Package of a Keras -> its policy functions and classes.
+for_package = functools.cache(PolicyApi)
 
-@functools.cache
-def for_package(package: str) -> PolicyApi:
-    """Return the policy functions and classes of a Keras, "keras" or "tf_keras"."""
-    return PolicyApi(package)
-
-
-def for_tensorflow() -> PolicyApi:
-    """Return those of the Keras that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
-    return for_package(keras_versions.package_of_tensorflow())
-
-
-_api = for_tensorflow()
+_api = for_package(keras_versions.package_of_tensorflow())
 
 Policy = _api.Policy
 global_policy = _api.global_policy

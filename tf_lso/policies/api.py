@@ -46,16 +46,12 @@ class PolicyApi:
         self._package = package
         self._keras = keras = keras_versions.public(package)
         # All as it is before `install` replaces it.
+        self.Policy = keras.mixed_precision.Policy
+        get_global = keras.mixed_precision.global_policy
+        self._set_global = keras.mixed_precision.set_global_policy
+        self._tell_of_device = log_device_compatibility_check
         if keras_versions.is_keras2(package):
-            self.Policy = keras.mixed_precision.Policy
-            get_global = keras.mixed_precision.global_policy
-            self._set_global = keras.mixed_precision.set_global_policy
             self._tell_of_device = lambda policy_name: None  # Keras 2 itself warns
-        else:
-            self.Policy = keras.DTypePolicy
-            get_global = keras.config.dtype_policy
-            self._set_global = keras.config.set_dtype_policy
-            self._tell_of_device = log_device_compatibility_check
         # So that Keras loads layers and models that were saved with them.
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         made = experimental.policy_class(self.Policy, self._tell_of_device)

@@ -14,12 +14,10 @@ _once = log.Once()
 
 def check_name(name):
     """Raise unless `name` may be the name of a policy, as TensorFlow 2.0-2.15 did."""
-    if isinstance(name, tf.DType):
-        raise TypeError(
-            f"'name' must be a string, not a DType: pass {name.name!r}. Got: {name!r}."
-        )
     if not isinstance(name, str):
-        raise TypeError(f"'name' must be a string, but got: {name!r}.")
+        is_dtype = isinstance(name, tf.DType)
+        got = f"not a DType: pass {name.name!r}. Got" if is_dtype else "but got"
+        raise TypeError(f"'name' must be a string, {got}: {name!r}.")
     if name.endswith(_REMOVED):
         raise ValueError(
             f"Policies ending in {_REMOVED!r} were removed in TensorFlow 2.1: use "

@@ -139,27 +139,23 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    _turn_on()
-    log.logger().info(
+    # TensorFlow's only access to the switch, and to the flag that policies check, takes
+    # one of its own optimizers, and warns that their loss scale is deprecated.
+    logger = log.logger()
+    logger.addFilter(_is_of_use)
+    try:
+        _tf_enable(tf.compat.v1.train.GradientDescentOptimizer(0.0), 1.0)
+    finally:
+        logger.removeFilter(_is_of_use)
+    logger.info(
         "The mixed precision graph rewrite is on: functions traced from now on compute "
         "in float16 if TensorFlow finds it safe. Eager steps do not."
     )
     return wrapped
 
 
-def _turn_on():
-    # TensorFlow's only access to the switch, and to the flag that policies check, takes
-    # one of its own optimizers, and warns that their loss scale is deprecated.
-    logger = tf.get_logger()
-
-    def is_of_use(record):
-        return "FixedLossScale" not in record.getMessage()
-
-    logger.addFilter(is_of_use)
-    try:
-        _tf_enable(tf.compat.v1.train.GradientDescentOptimizer(0.0), 1.0)
-    finally:
-        logger.removeFilter(is_of_use)
+def _is_of_use(record):
+    return "FixedLossScale" not in record.getMessage()
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
