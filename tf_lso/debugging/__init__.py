@@ -1,8 +1,4 @@
-"""Find out where a value overflows, and which loss scale a model needs.
-
-`explaining` has the functions, `instrumented_pass` the pass, `diagnosis` where trouble
-began, and `report` what is returned.
-"""
+"""Find out where a value overflows, and which loss scale a model needs."""
 
 from tf_lso import environment
 

@@ -10,7 +10,7 @@ UNDERFLOW = 0.25
 def first_of_pass(moments, loss, scale, fitting):
     """Return the `First` of a pass, of which the loss scale and the fitting one are known.
 
-    `moments` are those of `layer_calls.recorded`, with gradients.
+    `moments` are those of `instrumented_pass.run`, with gradients.
     """
     return (
         _forward(moments, statistics.values_of(loss))

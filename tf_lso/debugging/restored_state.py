@@ -66,13 +66,10 @@ def _global_generators():
 
 
 def _local_variables(*objects):
-    """Return the TensorFlow variables among some objects, on this worker, each once."""
-    found = {}
-    for one in objects:
-        if isinstance(variables_lib.raw(one), tf.Variable):
-            copies = variables_lib.copies(one)
-            found.update((id(v), v) for v in copies if v.is_initialized())
-    return list(found.values())
+    """Return the TensorFlow variables among some objects, on this worker."""
+    held = [one for one in objects if isinstance(variables_lib.raw(one), tf.Variable)]
+    copies = [copy for one in held for copy in variables_lib.copies(one)]
+    return [copy for copy in copies if copy.is_initialized()]
 
 
 def _reset_other_metrics(model, known):

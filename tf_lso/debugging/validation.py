@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import keras_versions, wrapping
-from tf_lso.optimizers import validation as optimizer_validation
 
 
 def keras_of(model):
@@ -99,9 +98,7 @@ def scale_of(*candidates):
     scale, source = given, "as passed"
     if hasattr(given, "apply_gradients"):
         # Keras 3's own has it under other names, the first from its first step on.
-        names = ["loss_scale", "dynamic_scale", "initial_scale"]
-        if not optimizer_validation.scales_the_loss(given):
-            names = ["loss_scale_factor"]
+        names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
         scale = next((getattr(given, n) for n in names if hasattr(given, n)), None)
         source = f"of {type(given).__name__}"
         if scale is None:
