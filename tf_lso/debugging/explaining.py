@@ -52,7 +52,8 @@ def explain(
     >>> import tf_lso
     >>> large = keras.layers.Dense(1, dtype="mixed_float16", name="large")
     >>> model = keras.Sequential([keras.Input([3]), large])
-    >>> x, y = np.full((2, 3), 1e6), np.zeros((2, 1))
+    >>> _ = large.kernel.assign(np.full((3, 1), 60000.0))
+    >>> x, y = np.full((2, 3), 4.0), np.zeros((2, 1))
     >>> report = tf_lso.debugging.explain(model, x, y, loss="mse", loss_scale=1024)
     >>> report.first.kind, report.first.layer
     ('forward overflow', 'large')

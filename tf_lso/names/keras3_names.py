@@ -16,9 +16,6 @@ KERAS_COPY_BREAKS = (
     "tf.keras's optimizers, and its policies do not reach tf.keras's layers."
 )
 
-# Packages that still exist, but without the old modules in them.
-PACKAGES_TODAY = ("keras.src",)
-
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
 _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")

@@ -51,13 +51,9 @@ MODULES = {
 TF_KERAS_MODULES = dict(_keras_modules(_TF_KERAS))
 
 # Removed in TensorFlow 2.0, without a mirror: name -> what to use instead.
+_CONTRIB, _NEW = "tensorflow.contrib.mixed_precision", "tf.mixed_precision.experimental"
 CONTRIB = {
-    f"tensorflow.contrib.mixed_precision.{name}": f"tf.{instead}"
-    for name, instead in {
-        "LossScaleOptimizer": "keras.mixed_precision.LossScaleOptimizer",
-        "ExponentialUpdateLossScaleManager": (
-            "mixed_precision.experimental.DynamicLossScale"
-        ),
-        "FixedLossScaleManager": "mixed_precision.experimental.FixedLossScale",
-    }.items()
+    f"{_CONTRIB}.LossScaleOptimizer": "tf.keras.mixed_precision.LossScaleOptimizer",
+    f"{_CONTRIB}.ExponentialUpdateLossScaleManager": f"{_NEW}.DynamicLossScale",
+    f"{_CONTRIB}.FixedLossScaleManager": f"{_NEW}.FixedLossScale",
 }

@@ -74,7 +74,7 @@ TODAY = Target(
     tuple(f"{version}.0" for version, keras_2 in _HAS_KERAS_2.items() if not keras_2),
     tuple(f"3.{minor}.0" for minor in range(16)),
     keras3_names.MODULES_TODAY,
-    keras3_names.PACKAGES_TODAY,
+    ("keras.src",),
     keras3_names.BY_ATTRIBUTE_TODAY,
 )
 # The Keras of TensorFlow, by all its names.

@@ -52,10 +52,16 @@ class PolicyApi:
         self._tell_of_device = log_device_compatibility_check
         if keras_versions.is_keras2(package):
             self._tell_of_device = lambda policy_name: None  # Keras 2 itself warns
-        # So that Keras loads layers and models that were saved with them.
+
+        class Policy(experimental.LossScalePolicy, self.Policy):
+            __doc__ = experimental.LossScalePolicy.__doc__
+            _tell_of_device = staticmethod(self._tell_of_device)
+
+        # Keras finds the class by these names when it loads a layer or a model.
+        Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
+        Policy.__qualname__ = "Policy"
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
-        made = experimental.policy_class(self.Policy, self._tell_of_device)
-        self.ExperimentalPolicy = register(made)
+        self.ExperimentalPolicy = register(Policy)
 
         # Functions, not methods: their signatures and names are those of the real ones.
         def global_policy() -> Any:

@@ -97,16 +97,3 @@ class LossScalePolicy:
 
     def __repr__(self):
         return f'<{type(self).__name__} "{self.name}", loss_scale={self.loss_scale}>'
-
-
-def policy_class(base, tell_of_device):
-    """Return the experimental policy class, based on a Keras's own policy class."""
-
-    class Policy(LossScalePolicy, base):
-        __doc__ = LossScalePolicy.__doc__
-        _tell_of_device = staticmethod(tell_of_device)
-
-    # Keras finds the class by these names when it loads a model.
-    Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
-    Policy.__qualname__ = "Policy"
-    return Policy
