@@ -16,6 +16,8 @@ from tf_lso import log, stuck, summary
 # A type checker lets `fit` of any Keras take it: TensorFlow does not tell it which.
 _KerasCallback: Any = keras.callbacks.Callback
 
+_Logs = dict[str, Any] | None
+
 
 class _Callback(_KerasCallback):
     """A callback for `fit` of Keras 3 and of tf_keras, for a `LossScaleOptimizer`."""
@@ -31,7 +33,7 @@ class _Callback(_KerasCallback):
 
     _implements_predict_batch_hooks = _implements_test_batch_hooks
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: _Logs = None) -> None:
         """Find the optimizer of the model, or raise TypeError."""
         del logs
         name = f"tf_lso.callbacks.{type(self).__name__}"
@@ -91,7 +93,7 @@ class LossScaleMonitor(_Callback):
         self.per_batch = per_batch
         self._writer = None
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: _Logs = None) -> None:
         """Find the optimizer; make the writer."""
         super().on_train_begin(logs)
         if self.log_dir is None:
@@ -101,18 +103,16 @@ class LossScaleMonitor(_Callback):
         if strategy is None or strategy.extended.should_save_summary:
             self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         """Show the loss scale at each batch, if `per_batch`."""
         if self.per_batch:
             self._show(logs)
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: _Logs = None) -> None:
         """Show the loss scale."""
         self._show(logs)
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_end(self, logs: _Logs = None) -> None:
         """Close the writer."""
         if self._writer is not None:
             self._writer.close()
@@ -164,18 +164,16 @@ class TerminateOnStuckScale(_Callback):
         self.patience = stuck.check_patience(patience)
         self.raise_error = raise_error
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: _Logs = None) -> None:
         """Find the optimizer."""
         super().on_train_begin(logs)
         self._batches_to_wait = self._batches_left()
 
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
         """Batches are numbered from 0 again."""
         self._last_batch = -1
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         """End the training if it is lost."""
         optimizer = self._the_optimizer()
         # Reading waits for the device: only when enough steps can have been skipped.

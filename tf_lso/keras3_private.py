@@ -28,10 +28,12 @@ _OF_INSTANCE = {
 _summed = graphs.ThreadSwitch()
 
 # A variable or a schedule; the model variables that an optimizer was built for; the
-# variables that Keras's base class has made for it.
+# variables that Keras's base class has made for it; {key: place} of the variables it was
+# built for, and the key function.
 learning_rate = operator.attrgetter("_learning_rate")
 built_variables = operator.attrgetter("_trainable_variables")
 own_variables = operator.attrgetter("_variables")
+known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
 def _is_in_this_keras(name):
@@ -61,11 +63,6 @@ def iteration_variable(optimizer):
     # Keras that lacks the name has no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
-
-
-def known_variables(optimizer):
-    """Return {key: place} of the variables it was built for, and the key function."""
-    return optimizer._trainable_variables_indices, optimizer._var_key
 
 
 def set_built_variables(optimizer, variables):

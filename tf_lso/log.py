@@ -1,7 +1,6 @@
 """Tell the user: by TensorFlow's logger, and on a terminal by a progress bar."""
 
 import logging
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -31,11 +30,11 @@ class Once:
 
 def progress_bar(items: Sequence[_T], title: str, unit: str) -> Iterable[_T]:
     """Return `items`, after a second with a bar, if tqdm and a terminal are there."""
-    if not sys.stderr.isatty():
-        return items
     try:
         import tqdm
     except ImportError:
         return items
-    shown: Iterable[_T] = tqdm.tqdm(items, title, unit=unit, leave=False, delay=1)
+    shown: Iterable[_T] = tqdm.tqdm(
+        items, title, unit=unit, leave=False, delay=1, disable=None
+    )
     return shown

@@ -28,7 +28,7 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras.mixed_precision import experimental as mixed_precision
 
-from tf_lso.examples.history import History, plot, power_of_two, print_table
+from tf_lso.examples.history import History, plot, power_of_two
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
@@ -213,17 +213,17 @@ def main(argv=None):
 
     if chief:
         plot(history, options.output)
-        print_table(
-            {
-                "accuracy on held-out digits": f"{accuracy:.4f}",
-                "replicas": strategy.num_replicas_in_sync,
-                "steps": len(history.losses),
-                "skipped steps": sum(history.skipped),
-                "final loss scale": power_of_two(history.scales[-1]),
-                "seconds": f"{time.monotonic() - start:.1f}",
-                "plot": options.output,
-            }
-        )
+        print()
+        for name, value in {
+            "accuracy on held-out digits": f"{accuracy:.4f}",
+            "replicas": strategy.num_replicas_in_sync,
+            "steps": len(history.losses),
+            "skipped steps": sum(history.skipped),
+            "final loss scale": power_of_two(history.scales[-1]),
+            "seconds": f"{time.monotonic() - start:.1f}",
+            "plot": options.output,
+        }.items():
+            print(f"{name:<27}  {value}")
     else:
         task = strategy.cluster_resolver
         worker = f"{task.task_type} {task.task_id}"
@@ -238,23 +238,15 @@ def main(argv=None):
     return 0
 
 
-_DESCRIPTION = (
-    "Train a small network on handwritten digits in float16 with a dynamic loss scale,"
-    " and plot how the scale finds its value."
-)
-_EPILOG = (
-    "Things to try: --initial-scale 1 shows a scale that only climbs. With"
-    " --growth-steps 10 it keeps touching the limit of float16, where steps are skipped."
-    " With TF_CONFIG set, the program is one worker of that cluster; start it once for"
-    " every worker."
-)
-
-
 def _parse(argv):
     parser = argparse.ArgumentParser(
         prog="tf-lso run tf_lso/examples/digits.py",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        description="Train a small network on handwritten digits in float16 with a dynamic"
+        " loss scale, and plot how the scale finds its value.",
+        epilog="Things to try: --initial-scale 1 shows a scale that only climbs. With"
+        " --growth-steps 10 it keeps touching the limit of float16, where steps are"
+        " skipped. With TF_CONFIG set, the program is one worker of that cluster; start it"
+        " once for every worker.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     for name, kind, default, text in (

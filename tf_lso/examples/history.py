@@ -1,9 +1,8 @@
-"""What a training run did step by step, and how it is shown: plot and table."""
+"""What a training run did step by step, and how it is shown in a plot."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,11 +56,3 @@ def power_of_two(scale: float) -> str:
     """Return "2^15" for 32768, and a scale that is no power of two as it is."""
     exponent = math.log2(scale)
     return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"
-
-
-def print_table(rows: Mapping[str, object]) -> None:
-    """Print a line with name and value for each of `rows`."""
-    width = max(map(len, rows))
-    print()
-    for name, value in rows.items():
-        print(f"{name:<{width}}  {value}")

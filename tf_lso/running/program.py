@@ -30,6 +30,9 @@ examples:
 The exit code is the program's.
 """
 
+# The files whose frames stand above those of the program in a traceback.
+_RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso run` to its parser."""
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
             like_lib.choose(like)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
+        os.environ[like_lib.VARIABLE] = like  # for child processes
     if not arguments:
         args.parser.error(
             "argument -m: expected the name of a module"
@@ -80,8 +84,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
         return 2
 
-    if like is not None:
-        os.environ[like_lib.VARIABLE] = like  # for child processes
     import_hooks.after_import_of_frameworks(lambda: patches.install(like=like))
     # The Pythons that the program starts have the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
@@ -140,15 +142,8 @@ def _run_module(name: str) -> None:
 def _show(error: BaseException) -> None:
     """Print a traceback that begins with the program's own frames."""
     trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame):
+    while trace is not None and trace.tb_frame.f_code.co_filename in _RUNNERS:
         trace = trace.tb_next
     if isinstance(error, SyntaxError):
         trace = None
     sys.excepthook(type(error), error.with_traceback(trace), trace)
-
-
-def _is_ours(frame: types.FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return (
-        file == __file__ or file.startswith("<frozen runpy") or file == runpy.__file__
-    )
