@@ -27,21 +27,17 @@ class Plan:
 
     def __init__(self, source, model, optimizer, mapping=None):
         """Take `ModelTargets`, and `OptimizerTargets` or None."""
-        self.source, self.optimizer = source, optimizer
+        self.source = source
         self.report = report = Report(source.path, source.layout)
         self._steps = []  # pairs of functions: one reads a value, the other sets it
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():
             self._move(source.variables[key], target)
-        missing = [t for t in model.targets if t not in self._matched.values()]
-        if optimizer is not None and source.optimizer is None:
-            missing += [optimizer.iterations, *optimizer.own]
-        for target in missing:
-            self._move(None, target)
-        if optimizer is not None and source.optimizer is not None:
-            _name_as_here(source.optimizer, optimizer)
-            _check_numbers(source)
-            self._plan_optimizer()
+        for target in model.targets:
+            if target not in self._matched.values():
+                self._move(None, target)
+        if optimizer is not None:
+            self._plan_optimizer(source.optimizer, optimizer)
         used = {row[0] for row in (*report.restored, *report.converted, *report.wrong)}
         report.unused += [key for key in source.keys if key not in used]
 
@@ -67,8 +63,13 @@ class Plan:
                 how = f"{entry.dtype} to {target.dtype}"
                 report.converted.append((entry.key, name, how))
 
-    def _plan_optimizer(self):
-        state, optimizer = self.source.optimizer, self.optimizer
+    def _plan_optimizer(self, state, optimizer):
+        if state is None:
+            for target in (optimizer.iterations, *optimizer.own):
+                self._move(None, target)
+            return
+        _name_as_here(state, optimizer)
+        _check_numbers(self.source)
         self._move(state.iterations, optimizer.iterations)
         self._plan_slots(state, optimizer)
         for name, entry in state.hyperparameters.items():
@@ -84,6 +85,11 @@ class Plan:
 
     def _plan_slots(self, state, optimizer):
         report, lacking = self.report, set()
+        # Slot -> why its variables may keep their values; the first is of Keras 3 only.
+        may_lack = {"_accumulated_gradients": "the file has no accumulated gradients"}
+        if optimizer.hyperparameter("momentum") == 0:
+            # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
+            may_lack["momentum"] = "the momentum is 0"
         found = matching.match_optimizer(self.source, optimizer, self._matched)
         anew = matching.made_anew(state, optimizer, self._matched, found)
         for target in optimizer.own:
@@ -93,14 +99,8 @@ class Plan:
                 value = functools.partial(np.full, target.shape, anew[target])
                 self._steps.append((value, target.assign))
                 report.kept.append((target.name, _NO_GRADIENT))
-            elif (
-                target.slot == "momentum" and optimizer.hyperparameter("momentum") == 0
-            ):
-                # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
-                report.kept.append((target.name, "the momentum is 0"))
-            elif target.slot == "_accumulated_gradients":  # of Keras 3 only
-                why = "the file has no accumulated gradients"
-                report.kept.append((target.name, why))
+            elif target.slot in may_lack:
+                report.kept.append((target.name, may_lack[target.slot]))
             else:
                 self._move(None, target)
                 lacking.add(target.slot)

@@ -178,13 +178,9 @@ def accuracy_of(model, images, labels):
 
 
 def main(argv=None):
-    """Train, print a table and write the plot.
+    """Train, print a table and write the plot; return the exit code.
 
-    Args:
-      argv: The arguments; those of the command line by default.
-
-    Returns:
-      0, or 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
+    It is 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
     """
     options = _parse(argv)
     _check_installed("sklearn", "matplotlib")
