@@ -310,12 +310,19 @@ def replicas_agree_where_the_caller_aggregates(s):
         {"skip_gradients_aggregation": True},
     ):
         optimizer, x = s.optimizer(), s.variable(1.0)
-        step = s.linear_step(optimizer, [x], **keyword)
+        s.prepare(optimizer, [x])
+        optimizer.get_scaled_loss(tf.constant(0.0))
+
+        def replica_step(g, optimizer=optimizer, x=x, keyword=keyword):
+            grads = optimizer.get_unscaled_gradients([g * 8.0])
+            optimizer.apply_gradients(zip(grads, [x]), **keyword)
+
+        step = s.fed(replica_step)
         step(s.only_last(NAN, 1.0))
         check_equal(x, 1.0)
         check_state(optimizer, scale=4.0, count=0, iterations=1)
         step(1.0)
-        check_equal(x, 1.0 - 0.1, exact=False)  # not summed
+        check_equal(x, 1.0 - 0.2, exact=False)  # not summed; the scale is 4 by now
         check_state(optimizer, scale=4.0, count=1, iterations=2)
 
 

@@ -110,7 +110,7 @@ class Setting:
         variables = [self.variable(value) for value in values]
         return optimizer, *variables, self.linear_step(optimizer, variables)
 
-    def linear_step(self, optimizer, variables, **keywords):
+    def linear_step(self, optimizer, variables):
         """A step whose gradients are its arguments, one a variable."""
         step = families.STYLES[self.style]
         self.prepare(optimizer, variables)
@@ -120,7 +120,7 @@ class Setting:
                 products = [tf.reduce_sum(v * g) for v, g in zip(variables, gradients)]
                 return tf.add_n([tf.cast(product, tf.float32) for product in products])
 
-            step(optimizer, loss, variables, **keywords)
+            step(optimizer, loss, variables)
 
         return self.fed(replica_step, *(v.dtype for v in variables))
 
