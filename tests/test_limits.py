@@ -5,6 +5,7 @@ import pytest
 from tests import preloaded
 from tests.generation import KERAS
 from tests.limits import LIMITS
+from tests.processes import ROOT
 
 OF_THIS_GENERATION = [limit for limit in LIMITS if limit.keras[0][0] == KERAS[0]]
 
@@ -26,3 +27,9 @@ def test_a_test_has_one_limit_at_most_beside_a_keras():
         for test in limit.tests
     ]
     assert len(set(listed)) == len(listed)
+
+
+@pytest.mark.parametrize("test", sorted({t for limit in LIMITS for t in limit.tests}))
+def test_what_is_limited_is_there(test):
+    path, *_, name = test.partition("[")[0].split("::")
+    assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")

@@ -11,6 +11,14 @@ X = np.random.default_rng(0).random((32, 3)).astype("float32")
 Y = X.sum(1, keepdims=True)
 
 
+@pytest.fixture
+def mixed_float16(family):
+    policies = KERASES[family].mixed_precision
+    policies.set_global_policy("mixed_float16")
+    yield
+    policies.set_global_policy("float32")
+
+
 def make_model(family="keras3"):
     kit = KERASES[family]
     kit.utils.set_random_seed(1)
@@ -34,6 +42,14 @@ def with_nan(row):
     x = X.copy()
     x[row] = np.nan
     return x
+
+
+def test_compile_under_mixed_float16_does_not_wrap_again(family, mixed_float16):
+    model, optimizer = make_model(family), make_optimizer(family, scale=2.0**10)
+    model.compile(optimizer, loss="mse", run_eagerly=True)
+    assert model.optimizer is optimizer
+    losses = fit(model, epochs=3).history["loss"]
+    assert losses[-1] < losses[0]
 
 
 def test_callbacks(family, tmp_path):
