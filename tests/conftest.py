@@ -37,9 +37,11 @@ class _WithDevices(importlib.abc.MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
+        sys.meta_path.insert(0, self)  # tf_lso asks for it before it imports it
         load = spec.loader.exec_module
 
         def load_and_configure(module):
+            sys.meta_path.remove(self)
             load(module)
             module.config.set_logical_device_configuration(
                 module.config.list_physical_devices("CPU")[0],
