@@ -65,7 +65,6 @@ def test_looks_and_whole_steps_in_any_order():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("graphs_as_they_are")
 @pytest.mark.parametrize("is_set", [False, True], ids=["the steps move it", "set"])
 def test_four_looks_and_whole_steps_in_any_order(is_set):
     check_in_any_order(4, is_set)

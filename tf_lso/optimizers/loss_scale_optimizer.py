@@ -307,9 +307,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
-                return self._scaled_by_current(
-                    loss()
-                )  # AutoGraph converts `loss` alone
+                # AutoGraph may convert `loss`; of what tf_lso calls it would only warn.
+                return self._scaled_by_current(loss())
 
         else:
             scaled = self._scaled(loss, scale)
