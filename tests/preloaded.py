@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 
 from tests import devices, processes
@@ -225,7 +226,20 @@ def leave_after(command):
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
+    if processes.ENDED in os.environ:
+        _meet_the_others(*json.loads(os.environ[processes.ENDED]), code)
     os._exit(code & 255)
+
+
+def _meet_the_others(folder, workers, code):
+    """Tell that this worker's program has ended; wait for the others' unless it failed.
+
+    What it sent last may still be on its way, and another's collective fails where the
+    sender is gone. Taking TensorFlow apart takes longer than that.
+    """
+    open(os.path.join(folder, str(os.getpid())), "w").close()
+    while not code and len(os.listdir(folder)) < workers:
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ HANGS_AFTER = 600
 ROOT = Path(__file__).parents[1]
 LEAN = os.pathsep.join([str(ROOT / "tests" / "lean"), str(ROOT)])
 
+# Where workers that follow TensorFlow's import meet at their end, and how many they are.
+ENDED = "TF_LSO_TEST_ENDED"
+
 # For processes whose errors are read: TensorFlow says little, and looks for no GPU.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
@@ -139,6 +142,8 @@ def run_workers(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         logs = [directory / f"worker-{index}.txt" for index in range(count)]
+        ended = directory / "ended"
+        ended.mkdir()
         workers: Workers = []
         # Also ends them when starting a later one fails, and on Ctrl-C.
         stack.callback(_kill, workers)
@@ -150,6 +155,7 @@ def run_workers(
             if after_tensorflow:
                 from tests import preloaded  # which imports this module
 
+                of_worker[ENDED] = json.dumps([str(ended), count])
                 worker = preloaded.start(
                     argv[1:], cwd, stream, stream, of_worker, **variables
                 )

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests import preloaded
 from tests.processes import HANGS_AFTER, WorkerResult, assert_succeeded, run_workers
 
 # Ignores what ends most programs, and has a child.
@@ -26,6 +27,21 @@ print("started", flush=True)
 if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
     sys.exit(3)
 time.sleep(10_000)
+"""
+
+# Worker 0 has nothing more to do, and worker 1 still asks something of it.
+_ANOTHER_GOES_ON = """
+import json, os, pathlib, socket, sys, time
+config, ended = json.loads(os.environ["TF_CONFIG"]), pathlib.Path(sys.argv[1])
+host, port = config["cluster"]["worker"][0].split(":")
+if config["task"]["index"] == 0:
+    server = socket.create_server((host, int(port)))
+    ended.touch()
+else:
+    while not ended.exists():
+        time.sleep(0.01)
+    time.sleep(0.3)
+    socket.create_connection((host, int(port))).close()
 """
 
 
@@ -51,6 +67,16 @@ def test_the_others_end_soon_after_one_failed():
     assert "after another worker failed" in other.output
     with pytest.raises(AssertionError, match="worker 1: exit code 3\nstarted"):
         assert_succeeded([WorkerResult(0, ""), chief])
+
+
+@pytest.mark.skipif(not preloaded.CAN_FORK, reason="this system cannot fork")
+def test_no_worker_after_tensorflow_leaves_before_the_others_end(tmp_path):
+    command = [*_python(_ANOTHER_GOES_ON), str(tmp_path / "ended")]
+    assert_succeeded(run_workers(command, 2, HANGS_AFTER, after_tensorflow=True))
+    # But one that failed leaves at once: the others would wait for it.
+    fails = {"argv": _python(_CHIEF_FAILS), "grace": 0.5, "after_tensorflow": True}
+    chief, _ = run_workers(count=2, timeout=HANGS_AFTER, **fails)
+    assert chief == WorkerResult(3, "started\n")
 
 
 def test_workers_get_one_cluster_and_their_own_index():
