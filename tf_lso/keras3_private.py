@@ -14,8 +14,10 @@ from tf_lso import variables as variables_lib
 # too, but never uses them.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
+_AGGREGATES = "_all_reduce_sum_gradients"
+
 # Private name -> the first version of Keras that has it.
-_OF_CLASS = {"_var_key": (3, 0), "_all_reduce_sum_gradients": (3, 2)}
+_OF_CLASS = {"_var_key": (3, 0), _AGGREGATES: (3, 2)}
 _OF_INSTANCE = {
     "_iterations": (3, 5),
     "_learning_rate": (3, 0),
@@ -75,19 +77,26 @@ def build_under(optimizer, strategy):
     variables_lib.set_untracked(optimizer, "_distribution_strategy", strategy)
 
 
-def sum_gradients_only_once(optimizer):
-    """Make the update step not aggregate over replicas in `already_summed`."""
-    # Keras 3 does it after clipping. Loss scaling must aggregate before: its verdict is
-    # on the sum, and clipping comes last, as in legacy.
-    name = "_all_reduce_sum_gradients"
-    if name in vars(optimizer) or not _is_in_this_keras(name):
-        return  # it was done before, or this Keras does not aggregate
+def aggregates():
+    """Return whether this Keras aggregates, which its versions before 3.2 do not."""
+    return _is_in_this_keras(_AGGREGATES)
+
+
+def sum_gradients_only_once(optimizer, instead=list):
+    """Make the update step call `instead`, not aggregate, in `already_summed`.
+
+    `instead` takes and returns (gradient, variable) pairs, which are clipped already.
+    """
+    # Loss scaling must aggregate before clipping: its verdict is on the sum, and clipping
+    # comes last, as in legacy.
+    if _AGGREGATES in vars(optimizer) or not aggregates():
+        return  # it was done before, or there is nothing to do
     keras_sum = optimizer._all_reduce_sum_gradients
 
     def sum_gradients(grads_and_vars):
-        return list(grads_and_vars) if _summed.is_on else keras_sum(grads_and_vars)
+        return (instead if _summed.is_on else keras_sum)(grads_and_vars)
 
-    variables_lib.set_untracked(optimizer, name, sum_gradients)
+    variables_lib.set_untracked(optimizer, _AGGREGATES, sum_gradients)
 
 
 def already_summed():

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.contract.setting import check_equal, check_state
+from tf_lso import keras3_private
 
 NAN = float("nan")
 INF = float("inf")
@@ -214,6 +215,25 @@ def repeated_rows_have_one_gradient(s):
         repeated(_rows(1.0, 2.0, 3.0), (1, 1, 3))
         summed(_rows(3.0, 3.0), (1, 3))
     check_equal(x, families.numpy(y))
+
+
+@case(modes=("function",))
+def clipping_takes_repeated_rows_as_they_are(s):
+    """As in TensorFlow 2.0-2.15, and by Keras 3's bare optimizers: before the sum."""
+    if s.family == "keras3" and not keras3_private.aggregates():
+        return  # it clips their sum
+    values = np.array([1.0, 2.0, 3.0] * s.replicas)
+    for argument, clipped in (
+        ("clipvalue", np.clip(values, -2, 2)),
+        ("clipnorm", values / np.linalg.norm([values] * 2)),
+        ("global_clipnorm", values / np.linalg.norm([values] * 2)),
+    ):
+        limit = 2.0 if argument == "clipvalue" else 1.0
+        optimizer, x = s.optimizer(**{argument: limit}), s.variable(np.ones((4, 2)))
+        _sparse_step(s, optimizer, x)(_rows(1.0, 2.0, 3.0), (1, 1, 3))
+        first, second, third = np.sum(np.split(clipped, s.replicas), axis=0)
+        expected = 1 - 0.1 * np.array(_rows(0.0, first + second, 0.0, third))
+        check_equal(x, expected, exact=False)
 
 
 def _sparse_skips(s, values, indices, scale):

@@ -60,6 +60,10 @@ GUARDS = {
         (_SUMMED_ROWS, _as_given),
         ("repeated_rows_have_one_gradient", "keras3"),
     ),
+    "adding up rows after clipping": (
+        ("tf_lso.optimizers.families.keras3.Keras3:sums_rows", False),
+        ("clipping_takes_repeated_rows_as_they_are", "keras3"),
+    ),
     "the dense shape of slices": (
         ("tf_lso.scaling.gradients:with_dense_shape", _as_given),
         ("sparse_gradients_apply", "keras3"),

@@ -41,34 +41,35 @@ class Step(NamedTuple):
         summed = unscaled
         if self.aggregate:
             summed, variables = self.family.aggregate(unscaled, variables)
-        ready = gradients_lib.with_summed_rows(summed)
+        judged = gradients_lib.with_summed_rows(summed)
+        ready = summed if self.family.sums_rows else judged
         step = self._replace(variables=variables)
         if tf_private.needs_no_merge_call():
             is_again = in_xla() and all(map(operator.is_, summed, unscaled))
-            return step._finish(ready, gradients if is_again else None)
+            return step._finish(judged, ready, gradients if is_again else None)
         # The update of an optimizer merges the replicas, and a conditional with such a
         # branch must run in cross-replica context. There gradients are per-replica values.
         return tf.distribute.get_replica_context().merge_call(
-            lambda _, merged: step._finish(merged), args=(ready,)
+            lambda _, *merged: step._finish(*merged), args=(judged, ready)
         )
 
-    def _finish(self, ready, scaled=None):
+    def _finish(self, judged, ready, scaled=None):
         """Take the stages that all replicas take as one; return as `run`.
 
-        If the `scaled` gradients are given, the branches make `ready` of them once more.
+        If the `scaled` gradients are given, the branches make theirs of them once more.
         XLA would store what a branch reads, and fuses what the branch makes into its
         update. A step of ResNet-50 around a newer optimizer of tf_keras added 1.24 of
         what the framework's own wrapper adds without this, and 0.76 with it.
         """
         if self.loss_scale.takes_verdicts:
-            finite = finite_lib.agreed(ready, self._are_equal())
-            applied = self._apply_or_skip(ready, scaled, finite)
+            finite = finite_lib.agreed(judged, self._are_equal())
+            applied = self._apply_or_skip(judged, ready, scaled, finite)
             with tf.control_dependencies(known_operations([applied])):
                 moved = self.loss_scale.variables.advance(finite)
         else:
             # It judges in its own way, and moves at once.
-            moved, finite = self.loss_scale.update(ready)
-            applied = self._apply_or_skip(ready, scaled, finite)
+            moved, finite = self.loss_scale.update(judged)
+            applied = self._apply_or_skip(judged, ready, scaled, finite)
         if tf.executing_eagerly():
             return None
         with tf.control_dependencies(
@@ -82,19 +83,20 @@ class Step(NamedTuple):
         is_full = self.aggregate and self.family.aggregates_in_full
         return is_full and not any(map(gradients_lib.overwrites, self.variables))
 
-    def _apply_or_skip(self, ready, scaled, finite):
+    def _apply_or_skip(self, judged, ready, scaled, finite):
         """Update the variables, or note the skipped step; return whether it was applied."""
 
-        def ready_here():
+        def here(gradients, has_rows):
             if scaled is None:
-                return ready
-            return gradients_lib.with_summed_rows(self.unscale(scaled))
+                return gradients
+            unscaled = self.unscale(scaled)
+            return unscaled if has_rows else gradients_lib.with_summed_rows(unscaled)
 
         def apply_here(gradients):
             return after([self.update(gradients, self.variables)], True)
 
         def apply():
-            gradients = ready_here()
+            gradients = here(ready, self.family.sums_rows)
             if not tf.distribute.in_cross_replica_context():
                 return apply_here(gradients)
             strategy = tf.distribute.get_strategy()
@@ -104,7 +106,7 @@ class Step(NamedTuple):
 
         def skip():
             counter, count = self.family.counter(), self.family.count_skipped
-            gradients = ready_here()
+            gradients = here(judged, False)
             if self._are_equal():
                 gradients = finite_lib.of_first_replica(gradients)
             noted = self.skipped.note(gradients, self.variables, counter, count)

@@ -56,6 +56,8 @@ class Family(abc.ABC):
     members: dict[str, Any]  # what Keras or TensorFlow looks for on an optimizer
     slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
     returns_operations = False  # whether the inner optimizer's updates are operations
+    # Whether it adds up rows of equal indices of slices, after it has clipped them.
+    sums_rows = False
     # Whether the order of the slots is that of several builds, none for all variables.
     is_built_in_parts = False
 

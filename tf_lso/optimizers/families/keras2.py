@@ -21,6 +21,7 @@ class Keras2(family.Family):
     dependencies and the loss scale.
     """
 
+    sums_rows = True
     newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
     # Keywords of apply_gradients and their values; one is enough, the first is usual.
     without_aggregation: tuple[tuple[str, bool], ...]

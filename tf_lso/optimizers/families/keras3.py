@@ -14,6 +14,7 @@ from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family, keras3_views
+from tf_lso.scaling import gradients as gradients_lib
 
 # Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.
 _LEGACY_METHODS = (
@@ -33,6 +34,13 @@ def _aggregate_gradients(self, grads_and_vars):
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
     return [(None if g is None else next(summed), v) for g, v in pairs]
+
+
+def _with_summed_rows(grads_and_vars):
+    """Return the pairs with rows of equal indices of slices added up."""
+    pairs = list(grads_and_vars)
+    summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
+    return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
 
 
 def _view(name):
@@ -97,12 +105,19 @@ class Keras3(family.Family):
             if not getattr(part, "_taken_over_by_tf_lso", False):
                 private.check_instance(part)
                 variables_lib.set_untracked(part, "_taken_over_by_tf_lso", True)
-                private.sum_gradients_only_once(part)
+                private.sum_gradients_only_once(part, _with_summed_rows)
                 private.count_steps_once(part)
                 if part is not self.inner:
                     private.tolerate_no_gradients(part)
 
     # --- A step.
+
+    @property
+    def sums_rows(self):
+        # Keras 3 clips, and then aggregates, where `private` has it add up rows instead.
+        # But its accumulators come before, and take each row once.
+        accumulate = any(part.gradient_accumulation_steps for part in self._parts)
+        return private.aggregates() and not accumulate
 
     def refuse_in_fit(self, cls):
         of_lso = validation.is_of_tf_lso
