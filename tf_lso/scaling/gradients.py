@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
+from tf_lso import graphs
 from tf_lso.scaling import fast
 
 # What optimizers accept as a gradient.
@@ -129,14 +130,26 @@ def _summed_rows(tensors):
     for rows, indices in zip(tensors[::2], tensors[1::2]):
         if indices.shape.rank != 1:
             indices = tf.reshape(indices, [-1])
-        # The first index is repeated: the optimizer calls `tf.unique` on the result
-        # again, and XLA cannot compile that if the result has room for one index only.
-        unique = tf.unique(tf.concat([indices, indices[:1]], axis=0))
-        sums = tf.math.unsorted_segment_sum(
-            rows, unique.idx[: tf.size(indices)], tf.size(unique.y)
-        )
+        unique = tf.unique(indices)
+        sums = tf.math.unsorted_segment_sum(rows, unique.idx, tf.size(unique.y))
         results += [sums, unique.y]
     return results
+
+
+def _with_summed_rows_in_xla(slices):
+    """Return slices with the summed rows first; zeros outside of the variable follow.
+
+    XLA must know the number of rows when it compiles. It cannot compile many an optimizer
+    whose rows `tf.unique` has counted, and ignores rows that are outside.
+    """
+    indices = tf.reshape(slices.indices, [-1])
+    places, count = tf.unique(indices).idx, tf.size(indices)
+    is_row = tf.range(count) <= tf.reduce_max(places)
+    kept = tf.math.unsorted_segment_max(indices, places, count)
+    shape = slices.dense_shape
+    outside = indices.dtype.max if shape is None else tf.cast(shape[0], indices.dtype)
+    sums = tf.math.unsorted_segment_sum(slices.values, places, count)
+    return tf.IndexedSlices(sums, tf.where(is_row, kept, outside), shape)
 
 
 def with_summed_rows(gradients):
@@ -146,9 +159,12 @@ def with_summed_rows(gradients):
     result has one row for each different index, never the shape of the variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
-    results = _summed_rows([t for g in sparse for t in (g.values, g.indices)])
-    summed = iter(
-        tf.IndexedSlices(rows, indices, dense_shape=g.dense_shape)
-        for g, rows, indices in zip(sparse, results[::2], results[1::2])
-    )
+    if graphs.in_xla():
+        summed = map(_with_summed_rows_in_xla, sparse)
+    else:
+        results = _summed_rows([t for g in sparse for t in (g.values, g.indices)])
+        summed = (
+            tf.IndexedSlices(rows, indices, dense_shape=g.dense_shape)
+            for g, rows, indices in zip(sparse, results[::2], results[1::2])
+        )
     return [next(summed) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
