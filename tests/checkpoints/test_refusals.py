@@ -45,6 +45,12 @@ def test_what_does_not_fit(match, of_model, of_optimizer, mapping):
     refused(PATH, named(**of_model), wrapped(**of_optimizer), match, mapping=mapping)
 
 
+def test_a_file_without_an_optimizer_says_how_to_restore_the_model(tmp_path):
+    path = tf.train.Checkpoint(model=named()).save(str(tmp_path / "ckpt"))
+    refused(path, model := named(), wrapped(), "Leave out optimizer=, which restores")
+    assert checkpoints.restore(path, model=model).complete
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"), [("Adamax", {}), ("RMSprop", {"momentum": 0.9})]
 )

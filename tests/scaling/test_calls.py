@@ -82,7 +82,9 @@ PROGRAMS = {
     "scale_loss move=64 apply_gradients move=8": 1,
     "get_scaled_loss move=64 unscale apply_gradients move=8": 1,
     "scale_loss drop move=64 scale_loss apply_gradients": 1,
+    "scale_loss@g drop (scale_loss move=64 apply_gradients move=8)@f": 1,
     "unscaled drop scale=4 get_scaled_loss@collected unscale look": 0,
+    "get_scaled_loss drop move=64 get_scaled_loss@worker unscale apply_gradients move=8": 1,
     # Else it is the one now, as in TensorFlow.
     "scale_loss@f move=64 apply_gradients move=8": 8 / 64,
     "scale_loss@xla move=64 apply_gradients move=8": 8 / 64,

@@ -16,6 +16,10 @@ from tf_lso.checkpoints.source import CheckpointError
 
 _NO_GRADIENT = "made anew: the file has no slots of this variable (no gradient)"
 _DECAY = ": give it learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
+_NO_STATE = (
+    "The file has no state of an optimizer: it was saved before the first step, or without "
+    "its optimizer. Leave out optimizer=, which restores the model."
+)
 _IDLE = (
     " The newer SGD of Keras 2 has slots without momentum too. If it had none, leave them: "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True)."
@@ -65,6 +69,7 @@ class Plan:
 
     def _plan_optimizer(self, state, optimizer):
         if state is None:
+            self.report.remedy = _NO_STATE
             for target in (optimizer.iterations, *optimizer.own):
                 self._move(None, target)
             return

@@ -32,7 +32,7 @@ class Report:
       missing: list of names of variables that the file lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.
-      remedy: str, how to make an optimizer that the file fits, or "".
+      remedy: str, what to do where an optimizer does not fit, or "".
     """
 
     path: str
