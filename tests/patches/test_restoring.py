@@ -94,7 +94,50 @@ def test_a_model_alone(installed):
     assert artifacts.close(model.get_weights(), recorded["weights"], 0, 0)
 
 
-def test_what_cannot_be_restored_is_told_at_once(installed, caplog):
+def subclassed(of):
+    class Model(of.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.more = of.layers.Dense(2), [of.layers.Dense(1)]
+
+        def call(self, inputs):
+            return self.more[0](self.first(inputs))
+
+    model = Model()
+    model(tf.ones((1, 3)))
+    return model
+
+
+@pytest.mark.parametrize("has_optimizer", [True, False])
+@pytest.mark.parametrize("make", [artifacts.network, subclassed])
+def test_a_checkpoint_of_before_the_first_step(make, has_optimizer, tmp_path, caplog):
+    """It has no step counter and no slots: the optimizer keeps its own."""
+    of = KERASES["legacy"]
+    theirs = of.mixed_precision.LossScaleOptimizer(FAMILIES["legacy"].Adam())
+    old, other = make(of), make(of)
+    saved = {
+        "model": old,
+        "other": other,
+        **({"optimizer": theirs} if has_optimizer else {}),
+    }
+    path = tf.train.Checkpoint(**saved).save(str(tmp_path / "ckpt"))
+    model, second = make(keras), make(keras)
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[CURRENT].Adam(), initial_scale=8)
+    optimizer.build(model.trainable_variables)
+    with tf_lso.install():
+        tf.train.Checkpoint(model=model, other=second, optimizer=optimizer).restore(
+            path
+        )
+    for one, two in ((old, model), (other, second)):
+        for saved, restored in zip(one.get_weights(), two.get_weights(), strict=True):
+            np.testing.assert_array_equal(saved, restored)
+    assert float(optimizer.loss_scale) == (2.0**15 if has_optimizer else 8.0)
+    assert int(numpy(optimizer.iterations)) == 0
+    is_told = "has no optimizer called 'optimizer'" in caplog.text
+    assert is_told == (HAS_KERAS3 and not has_optimizer)
+
+
+def test_what_cannot_be_restored_is_told_at_once(installed, caplog, tmp_path):
     """The model has no variables yet; or there are two of each."""
     model = keras.Sequential([keras.layers.Dense(2), keras.layers.Dense(1)])
     optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.01))
@@ -112,6 +155,11 @@ def test_what_cannot_be_restored_is_told_at_once(installed, caplog):
     with contextlib.nullcontext() if HAS_KERAS3 else refused:
         saved.restore(PATH)
     assert "which optimizer is which model's" in caplog.text
+    path = tf.train.Checkpoint(model=subclassed(KERASES["legacy"])).save(
+        f"{tmp_path}/a"
+    )
+    tf.train.Checkpoint(model=made(CURRENT)[0]).restore(path)
+    assert not HAS_KERAS3 or "was written by Keras 2" in caplog.text
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -35,19 +35,23 @@ def read_all_generations(keras, ledger):
             return original(self, save_path, options)
         in_file = _in_file(graph, optimizers_)
         _refuse_other_slots(graph, optimizers_, in_file)
-        layout = _foreign_layout(graph, models, optimizers_, in_file)
-        if layout is None or _root(self) is not self:
+        writer = _foreign_writer(graph, models, optimizers_, in_file)
+        if writer is None or _root(self) is not self:
             return original(self, save_path, options)
-        # An optimizer that the program names has to be in the file; another only may.
-        wanted = {p: o for p, o in optimizers_.items() if p in in_file or len(p) == 1}
+        # One without state in the file, as before the first step, keeps what it has.
+        wanted = {path: optimizers_[path] for path in in_file}
         try:
-            report = _restore(graph, models, wanted, in_file)
+            summaries = _restore(graph, models, wanted, in_file)
         except (TypeError, ValueError) as error:
             log.logger().warning(
-                _refusal(save_path, layout, models, optimizers_, error)
+                _refusal(save_path, writer, models, optimizers_, error)
             )
             return original(self, save_path, options)
-        log.logger().info("tf_lso restored %s: %s", save_path, report.summary())
+        log.logger().info("tf_lso restored %s: %s", save_path, summaries)
+        for name, *inside in optimizers_:
+            if not inside and name not in graph.children(0):
+                why = "%s: has no optimizer called %r, which keeps its values."
+                log.logger().warning(why, save_path, name)
         # TensorFlow restores the rest. It would give the optimizer wrong values.
         done = {*map(id, models.values()), *map(id, wanted.values())}
         children = tf_private.children(self).items()
@@ -150,45 +154,69 @@ def _refuse_other_slots(graph, optimizers_, in_file):
             )
 
 
-def _foreign_layout(graph, models, optimizers_, in_file):
-    """Return the layout of a file that TensorFlow restores only in part, or None."""
+def _foreign_writer(graph, models, optimizers_, in_file):
+    """Return what wrote a file that TensorFlow restores only in part, a str, or None."""
     for path, node in in_file.items():
         layout = object_graph.layout(graph, node)
         if layout not in _OWN[binding.require_family(optimizers_[path]).name]:
-            return layout
-    # Without an optimizer, the attributes of the model tell the layout.
+            return layouts.LAYOUTS[layout][1]
+    # Without an optimizer, the attributes of the model tell it.
     if keras_versions.has_keras3():
         for name, model in models.items():
-            below = graph.children(graph.follow(0, [name]))
+            node = graph.follow(0, [name])
             is_of_keras3 = isinstance(model, keras_versions.public("keras").Model)
-            if is_of_keras3 and any(map(_OF_KERAS2.match, below)):
-                return "model"
+            is_of_keras2 = any(map(_OF_KERAS2.match, graph.children(node)))
+            if is_of_keras3 and (is_of_keras2 or _calls_otherwise(graph, node, model)):
+                return "Keras 2"
     return None
 
 
+def _calls_otherwise(graph, node, model):
+    """Whether TensorFlow leaves variables of both the model and the file, by their names.
+
+    Keras 2 called a layer's variable "kernel", which is "_kernel" in Keras 3.
+    """
+    left, reached = {id(weight) for weight in model.weights}, set()
+    queue, seen = [(node, model)], {id(model)}
+    for at, parent in queue:
+        for name, child in tf.train.TrackableView.children(parent).items():
+            below = graph.children(at).get(name)
+            if below is not None and id(child) not in seen:
+                seen.add(id(child))
+                queue.append((below, child))
+                if id(child) in left and graph.entry(below):
+                    left.remove(id(child))
+                    reached.add(below)
+    optimizers_ = object_graph.optimizers(graph).values()
+    return bool(left and graph.variables(node, optimizers_).keys() - reached)
+
+
 def _restore(graph, models, optimizers_, in_file):
-    if len(models) != 1 or len(optimizers_) > 1:
+    """Restore the models, and the optimizer of one; return what was done, a str."""
+    if optimizers_ and len(models) * len(optimizers_) != 1:
         raise ValueError(
             "which optimizer is which model's is known to the program only"
         )
-    ((name, model),) = models.items()
-    names, optimizer = {"model": name}, None
+    found, path, optimizer = {}, None, None
     if optimizers_:
         ((path, optimizer),) = optimizers_.items()
         # The file may have its optimizer under several names, and lists the shortest.
         listed = {node: name for name, node in object_graph.optimizers(graph).items()}
-        names["optimizer"] = listed.get(in_file.get(path), "/".join(path))
-    return restoring.restore(
-        graph.prefix, model=model, optimizer=optimizer, names=names
+        found["optimizer"] = listed.get(in_file.get(path), "/".join(path))
+    return "; ".join(
+        restoring.restore(
+            graph.prefix, model=model, optimizer=optimizer, names={"model": n, **found}
+        ).summary()
+        for n, model in models.items()
     )
 
 
-def _refusal(path, layout, models, optimizers_, error):
+def _refusal(path, writer, models, optimizers_, error):
     paths = [".".join(path) for path in optimizers_]
     roles = {"model": list(models)[:1], "optimizer": paths[:1]}
     calls = ", ".join(f"{role}={n}" for role, names in roles.items() for n in names)
     return (
-        f"{path}: was written by {layouts.LAYOUTS[layout][1]}. tf.train.Checkpoint restores "
+        f"{path}: was written by {writer}. tf.train.Checkpoint restores "
         f"only a part of it: variables of {', '.join([*models, *paths])} keep their "
         "values, and the optimizer's slots and step counter start anew. Call "
         f"tf_lso.checkpoints.restore({path!r}, {calls}), for each pair with "
