@@ -218,9 +218,9 @@ def _as_default(cls, key, value, default):
 def _convert_decay(cls, package, takes, config):
     """Make a schedule that computes what `decay` did, where the class does not take it."""
     # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and
-    # ignored what it read. Later Nadams have another constant.
+    # ignored what it read, a float32 after the first step. Later ones have another.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
-    if is_nadam and config.get("decay") == 0.004:
+    if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
     if is_nadam or "decay" in takes or not config.get("decay"):
         return
