@@ -152,6 +152,30 @@ def test_a_checkpoint(name, family, state, by, tmp_path, caplog):
         goes_on(old_model, old, model, opt, first)
 
 
+@pytest.mark.parametrize("format_", ["checkpoint", "h5"])
+@pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
+def test_a_newer_optimizer_before_its_first_step(name, format_, tmp_path):
+    """It has a counter and no slots: those of another are made anew."""
+    theirs = made(
+        getattr(FAMILIES["new"], name), keras2.mixed_precision.LossScaleOptimizer
+    )
+    old = model_of(keras2)
+    path = saved(old, theirs, format_, tmp_path)
+    model, fresh = model_of(keras), made(getattr(keras.optimizers, name))
+    fresh.build(model.trainable_variables)
+    first = [numpy(w) for w in fresh.weights]
+    opt = made(getattr(keras.optimizers, name))
+    opt.build(model.trainable_variables)
+    train(model, opt)
+    report = helpers.restored(path, model, opt)
+    assert any("before the first step" in why for _, why in report.kept)
+    assert_equal(model.get_weights(), old.get_weights())
+    assert_equal([numpy(w) for w in opt.weights], first)
+    theirs.inner_optimizer.iterations.assign(1)  # after a step, slots are missed
+    path = saved(old, theirs, "checkpoint", tmp_path)
+    refused(path, model, opt, "missing in the file: optimizer/")
+
+
 @needs_keras3
 @pytest.mark.parametrize("format_", ["h5", "keras", "weights.h5", "savedmodel"])
 def test_files_of_keras_2_in_keras_3(format_, tmp_path):

@@ -176,12 +176,16 @@ def _are_as_built(source, optimizer, matched, rest, free):
     return True
 
 
-def made_anew(state, optimizer, matched, found):
-    """Return {Target: first value} of slots that an OptimizerV2 never made."""
-    if state.family != "legacy":
-        return {}
-    # It made them at a variable's first gradient, which an unused head has not.
-    without = set(matched.values()) - {target.of for target in found}
-    values = {target.slot: optimizer.first_value(target.slot) for target in found}
+def made_anew(source, optimizer, matched, found):
+    """Return {Target: first value} of slots that the optimizer in the file never made."""
+    state, without = source.optimizer, {target.of for target in optimizer.own}
+    slots = optimizer.slots
+    if state.made or state.iterations is None or source.number(state.iterations):
+        if state.family != "legacy":
+            return {}
+        # It made them at a variable's first gradient, which an unused head has not.
+        without = set(matched.values()) - {target.of for target in found}
+        slots = {target.slot for target in found}
+    values = {slot: optimizer.first_value(slot) for slot in slots}
     anew = [t for t in optimizer.own if t.of in without and t not in found]
     return {t: values[t.slot] for t in anew if values.get(t.slot) is not None}

@@ -15,6 +15,7 @@ from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import CheckpointError
 
 _NO_GRADIENT = "made anew: the file has no slots of this variable (no gradient)"
+_UNTRAINED = "made anew: the file is of before the first step"
 _DECAY = ": give it learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
 _NO_STATE = (
     "The file has no state of an optimizer: it was saved before the first step, or without "
@@ -96,14 +97,15 @@ class Plan:
             # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
             may_lack["momentum"] = "the momentum is 0"
         found = matching.match_optimizer(self.source, optimizer, self._matched)
-        anew = matching.made_anew(state, optimizer, self._matched, found)
+        anew = matching.made_anew(self.source, optimizer, self._matched, found)
         for target in optimizer.own:
             if target in found:
                 self._move(found[target], target)
             elif target in anew:
                 value = functools.partial(np.full, target.shape, anew[target])
                 self._steps.append((value, target.assign))
-                report.kept.append((target.name, _NO_GRADIENT))
+                why = _NO_GRADIENT if state.made else _UNTRAINED
+                report.kept.append((target.name, why))
             elif target.slot in may_lack:
                 report.kept.append((target.name, may_lack[target.slot]))
             else:

@@ -255,6 +255,8 @@ class OptimizerTargets:
 
     def first_value(self, slot):
         """Return the number that a slot holds when it is made, None if it is unknown."""
+        if slot == "momentum_cache":
+            return 1.0
         if slot not in self.table or slot in table.AVERAGE:
             return None
         if slot != "accumulator":
