@@ -94,14 +94,20 @@ def test_a_model_alone(installed):
     assert artifacts.close(model.get_weights(), recorded["weights"], 0, 0)
 
 
-def subclassed(of):
+def subclassed(of, last=None):
+    """A model with a list of layers; the last may be an attribute."""
+
     class Model(of.Model):
         def __init__(self):
             super().__init__()
-            self.first, self.more = of.layers.Dense(2), [of.layers.Dense(1)]
+            self.more = [of.layers.Dense(2), of.layers.Dense(1)]
+            if last:
+                setattr(self, last, self.more.pop())
 
         def call(self, inputs):
-            return self.more[0](self.first(inputs))
+            for layer in self.more:
+                inputs = layer(inputs)
+            return getattr(self, last)(inputs) if last else inputs
 
     model = Model()
     model(tf.ones((1, 3)))
@@ -137,6 +143,15 @@ def test_a_checkpoint_of_before_the_first_step(make, has_optimizer, tmp_path, ca
     assert is_told == (HAS_KERAS3 and not has_optimizer)
 
 
+def test_a_part_of_a_model_of_today_is_left_to_tensorflow(tmp_path, installed, caplog):
+    path = tf.train.Checkpoint(model=subclassed(keras, last="last")).save(
+        f"{tmp_path}/a"
+    )
+    model = subclassed(keras, last="other")
+    tf.train.Checkpoint(model=model).restore(path).expect_partial()
+    assert "written by" not in caplog.text
+
+
 def test_what_cannot_be_restored_is_told_at_once(installed, caplog, tmp_path):
     """The model has no variables yet; or there are two of each."""
     model = keras.Sequential([keras.layers.Dense(2), keras.layers.Dense(1)])
@@ -155,9 +170,9 @@ def test_what_cannot_be_restored_is_told_at_once(installed, caplog, tmp_path):
     with contextlib.nullcontext() if HAS_KERAS3 else refused:
         saved.restore(PATH)
     assert "which optimizer is which model's" in caplog.text
-    path = tf.train.Checkpoint(model=subclassed(KERASES["legacy"])).save(
-        f"{tmp_path}/a"
-    )
+    of = KERASES["legacy"]
+    old = of.Sequential([of.layers.InputLayer((3,)), of.layers.Dense(5)])
+    path = tf.train.Checkpoint(model=old).save(f"{tmp_path}/a")
     tf.train.Checkpoint(model=made(CURRENT)[0]).restore(path)
     assert not HAS_KERAS3 or "was written by Keras 2" in caplog.text
 

@@ -172,23 +172,29 @@ def _foreign_writer(graph, models, optimizers_, in_file):
 
 
 def _calls_otherwise(graph, node, model):
-    """Whether TensorFlow leaves variables of both the model and the file, by their names.
+    """Whether the file calls a variable of the model as Keras 2 did.
 
-    Keras 2 called a layer's variable "kernel", which is "_kernel" in Keras 3.
+    That called "kernel" what is "_kernel" in Keras 3, which TensorFlow does not find.
     """
-    left, reached = {id(weight) for weight in model.weights}, set()
     queue, seen = [(node, model)], {id(model)}
     for at, parent in queue:
-        for name, child in tf.train.TrackableView.children(parent).items():
-            below = graph.children(at).get(name)
-            if below is not None and id(child) not in seen:
+        names = graph.children(at)
+        for name, child in _parts(parent).items():
+            if name not in names and graph.entry(names.get(name.removeprefix("_"))):
+                return True
+            if name in names and id(child) not in seen:
                 seen.add(id(child))
-                queue.append((below, child))
-                if id(child) in left and graph.entry(below):
-                    left.remove(id(child))
-                    reached.add(below)
-    optimizers_ = object_graph.optimizers(graph).values()
-    return bool(left and graph.variables(node, optimizers_).keys() - reached)
+                queue.append((names[name], child))
+    return False
+
+
+def _parts(owner):
+    """Return {name in a checkpoint: part}; those of Keras 3 have no lists, Keras 2's do."""
+    if isinstance(owner, (list, tuple)):
+        owner = {str(number): part for number, part in enumerate(owner)}
+        return {n: p for n, p in owner.items() if isinstance(p, tf_private.trackable())}
+    lists = {n: v for n, v in vars(owner).items() if isinstance(v, (list, tuple))}
+    return {**lists, **tf.train.TrackableView.children(owner)}
 
 
 def _restore(graph, models, optimizers_, in_file):
