@@ -49,7 +49,8 @@ class TestTheTool:
         for name, row in rows.items():
             assert len(row["seconds"]) == 3 and row["ms"] > 0
             assert row["traces"] == 1 and row["collectives"] == 0
-            assert (row["operations_per_gradient"] > 0) == (name != plan.BARE)
+            more = row.get("operations_per_gradient", 0)  # the limit has none
+            assert (more > 0) == (name in (plan.OWN, plan.OURS))
             assert re.search(rf"^\| +{name} \| .*\d", printed, re.MULTILINE)
         plots = [path.name for path in tmp_path.glob("*.png")]
         assert plots == ["added-default-function.png"]
@@ -108,6 +109,7 @@ def test_workloads_have_the_shapes_of_the_networks():
 
 @pytest.mark.parametrize("mode", ["eager", "function"])
 @pytest.mark.parametrize("name", ["tiny", "model", "sparse"])
+@pytest.mark.parametrize("family", plan.FAMILIES)
 def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
     """What is timed is the step of the bare optimizer, with unscaled gradients."""
     sparse = plan.Workload("", [(8, 2), (4, 3)], rows=2)
@@ -118,7 +120,7 @@ def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
     steps = one_process.Steps(plan.Setting(mode, "default", family, name))
     start = [v.numpy() for v in steps.variables]
     moved = {}
-    for candidate in plan.CANDIDATES:
+    for candidate in STEPS:
         for variable, value in zip(steps.variables, start):
             variable.assign(value)
         steps.step(candidate)
@@ -154,11 +156,14 @@ def test_there_is_a_setting_for_all_that_is_chosen_but_replicas_under_xla():
     ]
 
 
+STEPS = plan.CANDIDATES[1:]  # without the limit, which is no step
+
+
 def figures(bare, own, ours, setting=SETTING, **measured):
     """The figures of candidates that took so many seconds in each round."""
     columns = {"seconds": (bare, own, ours), **measured}
     rows = (dict(zip(columns, row)) for row in zip(*columns.values(), strict=True))
-    return report.figures(setting, dict(zip(plan.CANDIDATES, rows)))
+    return report.figures(setting, dict(zip(STEPS, rows)))
 
 
 class TestFigures:
@@ -179,6 +184,13 @@ class TestFigures:
         assert ours["added_ms"] == pytest.approx(2) and ours["added_peak_mb"] == 2.5
         assert ours["ratio_to_own"] == pytest.approx(0.5)
         assert ours["operations_per_gradient"] == 3  # four gradients
+
+    def test_of_the_limit_are_the_whole_time(self):
+        measured = {name: {"seconds": [0.010] * 4} for name in plan.CANDIDATES}
+        measured[plan.OWN] = {"seconds": [0.014] * 4}
+        limit, *_ = report.figures(SETTING, measured)
+        assert limit["added_ms"] == pytest.approx(10)
+        assert limit["ratio_to_own"] == pytest.approx(2.5)
 
     def test_a_ratio_to_noise_is_left_out(self):
         noisy = [0.0101, 0.0120, 0.0080, 0.0101]

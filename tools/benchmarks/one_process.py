@@ -18,6 +18,12 @@ from tools.benchmarks import plan
 
 _INNER = {"keras3": keras.optimizers, "legacy": tf_keras.optimizers.legacy}
 _INNER["new"] = tf_keras.optimizers
+_WRAPPERS = {
+    (plan.OWN, "Keras 3"): keras.optimizers.LossScaleOptimizer,
+    (plan.OWN, "tf_keras"): tf_keras.mixed_precision.LossScaleOptimizer,
+    (plan.OURS, "Keras 3"): tf_lso.LossScaleOptimizer,
+    (plan.OURS, "tf_keras"): tf_lso.LossScaleOptimizer,
+}
 # Far from overflow, and from denormal numbers, over any number of steps measured.
 _LEARNING_RATE = 1e-4
 _SCALE = 2.0**15
@@ -64,26 +70,24 @@ class Steps:
 
     def step(self, name):
         """The step of a new candidate, which has taken two."""
-        family = self.setting.family
+        family = plan.FAMILIES[self.setting.family]
         with self.strategy.scope():
             momentum = self.workload.momentum
-            optimizer = _INNER[family].SGD(_LEARNING_RATE, momentum=momentum)
-            if name != plan.BARE:
-                own = (
-                    keras.optimizers if family == "keras3" else tf_keras.mixed_precision
-                )
-                wrapper = (own if name == plan.OWN else tf_lso).LossScaleOptimizer
+            inner = _INNER[family.optimizers]
+            optimizer = inner.SGD(_LEARNING_RATE, momentum=momentum)
+            if name in (plan.OWN, plan.OURS):
+                wrapper = _WRAPPERS[name, family.framework]
                 optimizer = wrapper(optimizer, initial_scale=_SCALE)
-            if family != "legacy":  # which has nothing to build
+            if family.optimizers != "legacy":  # which has nothing to build
                 # Before the first step: Keras 3's own cannot be built in strategy.run.
                 optimizer.build(self.variables)
-        if name == plan.BARE:
+        if name in (plan.LIMIT, plan.BARE):
             scale_loss = unscale = _as_it_is
-        elif family == "keras3":
-            scale_loss, unscale = optimizer.scale_loss, _as_it_is
-        else:
+        elif family.is_legacy and hasattr(optimizer, "get_scaled_loss"):
             scale_loss = optimizer.get_scaled_loss
             unscale = optimizer.get_unscaled_gradients
+        else:
+            scale_loss, unscale = optimizer.scale_loss, _as_it_is
         # Asked outside of the scope, where each strategy is the default.
         is_default = self.strategy is tf.distribute.get_strategy()
 
@@ -93,7 +97,10 @@ class Steps:
                 # the replicas goes by the device. This copies nothing.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))
+            if name == plan.LIMIT:
+                return tf.add_n([tf.reduce_sum(_values(g)) for g in gradients])
             optimizer.apply_gradients(zip(gradients, self.variables))
+            return None
 
         def step(*inputs):
             run = self.strategy.run
@@ -132,6 +139,10 @@ class Steps:
 
 def _as_it_is(value):
     return value
+
+
+def _values(gradient):
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def _uniform(shape, number, replica=0, limit=1.0):

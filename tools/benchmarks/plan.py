@@ -7,10 +7,29 @@ from typing import NamedTuple
 # Name in commands, files and tables -> what plots call it.
 MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
 STRATEGIES = {"default": "one device", "mirrored2": "two replicas"}
-# Family of optimizers -> the framework that has it.
-FAMILIES = {"keras3": "Keras 3", "legacy": "tf_keras", "new": "tf_keras"}
-# Without loss scaling, by the framework's own wrapper, by tf_lso.
-CANDIDATES = BARE, OWN, OURS = "bare", "own", "tf_lso"
+
+
+class Family(NamedTuple):
+    """A kind of optimizer, and the protocol by which tf_lso is called around it."""
+
+    framework: str  # that has the optimizers, for plots
+    optimizers: str  # "keras3", "legacy" or "new", see `one_process`
+    is_legacy: (
+        bool  # get_scaled_loss and get_unscaled_gradients, rather than scale_loss
+    )
+
+
+# Keras 3's own wrapper has no get_scaled_loss, so its protocol is always scale_loss.
+FAMILIES = {
+    "keras3": Family("Keras 3", "keras3", False),
+    "keras3-legacy-calls": Family("Keras 3", "keras3", True),
+    "legacy": Family("tf_keras", "legacy", True),
+    "new": Family("tf_keras", "new", True),
+}
+# The limit is one sum over all gradients, without a step: every verdict must read each
+# gradient once. Then the step without loss scaling, with the framework's own wrapper, and
+# with tf_lso.
+CANDIDATES = LIMIT, BARE, OWN, OURS = "limit", "bare", "own", "tf_lso"
 
 
 class Setting(NamedTuple):

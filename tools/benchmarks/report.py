@@ -17,7 +17,8 @@ _COLUMNS = {  # key -> heading, format
     "added_peak_mb": ("peak MB", "{:+.1f}"),
 }
 _COLORS = {"Keras 3": "tab:red", "tf_keras": "tab:orange", plan.OURS: "tab:blue"}
-_TICKS = {"keras3": "Keras 3", "legacy": "tf_keras\nlegacy", "new": "tf_keras\nnewer"}
+_TICKS = {"keras3": "Keras 3", "keras3-legacy-calls": "Keras 3\nlegacy calls"}
+_TICKS |= {"legacy": "tf_keras\nlegacy", "new": "tf_keras\nnewer"}
 
 
 def figures(setting, measured):
@@ -25,17 +26,21 @@ def figures(setting, measured):
 
     compat_docs/explanation/performance-record.md says what each figure is.
     """
-    rows = [setting._asdict() | {"candidate": n} | measured[n] for n in plan.CANDIDATES]
-    bare, own, _ = rows
+    rows = [setting._asdict() | {"candidate": n} | measured[n] for n in measured]
+    of = {row["candidate"]: row for row in rows}
+    bare, own = of[plan.BARE], of[plan.OWN]
     for row in rows:
         row["ms"] = 1e3 * statistics.median(row["seconds"])
-        low, row["added_ms"], high = added(row["seconds"], bare["seconds"])
+        # The limit has no step in it that could be taken off.
+        is_limit = row["candidate"] == plan.LIMIT
+        without = [0.0] * len(row["seconds"]) if is_limit else bare["seconds"]
+        low, row["added_ms"], high = added(row["seconds"], without)
         row |= {"added_quartiles": [low, high], "added_iqr_ms": high - low}
-        if "operations" in row:
+        if "operations" in row and not is_limit:
             more = row["operations"] - bare["operations"]
             tensors = len(plan.workload(setting.workload).shapes)
             row["operations_per_gradient"] = more / tensors
-        if row.get("peak_bytes"):  # not all systems tell it
+        if row.get("peak_bytes") and not is_limit:  # not all systems tell it
             row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
     # A ratio says nothing unless own adds twice what its median may be off by chance.
     chance = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
@@ -55,10 +60,10 @@ def added(seconds, bare):
 def table(rows):
     """The table of a setting's rows, to be read in a terminal and as Markdown."""
     # A column that has nothing is left out.
-    keys = [key for key in _COLUMNS if key in rows[0]]
+    keys = [key for key in _COLUMNS if any(key in row for row in rows)]
     lines = [["candidate", *(_COLUMNS[key][0] for key in keys)]]
     for row in rows:
-        lines.append([row["candidate"], *(_COLUMNS[k][1].format(row[k]) for k in keys)])
+        lines.append([row["candidate"], *(_cell(row, k) for k in keys)])
     widths = [max(map(len, column)) for column in zip(*lines)]
     lines.insert(1, ["-" * (width - 1) + ":" for width in widths])
     text = [" | ".join(c.rjust(w) for c, w in zip(line, widths)) for line in lines]
@@ -67,6 +72,10 @@ def table(rows):
     where = " · ".join((row["mode"], row["strategy"], row["family"]))
     title = f"**{workload.title} ({size}) · {where}**\n"
     return "\n".join([title, *(f"| {line} |" for line in text)])
+
+
+def _cell(row, key):
+    return _COLUMNS[key][1].format(row[key]) if key in row else ""
 
 
 def draw(rows, folder):
@@ -105,7 +114,9 @@ def _draw_bars(panel, rows):
     for row in rows:
         is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
         place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
-        color = _COLORS[plan.OURS if is_ours else plan.FAMILIES[row["family"]]]
+        color = _COLORS[
+            plan.OURS if is_ours else plan.FAMILIES[row["family"]].framework
+        ]
         # abs: where all rounds are alike, rounding makes differences below zero.
         spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
         bar = panel.bar(place, value, 0.4, yerr=spread, color=color)
