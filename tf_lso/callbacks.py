@@ -193,4 +193,4 @@ class TerminateOnStuckScale(_Callback):
 
     def _batches_left(self):
         """Return how many more batches must be skipped before the training is lost."""
-        return self.patience - int(self._optimizer.loss_scale_state.stuck_steps())
+        return self.patience - int(self._optimizer._skipped.stuck())

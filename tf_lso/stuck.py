@@ -80,6 +80,6 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     require_own(optimizer, "raise_if_stuck()")
     check_patience(patience)
     graphs.require_eager("raise_if_stuck")
-    steps = int(optimizer.loss_scale_state.stuck_steps())
+    steps = int(optimizer._skipped.stuck())
     if steps >= patience:
         raise RuntimeError(message(optimizer, steps))

@@ -49,6 +49,14 @@ def test_numbers_are_finite_and_what_is_none_is_found_anywhere(dtype):
             assert not both(tf.constant(values)), (value, position)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_finite_numbers_may_have_an_infinite_sum(dtype):
+    largest = tf.constant(np.full(5, float(limits(dtype).max), DTYPES[dtype]))
+    assert both(largest)
+    assert both(largest, -largest, tf.ones([9000]), largest)
+    assert not both(largest, tf.constant(NAN))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_bit_pattern_of_16_bits(dtype):
     patterns = np.arange(2**16, dtype=np.uint16).view(DTYPES[dtype])

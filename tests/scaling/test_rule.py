@@ -149,7 +149,8 @@ def test_a_rule_and_a_state_do_not_change():
 
 
 def dynamic(rule):
-    return tf_lso.DynamicLossScale(**options.arguments_of(rule, options.DYNAMIC))
+    names = options.OF_DYNAMIC_LOSS_SCALE
+    return tf_lso.DynamicLossScale(**options.arguments_of(rule, names, rule, names))
 
 
 RULES = {

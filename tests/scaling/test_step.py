@@ -94,6 +94,51 @@ def test_xla_runs_one_branch(family):
     assert " conditional(" in compiled
 
 
+# --- A traced step on one device judges the dividends, and divides in its branches.
+
+STYLE_OF = {"legacy": "get_scaled_loss", "keras3": "scale_loss"}
+
+
+@pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
+@pytest.mark.parametrize("style", STYLE_OF)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_quotients_are_judged(family, style, dtype, jit_compile):
+    """At a scale below 1 a quotient may be infinite though the dividend is not."""
+    inner, x = FAMILIES[family].SGD(1.0), tf.Variable(tf.zeros([3], dtype), name="x")
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=0.5, min_scale=0.125)
+    optimizer.build([x])
+
+    @tf.function(jit_compile=jit_compile)
+    def step(gradient):
+        getattr(optimizer, STYLE_OF[style])(tf.constant(1.0))
+        gradients = [gradient]
+        if style == "legacy":
+            gradients = optimizer.get_unscaled_gradients(gradients)
+        optimizer.apply_gradients(zip(gradients, [x]))
+
+    largest = float(tf.as_dtype(dtype).max)
+    step(tf.constant([1.0, 2.0, 0.75 * largest], dtype))
+    assert x.numpy().tolist() == [0.0, 0.0, 0.0]
+    assert optimizer.last_overflow == [("x", "inf")]
+    assert float(optimizer.loss_scale) == 0.25
+    step(tf.constant([1.0, 2.0, 4.0], dtype))
+    assert x.numpy().tolist() == [-4.0, -8.0, -16.0]
+
+
+def test_a_gradient_that_was_divided_by_a_tensor_of_its_shape(family):
+    optimizer, x = wrapped(family, "SGD", 1.0), tf.Variable([0.0, 0.0])
+    optimizer.build([x])
+
+    @tf.function
+    def step(divisors):
+        optimizer.apply_gradients([(tf.constant([8.0, 8.0]) / divisors, x)])
+
+    step(tf.constant([2.0, 0.0]))
+    assert x.numpy().tolist() == [0.0, 0.0]
+    step(tf.constant([2.0, 4.0]))
+    assert x.numpy().tolist() == [-4.0, -2.0]
+
+
 # --- Under a strategy.
 
 

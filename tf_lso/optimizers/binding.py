@@ -4,17 +4,12 @@ It derives from that class, and from those of the family that `isinstance` and K
 `compile` ask for.
 """
 
-from typing import Any
-
 from tf_lso import environment, keras_versions
 
 environment.require_tensorflow()  # before an import of it fails
 
 # ruff: noqa: E402
 from tf_lso.optimizers import families
-from tf_lso.scaling import options
-
-MISSING: Any = object()
 
 _bound_classes: dict[tuple[type, type], type] = {}
 
@@ -62,22 +57,14 @@ def bound_class(cls, optimizer):
 
 def the_inner(optimizer, inner_optimizer):
     """Return the one of two arguments that was given; raise TypeError for any other."""
-    given = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
+    given = [o for o in (optimizer, inner_optimizer) if o is not None]
     if len(given) != 1:
         raise TypeError(
             "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
-            f"or as 'inner_optimizer', but got {len(given)}."
+            f"or as 'inner_optimizer', but got {len(given) or None}. Pass an instance: "
+            "tf.keras.optimizers.SGD(...)."
         )
     return given[0]
-
-
-def shown_as_in_legacy(cls):
-    """Hide from `inspect.signature` of a class what TensorFlow 2.0-2.15 did not have."""
-    signature = options.signature(cls, options.STABLE, hidden=("inner_optimizer",))
-    optimizer, *others = signature.parameters.values()
-    optimizer = optimizer.replace(default=optimizer.empty)
-    cls.__signature__ = signature.replace(parameters=[optimizer, *others])
-    return cls
 
 
 def unpickled(cls, state):

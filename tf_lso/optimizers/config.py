@@ -126,7 +126,7 @@ def _pop_loss_scale(config):
     """Remove the arguments of the stable class, and return the loss scale they mean."""
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
-    names = config.keys() & set(options.names(options.STABLE))
+    names = config.keys() & options.OF_OPTIMIZER.values()
     loss_scale = loss_scale_lib.make(dynamic, {n: config.pop(n) for n in names})
     others = config.keys() - {"name"}
     validation.check_keras3_arguments({key: config.pop(key) for key in others})

@@ -3,12 +3,10 @@
 from typing import Any
 
 from tf_lso import keras_versions
-from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
-@binding.shown_as_in_legacy
 @keras_versions.registered("tf_lso", "ExperimentalLossScaleOptimizer")
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
@@ -45,6 +43,13 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
         self._start(optimizer, lambda: loss_scale_lib.get(loss_scale), name)
+
+    def __new__(cls, *args, **kwargs):
+        """Make an instance of the class that serves the family of the optimizer."""
+        return super().__new__(cls, *args, **kwargs)
+
+    # `inspect` and `help` show the arguments of the constructor.
+    __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):

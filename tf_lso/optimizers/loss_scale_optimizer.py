@@ -5,6 +5,7 @@ What differs between the families of optimizers is in the adapter that it holds,
 gradients is in `scaling.calls`.
 """
 
+import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
@@ -28,10 +29,9 @@ from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import options, skipped
+from tf_lso.scaling import skipped
 from tf_lso.scaling import step as step_lib
 
-MISSING: Any = binding.MISSING  # of an argument that was not given
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -80,7 +80,6 @@ def _check_loss_scale(value):
         )
 
 
-@binding.shown_as_in_legacy
 @keras_versions.registered("tf_lso")  # `load_model` finds it by this
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
@@ -148,33 +147,44 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     # --- Construction.
 
-    def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
+    def __init__(
+        self,
+        optimizer: Any = None,
+        dynamic: bool = True,
+        initial_scale: float | None = None,
+        dynamic_growth_steps: int | None = None,
+        *,
+        inner_optimizer: Any = None,
+        name: str | None = None,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        hysteresis: int = 1,
+        min_scale: float = 1.0,
+        max_scale: float | None = None,
+        **keywords: Any,
+    ) -> None:
+        inner = binding.the_inner(optimizer, inner_optimizer)
+        validation.check_dynamic(dynamic)
+        validation.check_keras3_arguments(keywords)
+        arguments = {
+            "initial_scale": initial_scale,
+            "dynamic_growth_steps": dynamic_growth_steps,
+            "growth_factor": growth_factor,
+            "backoff_factor": backoff_factor,
+            "hysteresis": hysteresis,
+            "min_scale": min_scale,
+            "max_scale": max_scale,
+        }
+        self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
+
+    def __new__(cls, optimizer=None, *args, inner_optimizer=None, **kwargs):
         """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
 
-    def __init__(
-        self,
-        optimizer: Any = MISSING,
-        dynamic: bool = True,
-        initial_scale: float | None = None,
-        dynamic_growth_steps: int | None = None,
-        *,
-        inner_optimizer: Any = MISSING,
-        name: str | None = None,
-        **keywords: Any,
-    ) -> None:
-        inner = binding.the_inner(optimizer, inner_optimizer)
-        validation.check_dynamic(dynamic)
-        scale = {
-            "initial_scale": initial_scale,
-            "dynamic_growth_steps": dynamic_growth_steps,
-        }
-        names = keywords.keys() & set(options.names(options.STABLE))
-        scale |= {option: keywords.pop(option) for option in names}
-        validation.check_keras3_arguments(keywords)
-        self._start(inner, lambda: loss_scale_lib.make(dynamic, scale), name)
+    # `inspect` and `help` show the arguments of the constructor.
+    __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
@@ -319,7 +329,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _scaled_by_current(self, loss):
         # As legacy, by the scale that is there when the callable is called.
         scale = self._loss_scale()
-        self._calls.rescaled(scale)
+        self._calls.scale_was_read(scale)
         return self._scaled(loss, scale)
 
     def _scaled(self, loss, scale):
@@ -370,9 +380,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         grads = validation.as_list("grads", grads)
         validation.check_gradients(grads)
-        scale = self._calls.scale_of_gradients(grads, self._loss_scale)
+        self._calls.check_gradients(grads)
+        scale = self._calls.scale(self._loss_scale)
         unscaled = gradients_lib.unscale_gradients(grads, scale)
-        self._calls.unscaled(unscaled, scale)
+        self._calls.unscaled(unscaled)
         return unscaled
 
     @_not_converted
@@ -520,7 +531,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         kwargs=types.MappingProxyType({}),
         unknown_is_scaled=False,
     ):
-        """Check what is given, and run one `Step`; see `Calls.apply`."""
+        """Check what is given, and run one `Step`; see `Calls.divisor`."""
         validation.check_context()
         if not grads:
             return None
@@ -542,7 +553,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
         if not self._skipped.knows(variables):
             tf_private.once_for_replicas(self._skipped.watch, variables)
-        divisor = self._calls.apply(
+        divisor = self._calls.divisor(
             grads, self._loss_scale, unknown_is_scaled=unknown_is_scaled
         )
         self._warn_if_forgotten()
@@ -554,17 +565,39 @@ class LossScaleOptimizer(tf_private.Dependencies):
             self._loss_scale,
             self._skipped,
             variables,
-            unscale=lambda grads: gradients_lib.unscale_rest(
-                grads, variables, self._calls.unscaled_gradients, divisor
-            ),
+            unscale=functools.partial(self._unscale, divisor=divisor),
             update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
-            aggregate=aggregate,
+            is_aggregated=not aggregate,
         )
         in_graph = graphs.in_graph_of_tensorflow_1()
         if in_graph and not self._family.returns_operations:
             # A function runs all operations with effects; such a graph only the result.
             return tf.function(lambda: step.run(grads), autograph=False)().op
         return step.run(grads)
+
+    def _unscale(self, grads, variables, divisor):
+        """Return the gradients of a step, all of them unscaled.
+
+        `divisor` is None if no gradient is scaled.
+        """
+        scaled, results = [], []
+        for grad, variable in zip(grads, variables):
+            is_next_value = gradients_lib.overwrites(variable)
+            if self._calls.unscaled_gradients.has(grad):
+                if is_next_value:
+                    # `get_unscaled_gradients` gets no variables, so it has divided it.
+                    scale = self._calls.scale(self._loss_scale)
+                    grad = grad * tf.cast(scale, grad.dtype)
+            elif divisor is not None and not is_next_value:
+                scaled.append(len(results))
+            results.append(grad)
+        if scaled:
+            divided = gradients_lib.unscale_gradients(
+                [results[place] for place in scaled], divisor
+            )
+            for place, grad in zip(scaled, divided):
+                results[place] = grad
+        return results
 
     def _warn_if_forgotten(self):
         # A class that scales and unscales by itself has forgotten nothing.
@@ -698,14 +731,14 @@ class LossScaleOptimizer(tf_private.Dependencies):
     @property
     def skipped_steps(self) -> tf.Tensor:
         """Steps skipped in this process, an int64 scalar tensor; no checkpoint has it."""
-        self._skipped.tell()
+        self._skipped.report()
         return self._skipped.total()
 
     @property
     def consecutive_skipped_steps(self) -> tf.Tensor:
         """Steps of this process skipped since the last applied one, an int64 scalar."""
-        self._skipped.tell()
-        return self._skipped.in_a_row(variables_lib.raw(self._family.counter()))
+        self._skipped.report()
+        return self._skipped.in_a_row()
 
     @property
     def last_step_skipped(self) -> tf.Tensor:
@@ -736,7 +769,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 "last_overflow can be read in eager code only: it is a list of names. "
                 "Read it after the tf.function has returned."
             )
-        self._skipped.tell()
+        self._skipped.report()
         return self._skipped.overflows()
 
     @property

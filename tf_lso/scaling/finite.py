@@ -8,16 +8,63 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 @fast.packed(in_graphs=True)
-def _verdicts(tensors):
-    axis = tf.constant(0)  # each reduction would make its own, of five operations
-    vectors = [v for vectors in gradients_lib.real_vectors(tensors) for v in vectors]
-    verdicts = [tf.reduce_all(tf.math.is_finite(vector), axis) for vector in vectors]
-    return [tf.reduce_all(tf.stack(verdicts), axis) if verdicts else tf.constant(True)]
+def _sums_are_finite(tensors):
+    """Return a list with whether the sum of all numbers is finite, a bool scalar."""
+    axis, sums = tf.constant(0), [tf.constant(0.0)]
+    for vectors in gradients_lib.real_vectors(tensors):
+        for vector in vectors:
+            # Sums of 16 bits would overflow too soon.
+            wide = tf.cast(vector, tf.float32) if vector.dtype.size == 2 else vector
+            sums.append(tf.cast(tf.reduce_sum(wide, axis), tf.float32))
+    return [tf.math.is_finite(tf.reduce_sum(tf.stack(sums), axis))]
 
 
-def _are_finite(gradients):  # whose rows are summed
+def _all(verdicts):
+    return verdicts[0] if len(verdicts) == 1 else tf.reduce_all(tf.stack(verdicts))
+
+
+def _proof(tensors):
+    """Return a scalar bool tensor that is True only if all tensors are finite.
+
+    False proves nothing: finite numbers may have an infinite sum. A sum reads each number
+    once and writes nothing, whereas `tf.math.is_finite` writes as many bools as it reads
+    numbers. Of a quotient the dividend is summed, so that the division can wait. If the
+    divisor is at least 1, the quotient is finite like the dividend.
+    """
+    quotients = [fast.quotient(tensor) for tensor in tensors]
+    summands = [t if q is None else q.dividend for t, q in zip(tensors, quotients)]
+    if not tf.executing_eagerly():  # there a call runs many operations, see `packed`
+        summands = fast.joined(summands)
+    is_proved = _all(_sums_are_finite(summands))
+    divisors = {id(q.divisor): q.divisor for q in quotients if q is not None}
+    for divisor in divisors.values():
+        is_proved &= divisor >= 1
+    return is_proved
+
+
+@fast.packed(in_graphs=True)
+def _exact_verdict(tensors):
+    axis, verdicts = tf.constant(0), [tf.constant(True)]
+    for vectors in gradients_lib.real_vectors(tensors):
+        verdicts += [tf.reduce_all(tf.math.is_finite(v), axis) for v in vectors]
+    return [tf.reduce_all(tf.stack(verdicts), axis)]
+
+
+def _are_finite(gradients):
+    """Return whether gradients, with rows summed, are finite, a scalar bool tensor."""
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
-    return tf.reduce_all(_verdicts(tensors))
+    if not tensors:
+        return tf.constant(True)
+
+    def exact():
+        return _all(_exact_verdict(fast.divided_here(tensors)))
+
+    proved = _proof(tensors)
+    if tf.executing_eagerly():
+        return proved if proved else exact()
+    return fast.either(
+        proved, lambda: tf.constant(True), fast.seldom(exact), of=tensors
+    )
 
 
 def all_finite(gradients):

@@ -60,28 +60,6 @@ def overwrites(variable):
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 
-def unscale_rest(gradients, variables, unscaled, divisor):
-    """Return a list of the gradients, with those divided that are scaled yet.
-
-    `unscaled` are the `calls.Returned` gradients, which are known to be unscaled. What
-    they have of the next value of a variable is taken back: `get_unscaled_gradients` gets
-    no variables, so it cannot tell. `divisor` is None if no gradient is scaled.
-    """
-    scales = [unscaled.scale_of(gradient) for gradient in gradients]
-    known = [scale or overwrites(v) for scale, v in zip(scales, variables)]
-    rest = [None if is_known else g for g, is_known in zip(gradients, known)]
-    if divisor is not None:
-        rest = unscale_gradients(rest, divisor)
-    results = []
-    for gradient, variable, scale, divided in zip(gradients, variables, scales, rest):
-        if divided is not None:
-            gradient = divided
-        elif scale and overwrites(variable):
-            gradient = gradient * tf.cast(scale(), gradient.dtype)
-        results.append(gradient)
-    return results
-
-
 def values_of(gradients):
     """Return the tensor of each gradient; for slices, the tensor of their rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
@@ -90,13 +68,15 @@ def values_of(gradients):
 
 def real_vectors(tensors):
     """Return for each tensor a list of vectors: two if it is complex, none of integers."""
-    shape, vectors = tf.constant([-1]), []
+    # To reduce a vector takes one constant axis. To reduce a tensor of unknown rank takes
+    # five operations that compute the axes.
+    shape, results = tf.constant([-1]), []
     for values in tensors:
         parts = [values]
         if values.dtype.is_complex:
             parts = [tf.math.real(values), tf.math.imag(values)]
-        vectors.append([tf.reshape(p, shape) for p in parts if p.dtype.is_floating])
-    return vectors
+        results.append([tf.reshape(p, shape) for p in parts if p.dtype.is_floating])
+    return results
 
 
 def _in_tensors(slices):

@@ -1,7 +1,7 @@
 """The loss scales as programs see them, and `get` of numbers, strings and configs."""
 
 import abc
-import functools
+import dataclasses
 from typing import Any, TypeAlias
 
 from tf_lso import environment
@@ -15,12 +15,16 @@ from tf_lso import graphs, tf_private
 from tf_lso.as_tensor import AsTensor
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import options, scale_variables
-from tf_lso.scaling.options import DYNAMIC, STABLE
 from tf_lso.scaling.rule import ScaleRule
 
 _Dict: TypeAlias = dict[str, Any]
 # The base classes are found by a call, so mypy does not know them.
 _Trackable: Any = tf_private.trackable()
+
+# TensorFlow's `DynamicLossScale` divides by the multiplier.
+_DIVIDING = ScaleRule(backoff_factor=None)
+# What configs of TensorFlow 2.0-2.8 always have; those of optimizers have the first two.
+_IN_CONFIGS = ("initial_scale", "growth_steps", "growth_factor")
 
 
 class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABCMeta):
@@ -65,14 +69,34 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         eager mode; the second a scalar bool tensor or bool, False to skip the step.
         """
 
-    def stuck_steps(self) -> tf.Tensor:
-        """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
-        return tf.constant(0, tf.int64)
+    # --- What a step calls. A class that has its own `update` needs no more than that.
 
-    @property
-    def takes_verdicts(self) -> bool:
-        """Whether a step judges the gradients and moves the `variables`, not `update`."""
-        return type(self).update is DynamicLossScale.update
+    def judge(self, gradients, are_equal):
+        """Return whether a step is to be applied, a bool or a bool scalar tensor.
+
+        `gradients` is a list of unscaled gradients or per-replica values, with rows
+        summed; `are_equal` says whether all replicas have the same ones.
+        """
+        del are_equal
+        moved, should_apply = self.update(gradients)
+        moved = graphs.known_operations([moved])
+        if (
+            moved and graphs.in_graph_of_tensorflow_1()
+        ):  # which runs only what is needed
+            with tf.control_dependencies(moved):
+                should_apply = tf.identity(should_apply)
+        return should_apply
+
+    def advance(self, finite):
+        """Move the scale after a step; return a tensor that then exists, or None.
+
+        `finite` is what `judge` has returned. `update` has moved the scale already.
+        """
+        del finite
+
+    def is_at_minimum(self):
+        """Return whether the scale cannot shrink any more, a bool or bool tensor."""
+        return False
 
     @abc.abstractmethod
     def get_config(self) -> _Dict:
@@ -168,24 +192,76 @@ class DynamicLossScale(LossScale):
         initial_loss_scale: float = ScaleRule.initial_scale,
         increment_period: int = ScaleRule.growth_steps,
         multiplier: float = ScaleRule.growth_factor,
-        **additions: Any,
+        *,
+        backoff_factor: float | None = None,
+        hysteresis: int = ScaleRule.hysteresis,
+        min_loss_scale: float = ScaleRule.min_scale,
+        max_loss_scale: float | None = None,
     ) -> None:
         super().__init__()
-        names = options.names(DYNAMIC)
-        for name in additions.keys() - set(names):
-            raise TypeError(f"DynamicLossScale got an unexpected argument {name!r}.")
-        first = (initial_loss_scale, increment_period, multiplier)
-        given = dict(zip(names, first)) | additions
-        rule = self._rule = options.make_rule(DYNAMIC, given)
+        rule = self._rule = options.checked_rule(
+            options.OF_DYNAMIC_LOSS_SCALE,
+            _DIVIDING,
+            ("backoff_factor", "max_scale"),
+            initial_scale=initial_loss_scale,
+            growth_steps=increment_period,
+            growth_factor=multiplier,
+            backoff_factor=backoff_factor,
+            hysteresis=hysteresis,
+            min_scale=min_loss_scale,
+            max_scale=max_loss_scale,
+        )
         scale = self._add_weight("current_loss_scale", rule.initial_scale, tf.float32)
         count = self._add_weight("good_steps", 0, tf.int64)
         self._current_loss_scale, self._num_good_steps = scale, count
-        self.variables = scale_variables.ScaleVariables(rule, scale, count)
+        self._variables = scale_variables.ScaleVariables(rule, scale, count)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "update" in vars(cls):  # it judges and moves the scale in its own way
+            for name in ("judge", "advance"):
+                setattr(cls, name, getattr(LossScale, name))
+
+    @property
+    def initial_loss_scale(self) -> float:
+        """The scale at the start, a float."""
+        return self._rule.initial_scale
+
+    @property
+    def increment_period(self) -> int:
+        """Consecutive finite steps before the scale grows, an int."""
+        return self._rule.growth_steps
+
+    @property
+    def multiplier(self) -> float:
+        """The factor by which the scale grows, a float."""
+        return self._rule.growth_factor
+
+    @property
+    def backoff_factor(self) -> float | None:
+        """The factor by which the scale shrinks. None divides it by `multiplier`."""
+        return self._rule.backoff_factor
+
+    @property
+    def hysteresis(self) -> int:
+        """Skipped steps in a row before the scale shrinks, an int."""
+        return self._rule.hysteresis
+
+    @property
+    def min_loss_scale(self) -> float:
+        """The scale does not shrink below it, a float."""
+        return self._rule.min_scale
+
+    @property
+    def max_loss_scale(self) -> float | None:
+        """The scale does not grow above it. None stands for the largest float32."""
+        largest = ScaleRule.max_scale
+        return None if self._rule.max_scale == largest else self._rule.max_scale
 
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
         if save_type == "savedmodel":  # its traced steps use the variable
-            children = {**children, "skipped_in_a_row": self.variables.in_a_row}
+            children = {**children, "skipped_in_a_row": self._variables.skipped}
         return children
 
     def __call__(self) -> tf.Tensor:
@@ -204,25 +280,34 @@ class DynamicLossScale(LossScale):
             raise ValueError(
                 f"'loss_scale' must be from {low} to {high}, but got: {value!r}."
             )
-        self.variables.assign(number)
+        self._variables.assign(number)
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Move the scale, see `LossScale.update`. All replicas get the same verdict."""
-
-        def judge(_, grads):
-            finite = finite_lib.agreed(grads)
-            moved = self.variables.advance(finite)
-            return None if tf.executing_eagerly() else moved.op, finite
-
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
-            return judge(None, grads)
-        return tf.distribute.get_replica_context().merge_call(judge, args=(grads,))
+            return self._judge_and_advance(None, grads)
+        replica = tf.distribute.get_replica_context()
+        return replica.merge_call(self._judge_and_advance, args=(grads,))
 
-    def stuck_steps(self) -> tf.Tensor:
-        """Return the skipped steps in a row at the smallest scale, an int64 scalar."""
-        return self.variables.numbers_in_a_row()[1]
+    def _judge_and_advance(self, strategy, grads):
+        del strategy
+        finite = finite_lib.agreed(grads)
+        moved = self._variables.advance(finite)
+        return None if tf.executing_eagerly() else moved.op, finite
+
+    def judge(self, gradients, are_equal):
+        """Return whether all gradients are finite, see `LossScale.judge`."""
+        return finite_lib.agreed(gradients, are_equal)
+
+    def advance(self, finite):
+        """Move the scale after a step, see `LossScale.advance`."""
+        return self._variables.advance(finite)
+
+    def is_at_minimum(self):
+        """Return whether the scale is at `min_loss_scale`, a bool scalar tensor."""
+        return self._variables.is_at_minimum()
 
     def __repr__(self):
         now = ""
@@ -238,41 +323,53 @@ class DynamicLossScale(LossScale):
 
     def get_config(self) -> _Dict:
         """Return the arguments that make an equal loss scale, a dict."""
-        return options.config_of(self._rule, DYNAMIC)
+        return options.arguments_of(
+            self._rule, options.OF_DYNAMIC_LOSS_SCALE, _DIVIDING, always=_IN_CONFIGS
+        )
 
 
-def _argument(loss_scale, name):
-    return options.arguments_of(loss_scale._rule, DYNAMIC)[name]
+def make(dynamic: bool, arguments: _Dict) -> LossScale:
+    """Return the loss scale of a `LossScaleOptimizer`; errors name its argument.
+
+    `arguments` is a dict of those of the constructor in `options.OF_OPTIMIZER`. One that is
+    missing has its default.
+    """
+    names = options.OF_OPTIMIZER
+    given = {f: arguments[name] for f, name in names.items() if name in arguments}
+    if not dynamic:
+        return _make_fixed(given)
+    optional = ("initial_scale", "growth_steps", "max_scale")
+    rule = options.checked_rule(names, ScaleRule(), optional, **given)
+    if rule.growth_factor < 1:
+        raise ValueError(
+            f"'growth_factor' must be at least 1, but got: {rule.growth_factor!r}."
+        )
+    return DynamicLossScale(
+        rule.initial_scale,
+        rule.growth_steps,
+        rule.growth_factor,
+        backoff_factor=rule.backoff_factor,
+        hysteresis=rule.hysteresis,
+        min_loss_scale=rule.min_scale,
+        max_loss_scale=rule.max_scale,
+    )
 
 
-for _name in options.names(DYNAMIC):
-    _doc = f"`{_name}`, as the constructor has it."
-    _attribute: Any = property(functools.partial(_argument, name=_name), doc=_doc)
-    _attribute.__set_name__(DynamicLossScale, _name)
-    setattr(DynamicLossScale, _name, _attribute)
-DynamicLossScale.__signature__ = options.signature(DynamicLossScale, DYNAMIC)
-
-
-def make(dynamic: bool, given: _Dict) -> LossScale:
-    """Return the loss scale of a `LossScaleOptimizer`; errors name its argument."""
-    if dynamic:
-        rule = options.make_rule(STABLE, given)
-        if rule.growth_factor < 1:
-            raise ValueError(
-                f"'growth_factor' must be at least 1, but got: {rule.growth_factor!r}."
-            )
-        return DynamicLossScale(**options.arguments_of(rule, DYNAMIC))
-    scale = given.get("initial_scale")
+def _make_fixed(given):
+    scale = given.pop("initial_scale", None)
     if scale is None:
         raise ValueError(
             "'initial_scale' must be specified if 'dynamic' is False, but got: None."
         )
-    for option in options.OPTIONS[1:]:
-        default = option.default(STABLE)
-        if given.get(option.stable, default) != default:
+    defaults = dataclasses.asdict(ScaleRule()) | {
+        "growth_steps": None,
+        "max_scale": None,
+    }
+    for field, value in given.items():
+        if value != defaults[field]:
             raise ValueError(
-                f"{option.stable!r} must not be given if 'dynamic' is False, but got: "
-                f"{given[option.stable]!r}."
+                f"{options.OF_OPTIMIZER[field]!r} must not be given if 'dynamic' is False, "
+                f"but got: {value!r}."
             )
     return FixedLossScale.of(options.positive_number("initial_scale", scale))
 
@@ -282,7 +379,13 @@ def arguments_of(loss_scale: Any) -> _Dict:
     if isinstance(loss_scale, FixedLossScale):
         scale = loss_scale.get_config()["loss_scale_value"]
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
-    return {"dynamic": True, **options.config_of(loss_scale._rule, STABLE)}
+    rule = loss_scale._rule
+    if rule.backoff_factor is None and rule.growth_factor == 2:
+        rule = dataclasses.replace(rule, backoff_factor=0.5)  # the same, as a factor
+    arguments = options.arguments_of(
+        rule, options.OF_OPTIMIZER, ScaleRule(), always=_IN_CONFIGS[:2]
+    )
+    return {"dynamic": True, **arguments}
 
 
 # The classes that a config may name. Users pass their own in `custom_objects`.

@@ -1,16 +1,17 @@
 """One step of training, from scaled gradients to the next loss scale.
 
-Five calls in one order: unscale, aggregate, finite?, apply or skip, next scale.
+unscale -> aggregate -> sum duplicate rows -> finite? -> apply or skip -> next scale
+
+`Step.run` calls the stages in this order, for every optimizer and every loss scale.
 """
 
 import numbers
-import operator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_lso import tf_private
-from tf_lso.graphs import after, in_graph_of_tensorflow_1, in_xla, known_operations
+from tf_lso.graphs import after, in_graph_of_tensorflow_1, known_operations
 from tf_lso.scaling import fast
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
@@ -23,12 +24,12 @@ class Step(NamedTuple):
     loss_scale: Any  # the optimizer's `LossScale`
     skipped: Any  # the optimizer's `Skipped`, which knows the variables
     variables: list[Any]  # the variable of each gradient
-    unscale: Any  # callable: gradients -> a list of them, unscaled
-    update: Any  # callable: (gradients, variables) -> what the inner optimizer returns
-    aggregate: bool  # whether to sum over the replicas, which the caller has not done
+    unscale: Any  # function: (gradients, variables) -> unscaled gradients
+    update: Any  # function: (gradients, variables) -> what the inner optimizer returns
+    is_aggregated: bool  # whether the caller has summed the gradients over the replicas
 
     def run(self, gradients):
-        """Unscale, aggregate and judge gradients; apply or skip; move the scale.
+        """Take the step.
 
         Args:
           gradients: list of this replica's gradients, without None.
@@ -37,84 +38,79 @@ class Step(NamedTuple):
           None in eager mode. In a function a scalar bool tensor: whether the step was
           applied. In a TensorFlow 1 graph an op that runs the whole step.
         """
-        unscaled, variables = self.unscale(gradients), self.variables
-        summed = unscaled
-        if self.aggregate:
-            summed, variables = self.family.aggregate(unscaled, variables)
-        judged = gradients_lib.with_summed_rows(summed)
-        ready = summed if self.family.sums_rows else judged
-        step = self._replace(variables=variables)
+        gradients = self.unscale(gradients, self.variables)
+        gradients, variables = self._aggregate(gradients)
+        summed = gradients_lib.with_summed_rows(gradients)
+        # Some optimizers clip duplicate rows as they are, and then add them up themselves.
+        ready = gradients if self.family.sums_rows else summed
+        return self._replace(variables=variables)._in_common(summed, ready)
+
+    def _aggregate(self, gradients):
+        """Sum the gradients over the replicas, unless the caller has done it."""
+        if self.is_aggregated:
+            return gradients, self.variables
+        return self.family.aggregate(gradients, self.variables)
+
+    def _in_common(self, summed, ready):
+        """Take the stages in which all replicas act as one."""
         if tf_private.needs_no_merge_call():
-            is_again = in_xla() and all(map(operator.is_, summed, unscaled))
-            return step._finish(judged, ready, gradients if is_again else None)
+            return self._finish(None, summed, ready)
         # The update of an optimizer merges the replicas, and a conditional with such a
         # branch must run in cross-replica context. There gradients are per-replica values.
-        return tf.distribute.get_replica_context().merge_call(
-            lambda _, *merged: step._finish(*merged), args=(judged, ready)
-        )
+        replica = tf.distribute.get_replica_context()
+        return replica.merge_call(self._finish, args=(summed, ready))
 
-    def _finish(self, judged, ready, scaled=None):
-        """Take the stages that all replicas take as one; return as `run`.
-
-        If the `scaled` gradients are given, the branches make theirs of them once more.
-        XLA would store what a branch reads, and fuses what the branch makes into its
-        update. A step of ResNet-50 around a newer optimizer of tf_keras added 1.24 of
-        what the framework's own wrapper adds without this, and 0.76 with it.
-        """
-        if self.loss_scale.takes_verdicts:
-            finite = finite_lib.agreed(judged, self._are_equal())
-            applied = self._apply_or_skip(judged, ready, scaled, finite)
-            with tf.control_dependencies(known_operations([applied])):
-                moved = self.loss_scale.variables.advance(finite)
-        else:
-            # It judges in its own way, and moves at once.
-            moved, finite = self.loss_scale.update(judged)
-            applied = self._apply_or_skip(judged, ready, scaled, finite)
-        if tf.executing_eagerly():
-            return None
-        with tf.control_dependencies(
-            [] if moved is None else known_operations([moved])
-        ):
-            applied = tf.identity(applied)
-        return applied.op if in_graph_of_tensorflow_1() else applied
+    def _finish(self, strategy, summed, ready):
+        del strategy
+        finite = self.loss_scale.judge(summed, self._are_equal())
+        applied = self._apply_or_skip(finite, summed, ready)
+        with tf.control_dependencies(known_operations([applied])):
+            moved = self.loss_scale.advance(finite)
+        return self._result(applied, moved)
 
     def _are_equal(self):
-        """Whether all replicas have the same gradients, so that one can judge for all."""
-        is_full = self.aggregate and self.family.aggregates_in_full
-        return is_full and not any(map(gradients_lib.overwrites, self.variables))
+        """Return whether all replicas have the same gradients, so one can judge for all."""
+        is_summed = not self.is_aggregated and self.family.aggregates_in_full
+        return is_summed and not any(map(gradients_lib.overwrites, self.variables))
 
-    def _apply_or_skip(self, judged, ready, scaled, finite):
-        """Update the variables, or note the skipped step; return whether it was applied."""
-
-        def here(gradients, has_rows):
-            if scaled is None:
-                return gradients
-            unscaled = self.unscale(scaled)
-            return unscaled if has_rows else gradients_lib.with_summed_rows(unscaled)
-
-        def apply_here(gradients):
-            return after([self.update(gradients, self.variables)], True)
-
-        def apply():
-            gradients = here(ready, self.family.sums_rows)
-            if not tf.distribute.in_cross_replica_context():
-                return apply_here(gradients)
-            strategy = tf.distribute.get_strategy()
-            run = strategy.extended.call_for_each_replica
-            applied = run(apply_here, args=(gradients,))
-            return strategy.experimental_local_results(applied)[0]
-
-        def skip():
-            counter, count = self.family.counter(), self.family.count_skipped
-            gradients = here(judged, False)
-            if self._are_equal():
-                gradients = finite_lib.of_first_replica(gradients)
-            noted = self.skipped.note(gradients, self.variables, counter, count)
-            return after(noted, False)
-
+    def _apply_or_skip(self, finite, summed, ready):
+        """Run one of the next two methods; return whether the step was applied."""
         if tf.executing_eagerly():
             finite = bool(finite)
-        # A bool is known in advance: a fixed scale never skips.
-        if isinstance(finite, numbers.Integral):
-            return apply() if finite else skip()
-        return fast.either(finite, apply, fast.seldom(skip), of=ready)
+        if isinstance(finite, numbers.Integral):  # a fixed scale answers True
+            return self._apply(ready) if finite else self._skip(summed)
+        return fast.either(
+            finite,
+            lambda: self._apply(fast.divided_here(ready)),
+            fast.seldom(lambda: self._skip(fast.divided_here(summed))),
+            of=ready,
+        )
+
+    def _apply(self, gradients):
+        """Update the variables on every replica; return True as a tensor."""
+        if tf.distribute.in_cross_replica_context():
+            strategy = tf.distribute.get_strategy()
+            run = strategy.extended.call_for_each_replica
+            updated = run(self._apply_on_replica, args=(gradients,))
+            updated = strategy.experimental_local_results(updated)[0]
+        else:
+            updated = self._apply_on_replica(gradients)
+        return after([updated, *self.skipped.note_applied()], True)
+
+    def _apply_on_replica(self, gradients):
+        return after([self.update(gradients, self.variables)], True)
+
+    def _skip(self, gradients):
+        """Count the step and note what overflowed; return False as a tensor."""
+        if self._are_equal():
+            gradients = finite_lib.of_first_replica(gradients)
+        noted = self.skipped.note_skipped(gradients, self.variables)
+        return after([*noted, *self.family.count_skipped()], False)
+
+    def _result(self, applied, moved):
+        if tf.executing_eagerly():
+            return None
+        moved = [] if moved is None else known_operations([moved])
+        with tf.control_dependencies(moved):
+            applied = tf.identity(applied)
+        return applied.op if in_graph_of_tensorflow_1() else applied
