@@ -4,6 +4,7 @@ A name is looked up when it is needed, so a TensorFlow that has moved it can sti
 tf_lso. tests/test_private_names.py fails when a name has moved or does something else.
 """
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -177,6 +178,25 @@ def replace_lookup(owner, function):
 def deferred(owner):
     """Return the values that wait for dependencies an object will have, a dict."""
     return owner._deferred_dependencies
+
+
+@contextlib.contextmanager
+def restored_afterwards(owner):
+    """Let values that wait for children of `owner` wait until the block has ended.
+
+    In the block the children may be made, and changed: then they are restored.
+    """
+    waiting = deferred(owner)
+    held = dict(waiting)
+    waiting.clear()
+    try:
+        yield
+    finally:
+        waiting.update(held)
+    for name in held:
+        found = child(owner, name)
+        if found is not None:
+            owner._handle_deferred_dependencies(name, found)
 
 
 class Dependencies:

@@ -11,7 +11,15 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, copies, legacy_step, number, wrapped
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    copies,
+    here,
+    legacy_step,
+    number,
+    wrapped,
+)
 from tf_lso.keras.mixed_precision import experimental
 
 
@@ -182,3 +190,119 @@ def test_a_pickle_opened_outside_the_scope_goes_on_as_inside(
     expected = _states_on_replicas(mirrored2, inside, x, factors, traced)
     assert [state[-1] for state in expected] == [8, 16, 8, 8]
     assert _states_on_replicas(mirrored2, outside, x, factors, traced) == expected
+
+
+# --- What a config does not hold.
+
+
+def halved(grads_and_vars):
+    return [(gradient / 2.0, variable) for gradient, variable in grads_and_vars]
+
+
+def warmup(family):
+    """A learning rate schedule of a class that no config knows."""
+
+    class Warmup(KERASES[family].optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.5 / (1.0 + tf.cast(step, tf.float32))
+
+        def get_config(self):
+            return {}
+
+    return Warmup()
+
+
+def named(family, name):
+    """A variable of the family's own kind, which has a name."""
+    return (KERASES[family] if family == "keras3" else tf).Variable(1.0, name=name)
+
+
+@by_each_way
+@pytest.mark.parametrize("is_built", [False, True])
+def test_attributes_that_a_program_has_set_are_kept(family, copied, is_built):
+    optimizer = wrapped(family, "SGD", 0.5)
+    optimizer.inner_optimizer.notes = {"runs": [1, 2], "transform": halved}
+    if is_built:
+        optimizer.build([tf.Variable(1.0)])
+    again = copied(optimizer).inner_optimizer
+    assert list(again.notes["runs"]) == [1, 2]
+    assert again.notes["transform"] is halved
+    again.notes["runs"].append(3)
+    assert list(optimizer.inner_optimizer.notes["runs"]) == [1, 2]
+
+
+@by_each_way
+def test_gradient_transformers_and_the_aggregator_are_kept(copied):
+    inner = FAMILIES["legacy"].SGD(1.0, gradient_transformers=[halved])
+    inner.gradient_aggregator = halved
+    again = copied(tf_lso.LossScaleOptimizer(inner))
+    x = tf.Variable(0.0)
+    again.apply_gradients([(tf.constant(8.0), x)])
+    assert float(x) == -2.0
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam"])
+def test_a_schedule_is_kept(family, name):
+    optimizer, x = wrapped(family, name, warmup(family)), tf.Variable(1.0)
+    legacy_step(optimizer, lambda: x * 2.0, [x])
+    again = copy.deepcopy(optimizer)
+    results = []
+    for one in (optimizer, again):
+        x.assign(1.0)
+        legacy_step(one, lambda: x * 2.0, [x])
+        results.append(float(x))
+    assert results[0] == results[1]
+    assert float(again._decayed_lr(tf.float32)) == pytest.approx(0.5 / 3)
+
+
+@by_each_way
+@pytest.mark.parametrize("family", here("keras3", "new"))
+def test_what_is_excluded_from_weight_decay_is_kept(family, copied):
+    bias, kernel = named(family, "bias"), named(family, "kernel")
+    optimizer = wrapped(family, "AdamW", 0.5, weight_decay=0.5)
+    optimizer.inner_optimizer.exclude_from_weight_decay(var_names=["bias"])
+    again = copied(optimizer)
+    again.build([bias, kernel])
+    zero = tf.constant(0.0)
+    again.apply_gradients([(zero, bias), (zero, kernel)])
+    assert (number(bias), number(kernel)) == (1.0, 0.75)
+
+
+@pytest.mark.parametrize("family", here("keras3", "new"))
+def test_excluded_variables_are_copied_but_not_pickled(family):
+    bias, kernel = named(family, "a"), named(family, "b")
+    optimizer = wrapped(family, "AdamW", 0.5, weight_decay=0.5)
+    optimizer.inner_optimizer.exclude_from_weight_decay(var_list=[bias])
+    optimizer.build([bias, kernel])
+    again, zero = copy.deepcopy(optimizer), tf.constant(0.0)
+    again.apply_gradients([(zero, bias), (zero, kernel)])
+    assert (number(bias), number(kernel)) == (1.0, 0.75)
+    with pytest.raises(ValueError, match=r"AdamW cannot be pickled.*var_names="):
+        pickle.dumps(optimizer)
+
+
+@by_each_way
+def test_a_class_without_a_whole_config_is_refused(family, copied):
+    class Own(FAMILIES[family].SGD):
+        def __init__(self, rate, power, **kwargs):
+            super().__init__(rate, **kwargs)
+            self.power = power
+
+    optimizer = tf_lso.LossScaleOptimizer(Own(0.5, 2))
+    with pytest.raises(ValueError, match=r"Own cannot be copied.*get_config"):
+        copied(optimizer)
+
+
+@pytest.mark.parametrize("family", here("new"))
+def test_an_optimizer_that_is_stepped_in_parts_is_copied_whole(family):
+    """As the refusal of unknown variables advises: build for all, then step parts."""
+    optimizer = wrapped(family, "Adam")
+    x, y = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    optimizer.build([x, y])
+    optimizer.apply_gradients([(tf.constant([1.0, 1.0]), x)])
+    optimizer.apply_gradients([(tf.constant(1.0), y)])
+    again = copy.deepcopy(optimizer)
+    assert _state(again) == _state(optimizer)
+    for one in (optimizer, again):
+        one.apply([tf.constant([8.0, 8.0]), None])
+    assert _state(again) == _state(optimizer)

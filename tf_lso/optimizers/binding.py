@@ -9,7 +9,7 @@ from tf_lso import environment, keras_versions
 environment.require_tensorflow()  # before an import of it fails
 
 # ruff: noqa: E402
-from tf_lso.optimizers import families
+from tf_lso.optimizers import copying, families
 
 _bound_classes: dict[tuple[type, type], type] = {}
 
@@ -71,7 +71,7 @@ def unpickled(cls, state):
     """Return the optimizer that `LossScaleOptimizer._described` tells of."""
     inner_class, inner_config = state["inner"]
     scale_class, scale_config = state["scale"]
-    inner = inner_class.from_config(inner_config)
+    inner = copying.made(inner_class, inner_config, state.get("attributes", {}))
     optimizer = cls.__new__(cls, inner)
     optimizer._start(
         inner, lambda: scale_class.from_config(scale_config), state["name"]

@@ -5,6 +5,7 @@ What differs between the families of optimizers is in the adapter that it holds,
 gradients is in `scaling.calls`.
 """
 
+import copy
 import functools
 import types
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ import tensorflow as tf
 
 from tf_lso import graphs, hyperparameters
 from tf_lso import variables as variables_lib
-from tf_lso.optimizers import binding, validation
+from tf_lso.optimizers import binding, copying, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers.families.family import forwarded
@@ -1080,27 +1081,43 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return configs.from_config(cls, config, custom_objects)
 
     def __deepcopy__(self, memo):
-        """Return an independent optimizer with equal state, slots included."""
+        """Return an independent optimizer with equal state, slots included.
+
+        What its config does not hold is copied too. ValueError if the inner optimizer
+        cannot be made from its config.
+        """
         built = self._family.built_variables()
+        for variable in built:  # the copy is for the same model
+            memo[id(variable)] = variable
+        cls, state = self._described(is_pickle=False)
+        for part in ("inner", "attributes"):
+            state[part] = copy.deepcopy(state[part], memo)
         # The step counter and the loss scale are made before the model is known.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
         with variables_lib.scope_of(strategy):
-            copied = memo[id(self)] = binding.unpickled(*self._described())
+            copied = memo[id(self)] = binding.unpickled(cls, state)
             if built:
                 copied.build(built)
             copied._family.is_built_in_parts = self._family.is_built_in_parts
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return what `pickle` needs; slots wait until the new optimizer is built."""
+        """Return what `pickle` needs; slots wait until the new optimizer is built.
+
+        ValueError if a pickle cannot keep what the inner optimizer has.
+        """
         del protocol
         self._state.check_names()
-        return binding.unpickled, self._described()
+        return binding.unpickled, self._described(is_pickle=True)
 
-    def _described(self):
+    def _described(self, is_pickle):
         inner, scale = self.inner_optimizer, self.loss_scale_state
+        config = copying.config_of(inner)
         state = {
-            "inner": (type(inner), inner.get_config()),
+            "inner": (type(inner), config),
+            "attributes": copying.attributes_of(
+                inner, config, self._family.package, is_pickle=is_pickle
+            ),
             "scale": (type(scale), scale.get_config()),
             "name": self._own_name,
             "arrays": self._state.saved(),

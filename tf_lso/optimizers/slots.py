@@ -4,6 +4,8 @@ The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables 
 lists with one entry per model variable.
 """
 
+import contextlib
+
 import tensorflow as tf
 
 from tf_lso import optimizer_table as table
@@ -63,8 +65,18 @@ class ListedSlots:
 
         tf_private.replace_lookup(self._listed, refusing)
 
-    def check_none_wait(self):
-        """Raise if a checkpoint that was restored before the build has more variables."""
+    @contextlib.contextmanager
+    def being_built(self):
+        """Restore the slots of a checkpoint when the block, which builds them, has ended.
+
+        Some optimizers assign values to their slots when they are built. Raise ValueError if
+        the checkpoint has more variables than were built.
+        """
+        # Slots wait by their place in the list of variables, and by names of attributes.
+        with contextlib.ExitStack() as stack:
+            for owner in (self._inner, self._listed) if self._is_saved else ():
+                stack.enter_context(tf_private.restored_afterwards(owner))
+            yield
         if self.wait():
             raise ValueError(too_many(self._inner))
 

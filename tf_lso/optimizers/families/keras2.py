@@ -195,9 +195,15 @@ class Newer(Keras2):
             var_list = tf.nest.flatten(var_list)
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
+    def build(self, wrapper, variables):
+        # A build for parts of what it was built for changes nothing.
+        known, key = self.known_variables() if self._built else ((), None)
+        if not (self._built and all(key(variable) in known for variable in variables)):
+            super().build(wrapper, variables)
+
     def _build_inner(self, variables):
-        self.inner.build(variables)
-        self.slots.check_none_wait()
+        with self.slots.being_built():
+            self.inner.build(variables)
 
     def _check_built(self, variables):
         validation.check_known(variables, *self.known_variables())

@@ -155,9 +155,9 @@ class Keras3(family.Family):
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
                 with outside, variables_lib.scope_of(strategy), names:
                     self._take_over_parts(strategy)
-                    private.build_as_bare(self.inner, variables)
+                    with self.slots.being_built():
+                        private.build_as_bare(self.inner, variables)
                     self._take_over_parts(strategy)  # those made just now
-                self.slots.check_none_wait()
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
