@@ -30,7 +30,7 @@ def check_patience(patience: int) -> int:
 
 
 def message(optimizer: Any, steps: int) -> str:
-    """Return what to tell of an optimizer whose last `steps` steps changed nothing."""
+    """Return a message about an optimizer whose last `steps` steps were skipped."""
     found = optimizer.last_overflow
     names = ", ".join(f"{item.variable} ({item.kind})" for item in found[:_MOST])
     more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -45,7 +45,7 @@ def message(optimizer: Any, steps: int) -> str:
             "look for a layer that overflows float16, or set `min_scale` lower."
         )
     return (
-        f"The last {steps} steps were all skipped with the loss scale at its minimum, "
+        f"The last {steps} steps were all skipped, and the loss scale is at its minimum, "
         f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
         f"Not finite are the gradients of: {names}{more}. {advice} "
         "tf_lso.debugging.explain() finds the layer. See "
@@ -61,12 +61,13 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
-      patience: int, the steps in a row that may be skipped at the smallest scale.
+      patience: int, the steps in a row that may be skipped. It counts from the first
+        skipped step of the row, and the scale must be at its minimum by the last.
 
     Raises:
       TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`, or `patience` no int.
       ValueError: if `patience` is less than 1.
-      RuntimeError: if the last `patience` steps were skipped with the scale at its
+      RuntimeError: if the last `patience` steps were skipped and the scale is at its
         minimum; the message names the variables. Also in a `tf.function`.
 
     Example:

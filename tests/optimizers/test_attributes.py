@@ -4,7 +4,6 @@ What each version gave for the others is recorded: `tests/golden/test_sections.p
 compares it.
 """
 
-import dataclasses
 import inspect
 
 import numpy as np
@@ -23,7 +22,7 @@ from tests.families import (
     raw,
     wrapped,
 )
-from tf_lso.keras.mixed_precision import experimental
+from tf_lso.scaling import options
 from tf_lso.scaling.rule import ScaleRule
 
 NAN = float("nan")
@@ -68,11 +67,13 @@ def test_the_class_has_the_name_and_place_of_the_one_class(family, optimizer):
 
 
 def test_the_signature():
-    assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
-        "(optimizer: Any, dynamic: bool = True, initial_scale: float | None = None, "
-        "dynamic_growth_steps: int | None = None, *, name: str | None = None, "
-        "growth_factor: float = 2.0, backoff_factor: float = 0.5, hysteresis: int = 1, "
-        "min_scale: float = 1.0, max_scale: float | None = None)"
+    shown = str(inspect.signature(tf_lso.LossScaleOptimizer))
+    assert shown == (
+        "(optimizer: Any = None, dynamic: bool = True, initial_scale: float | None = None, "
+        "dynamic_growth_steps: int | None = None, *, inner_optimizer: Any = None, "
+        "name: str | None = None, growth_factor: float = 2.0, backoff_factor: float = 0.5, "
+        "hysteresis: int = 1, min_scale: float = 1.0, max_scale: float | None = None, "
+        "**keywords: Any) -> None"
     )
 
 
@@ -93,32 +94,14 @@ def test_the_types_of_its_properties(family):
     fixed_.set_weights(weights)
 
 
-def test_a_changed_default_is_used_by_all(family, monkeypatch):
-    """The walk on the architecture page: quarter the scale instead of halving it."""
-    inner = FAMILIES[family].SGD
-    configs = [
-        tf_lso.LossScaleOptimizer(inner()).get_config(),
-        experimental.LossScaleOptimizer(inner(), "dynamic").get_config(),
-    ]
-    defaults = [field.default for field in dataclasses.fields(ScaleRule)]
-    quartering = tuple(0.25 if value == 0.5 else value for value in defaults)
-    monkeypatch.setattr(ScaleRule.__init__, "__defaults__", quartering)
-    monkeypatch.setattr(ScaleRule, "backoff_factor", 0.25)
-    optimizers = [
-        tf_lso.LossScaleOptimizer(inner(), initial_scale=8.0),
-        experimental.LossScaleOptimizer(inner(), "dynamic"),
-        experimental.LossScaleOptimizer(inner(), tf_lso.DynamicLossScale(8.0)),
-        *map(tf_lso.LossScaleOptimizer.from_config, configs),
-        *map(experimental.LossScaleOptimizer.from_config, configs),
-    ]
-    for optimizer in optimizers:
-        before = float(optimizer.loss_scale)
-        optimizer.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
-        assert float(optimizer.loss_scale) == before / 4, optimizer
-        config = optimizer.get_config()
-        assert "backoff_factor" not in {**config, **config.get("loss_scale", {})}
-    kept = tf_lso.LossScaleOptimizer(inner(), backoff_factor=0.5).get_config()
-    assert kept["backoff_factor"] == 0.5  # another than the default
+def test_the_defaults_of_the_constructors_are_those_of_the_rule():
+    of = inspect.signature(tf_lso.LossScaleOptimizer).parameters
+    for name in ("growth_factor", "backoff_factor", "hysteresis", "min_scale"):
+        assert of[name].default == getattr(ScaleRule, name)
+    of = inspect.signature(tf_lso.DynamicLossScale).parameters
+    named = options.OF_DYNAMIC_LOSS_SCALE
+    for field in ("initial_scale", "growth_steps", "growth_factor", "hysteresis"):
+        assert of[named[field]].default == getattr(ScaleRule, field)
 
 
 def test_a_multiplier_divides_too_unless_there_is_a_back_off():

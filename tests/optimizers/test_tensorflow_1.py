@@ -50,7 +50,7 @@ def test_skipped_steps_in_a_row_are_counted(family):
         train = optimizer.apply_gradients([(gradient, v)])
         names = "loss_scale skipped_steps consecutive_skipped_steps last_step_skipped"
         read = [getattr(optimizer, name) for name in names.split()]
-        read.append(optimizer.loss_scale_state.stuck_steps())
+        read.append(optimizer._skipped.stuck())
         with pytest.raises(RuntimeError, match="'loss_scale' cannot be set"):
             optimizer.loss_scale = 16.0
         with V1.Session() as session:
@@ -59,9 +59,9 @@ def test_skipped_steps_in_a_row_are_counted(family):
                 (1.0, (4.0, 0, 0, False, 0)),
                 (inf, (4.0, 1, 1, True, 0)),
                 (nan, (2.0, 2, 2, True, 0)),
-                (inf, (1.0, 3, 3, True, 0)),
-                (inf, (1.0, 4, 4, True, 1)),
-                (inf, (1.0, 5, 5, True, 2)),
+                (inf, (1.0, 3, 3, True, 3)),
+                (inf, (1.0, 4, 4, True, 4)),
+                (inf, (1.0, 5, 5, True, 5)),
                 (1.0, (1.0, 5, 0, False, 0)),
                 (inf, (1.0, 6, 1, True, 1)),
             ):

@@ -7,7 +7,7 @@ import zlib
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, STYLES, copies, wrapped
+from tests.families import FAMILIES, STYLES, copies, keras, wrapped
 from tests.scaling.programs import Bench, in_thread
 from tf_lso.scaling import calls as calls_lib
 
@@ -284,6 +284,52 @@ def test_a_function_that_only_applies_takes_what_it_was_traced_with(
     assert "scale_loss() is called" in message
     assert "takes unscaled gradients" in message
     assert bench.steps == 1 + 2 * 8
+
+
+@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
+def test_three_losses_of_one_function_of_which_the_first_applied_overflows(
+    family, kind
+):
+    bench = Bench(family)
+    applied = "apply_gradients apply_gradients apply_gradients"
+    bench.run(f"({kind} {kind} {kind}:nan {applied})@f")
+    assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
+    # Each loss is scaled before any gradient is unscaled.
+    bench.stack.clear()
+    in_turn = " ".join(["unscale apply_gradients"] * 3)
+    bench.run(f"(get_scaled_loss get_scaled_loss get_scaled_loss:nan {in_turn})@g")
+    assert (bench.steps, float(bench.optimizer.loss_scale)) == (4, 2.0)
+
+
+@pytest.mark.keras3
+@pytest.mark.parametrize("place", PLACES)
+def test_a_gradient_that_was_looked_at_and_eager_fit(place):
+    """`fit` calls `scale_loss`; the gradient before it was one of the legacy protocol."""
+    bench = Bench("keras3")
+    bench.run(f"unscaled@{place} look")
+    layer = keras.layers.Dense(1, kernel_initializer="ones", use_bias=False)
+    model = keras.Sequential([keras.Input((1,)), layer])
+    optimizer = wrapped("keras3", "SGD", 0.5, scale=8.0)
+    variable = tf.Variable(1.0)
+    with tf.GradientTape() as tape:
+        scaled = optimizer.get_scaled_loss(2.0 * variable)
+    optimizer.get_unscaled_gradients(tape.gradient(scaled, [variable]))
+    model.compile(optimizer, lambda y, found: found, run_eagerly=True)
+    model.fit(tf.ones([4, 1]), tf.ones([4, 1]), batch_size=2, verbose=0)
+    assert float(layer.kernel.numpy()[0, 0]) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
+def test_two_losses_on_eager_replicas(family, kind, mirrored2):
+    """Each is divided by the scale as it is, also after the first apply has moved it."""
+    bench = Bench(family, growth=1, strategy=mirrored2)
+    moved = 2.0 if kind == "unscaled" else 1.0  # 8 / 16: the scale as it is now
+    bench.run(f"({kind} {kind} apply_gradients apply_gradients)@replicas")
+    assert bench.steps == 1.0 + moved / 2.0
+    bench.run(f"(get_scaled_loss unscale look)@replicas {kind}@replicas drop")
+    before = bench.steps
+    bench.run(f"({kind} apply_gradients)@replicas")
+    assert bench.steps == before + 1.0
 
 
 # --- Warnings of what was forgotten.

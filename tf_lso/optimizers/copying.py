@@ -6,6 +6,7 @@ optimizer's own attributes are told from these by an optimizer of the same class
 made and built for this purpose.
 """
 
+import concurrent.futures
 import types
 
 import tensorflow as tf
@@ -15,7 +16,7 @@ from tf_lso import variables as variables_lib
 
 # What tf_lso sets on an inner optimizer. A copy gets its own.
 OF_WRAPPERS = ("_is_wrapped_by_loss_scale_optimizer", "_taken_over_by_tf_lso")
-# Keys of model variables, which mean nothing in another process.
+# Where newer optimizers keep keys of variables, which mean nothing in another process.
 _KEYS_OF_VARIABLES = "_exclude_from_weight_decay"
 
 _MISSING, _STATE = object(), object()
@@ -23,26 +24,6 @@ _MISSING, _STATE = object(), object()
 
 class _HoldsState(Exception):
     """A value holds variables, which a copy gets in another way."""
-
-
-def config_of(inner):
-    """Return the config of an optimizer, in which learning rate schedules are objects."""
-    # A class of schedules that is not registered cannot be made from its config, and
-    # tf_keras's legacy Adagrad leaves the config as it is.
-    config = inner.get_config()
-    for name, value in _hyperparameters(inner).items():
-        if name in config and _is_schedule(value):
-            config[name] = value
-    return config
-
-
-def _hyperparameters(inner):
-    rate = getattr(inner, "_learning_rate", None)
-    return getattr(inner, "_hyper", None) or {"learning_rate": rate}
-
-
-def _is_schedule(value):
-    return callable(value) and hasattr(value, "get_config")
 
 
 def made(cls, config, attributes):
@@ -71,15 +52,20 @@ def attributes_of(inner, config, package, *, is_pickle):
     Raises:
       ValueError: if a pickle cannot keep one.
     """
-    fresh = made(type(inner), config, {})
-    unused = {name: _plain_or_state(value) for name, value in vars(fresh).items()}
-    changed_by_use = _changed_by_use(fresh, unused, package)
+    # In a thread of its own no strategy is in scope, and no function is being traced.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        unused, used = thread.submit(_own, type(inner), config, package).result()
     found = {}
     for name, value in vars(inner).items():
-        if name in changed_by_use or name.startswith("_self_") or name in OF_WRAPPERS:
+        if name.startswith("_self_") or name in OF_WRAPPERS:
             continue
-        value = _plain_or_state(value)
-        if value is not _STATE and not _are_equal(value, unused.get(name, _MISSING)):
+        value, before = _plain_or_state(value), unused.get(name, _MISSING)
+        changes_by_itself = not _are_equal(used.get(name, _MISSING), before)
+        if (
+            value is not _STATE
+            and not changes_by_itself
+            and not _are_equal(value, before)
+        ):
             found[name] = value
     if is_pickle and found.get(_KEYS_OF_VARIABLES):
         raise ValueError(
@@ -90,31 +76,17 @@ def attributes_of(inner, config, package, *, is_pickle):
     return found
 
 
-def _changed_by_use(optimizer, unused, package):
-    """Return the names of attributes that a build and a step set or change.
+def _own(cls, config, package):
+    """Return the attributes that an optimizer has of its own, before and after a step.
 
-    `unused` has the attributes of the optimizer before.
+    Both are {name: plain value}.
     """
-    names = {"built", "_built", "_hypers_created"}
+    optimizer = made(cls, config, {})
+    unused = {name: _plain_or_state(value) for name, value in vars(optimizer).items()}
     is_keras2 = keras_versions.is_keras2(package)
     variable = (tf if is_keras2 else keras_versions.public(package)).Variable
-    with tf.init_scope():
-        try:
-            x = variable(0.0, name="x")
-            build = getattr(optimizer, "build", None) or optimizer._create_all_weights
-            build([x])
-            if tf.executing_eagerly():
-                optimizer.apply_gradients([(tf.constant(0.0), x)])
-        except Exception:  # it cannot update such a variable
-            names |= _SET_BY_BUILDS
-    for name, value in vars(optimizer).items():
-        if not _are_equal(_plain_or_state(value), unused.get(name, _MISSING)):
-            names.add(name)
-    return names
-
-
-# What the base classes set, where a build could not be tried.
-_SET_BY_BUILDS = {"_trainable_variables_indices", "_index_dict", "_slot_names", "_mesh"}
+    optimizer.apply_gradients([(tf.constant(0.0), variable(0.0, name="x"))])
+    return unused, {name: _plain_or_state(v) for name, v in vars(optimizer).items()}
 
 
 def _plain_or_state(value):
@@ -151,7 +123,9 @@ def _are_equal(value, other):
         return True
     if isinstance(value, types.FunctionType):
         # Constructors make functions anew for each optimizer.
-        same = isinstance(other, types.FunctionType) and value.__code__ is other.__code__
+        same = (
+            isinstance(other, types.FunctionType) and value.__code__ is other.__code__
+        )
         return same or (other is _MISSING and _is_of_a_framework(value))
     try:
         return bool(value == other)

@@ -32,6 +32,7 @@ from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import skipped
 from tf_lso.scaling import step as step_lib
+from tf_lso.scaling.rule import ScaleRule
 
 _FLOAT16_MAX = 65504.0
 
@@ -157,10 +158,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         *,
         inner_optimizer: Any = None,
         name: str | None = None,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        hysteresis: int = 1,
-        min_scale: float = 1.0,
+        growth_factor: float = ScaleRule.growth_factor,
+        backoff_factor: float = 0.5,  # that of `ScaleRule`, as a test says
+        hysteresis: int = ScaleRule.hysteresis,
+        min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
         **keywords: Any,
     ) -> None:
@@ -1112,7 +1113,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def _described(self, is_pickle):
         inner, scale = self.inner_optimizer, self.loss_scale_state
-        config = copying.config_of(inner)
+        # A schedule's class may be unknown to configs, so the schedule itself goes along.
+        config = inner.get_config() | self._family.schedules()
         state = {
             "inner": (type(inner), config),
             "attributes": copying.attributes_of(

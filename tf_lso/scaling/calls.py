@@ -12,14 +12,16 @@ of eager code. Each place has a state of two fields:
 | `get_scaled_loss` | `LEGACY` | `SCALED` |
 | `scale_loss` | `KERAS3` | `SCALED` |
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
-| an apply | stays | None |
+| an apply of gradients that may be of this place | stays | None |
 
-An apply divides if the kind is `KERAS3`. `Calls.divisor` has the rules for an apply in a
-place that scaled no loss, and for those that are refused. The divisor is the scale that
-the traced function's own last scaling call read; everywhere else it is the scale as it is
-now, which is what TensorFlow 2.0-2.15 and Keras 3 do.
+An apply divides if the kind is `KERAS3`. Gradients *wait* while they are pending in the
+place that made them, since another place may apply them. `Calls.divisor` has the rules for
+that, and says which steps are refused. The divisor is the scale that the traced function's
+own last scaling call read; everywhere else it is the scale as it is now, which is what
+TensorFlow 2.0-2.15 and Keras 3 do.
 
-Python writes these states, so a function writes its own while it is being traced.
+These states are Python objects. So a traced function sets its own while it is traced, and
+its later calls change nothing.
 """
 
 import functools
@@ -57,7 +59,8 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-_ASSUMED = {
+# Kind of a call -> the warning that a function was traced for gradients of the other kind.
+_ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
     "get_unscaled_gradients() in that function. See `tf-lso help waiting-gradients`"
@@ -75,7 +78,7 @@ _FORGOTTEN = {
 
 
 class Returned:
-    """The tensors that an optimizer has returned and that still exist.
+    """The tensors that an optimizer has returned, as long as they exist.
 
     They are known by identity: a tensor that was clipped or copied is another one.
     """
@@ -93,7 +96,7 @@ class Returned:
                 self._references[id(tensor)] = weakref.ref(tensor, forget)
 
     def has(self, value):
-        """Return whether `value` was added. None never was."""
+        """Return whether `value` was added; False for None."""
         tensor = _tensor(value)
         reference = self._references.get(id(tensor))
         return reference is not None and reference() is tensor
@@ -114,7 +117,8 @@ class _Place:
 class Calls:
     """The scaling calls of one optimizer.
 
-    Scales are float32 scalar tensors. `now` is a function that returns the current one.
+    Scales are float32 scalar tensors. The argument `now` of methods is a function that
+    returns the current one.
     """
 
     def __init__(self):
@@ -125,7 +129,7 @@ class Calls:
         self._thread = threading.local()
         self._threads = weakref.WeakSet()  # the places of all living threads
         self._lock = threading.Lock()
-        self._kinds = set()  # the kinds of all calls so far
+        self._kinds = set()  # the kinds of all calls so far, in any place
         self._has_scaled = self._has_unscaled = False
         self._assumed = set()  # what functions that only apply take their gradients for
 
@@ -149,7 +153,8 @@ class Calls:
         self._see(kind)
 
     def scale_was_read(self, scale):
-        """Note the scale that the last scaling call of the running code has read."""
+        """Note a scale that multiplies a loss in the code that is running."""
+        # Also called when a callable loss is called, which may be later.
         if not tf.executing_eagerly():
             self._scales[_function()] = weakref.ref(scale)  # keeps no graph alive
 
@@ -182,12 +187,14 @@ class Calls:
 
         1. What `get_unscaled_gradients` returned is unscaled. The caller must not divide
            it, whatever this returns for the other gradients.
-        2. A function that scales a loss decides by its kind, and so does eager code while
-           its loss is pending. Eager code is refused if a function has also returned
-           scaled gradients of the other kind.
-        3. In any other place the kind that waits elsewhere decides, and if nothing waits,
-           the only kind that this optimizer has seen. If it has seen none, nothing divides,
-           unless `unknown_is_scaled`. If both kinds are possible, the step is refused.
+        2. A traced function that made a scaling call decides by its kind, and so does eager
+           code while its own gradients are pending. Eager code is refused if a function
+           has also returned scaled gradients of the other kind.
+        3. Eager code that made no scaling call takes the kind that waits elsewhere.
+        4. Otherwise the only kind that this optimizer has seen decides. If it has seen
+           none, nothing divides, unless `unknown_is_scaled`, as Keras 3's `apply` says.
+
+        In 3 and 4 the step is refused if both kinds are possible.
 
         Raises:
           RuntimeError: if both kinds are possible.
@@ -208,7 +215,8 @@ class Calls:
         place.pending = None
         if kind == LEGACY:
             return None
-        # The caller divides. A program that never scaled a loss here forgot nothing.
+        # The caller divides, so nothing is forgotten. Where no call was made at all, the
+        # program has scaled its loss by itself.
         self._has_scaled |= not self._kinds
         self._has_unscaled = True
         return self.scale(now)
@@ -216,14 +224,18 @@ class Calls:
     def _possible_kinds(self, place):
         """Return the kinds that gradients applied here may be of, a set."""
         if not tf.executing_eagerly():
-            # A function without a loss of its own may get any kind in later calls.
-            return {place.kind} if place.kind else set(self._kinds)
-        if place.pending:
+            if place.kind is not None:
+                return {place.kind}
+            # It may be called with any kind later, so what waits now does not decide.
+            return set(self._kinds)
+        if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
-        waiting = (
-            self._waiting_in_functions({SCALED, UNSCALED}) | self._waiting_in_threads()
-        )
-        return waiting if waiting and place.kind is None else set(self._kinds)
+        if place.kind is None:
+            waiting = self._waiting_in_threads()
+            waiting |= self._waiting_in_functions({SCALED, UNSCALED})
+            if waiting:
+                return waiting
+        return set(self._kinds)
 
     def _waiting_in_functions(self, stages):
         """Return the kinds of what functions return to eager code in these stages."""
@@ -237,7 +249,9 @@ class Calls:
         }
 
     def _waiting_in_threads(self):
-        # What a thread has unscaled is known by identity. What a function returns is not.
+        """Return the kinds of scaled gradients that threads have made, a set."""
+        # Unscaled ones are left out: they are known by identity, unless a function has
+        # returned them.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 
@@ -260,7 +274,7 @@ class Calls:
             return
         self._kinds.add(kind)
         if _OTHER[kind] in self._assumed:
-            log.logger().warning(_ASSUMED[kind])
+            log.logger().warning(_ASSUMED_THE_OTHER_KIND[kind])
 
     # --- Places.
 

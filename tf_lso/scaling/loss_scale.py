@@ -71,7 +71,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     # --- What a step calls. A class that has its own `update` needs no more than that.
 
-    def judge(self, gradients, are_equal):
+    def _judge(self, gradients, are_equal):
         """Return whether a step is to be applied, a bool or a bool scalar tensor.
 
         `gradients` is a list of unscaled gradients or per-replica values, with rows
@@ -87,14 +87,14 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
                 should_apply = tf.identity(should_apply)
         return should_apply
 
-    def advance(self, finite):
+    def _advance(self, finite):
         """Move the scale after a step; return a tensor that then exists, or None.
 
-        `finite` is what `judge` has returned. `update` has moved the scale already.
+        `finite` is what `_judge` has returned. `update` has moved the scale already.
         """
         del finite
 
-    def is_at_minimum(self):
+    def _is_at_minimum(self):
         """Return whether the scale cannot shrink any more, a bool or bool tensor."""
         return False
 
@@ -219,7 +219,7 @@ class DynamicLossScale(LossScale):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "update" in vars(cls):  # it judges and moves the scale in its own way
-            for name in ("judge", "advance"):
+            for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
 
     @property
@@ -297,15 +297,15 @@ class DynamicLossScale(LossScale):
         moved = self._variables.advance(finite)
         return None if tf.executing_eagerly() else moved.op, finite
 
-    def judge(self, gradients, are_equal):
-        """Return whether all gradients are finite, see `LossScale.judge`."""
+    def _judge(self, gradients, are_equal):
+        """Return whether all gradients are finite, see `LossScale._judge`."""
         return finite_lib.agreed(gradients, are_equal)
 
-    def advance(self, finite):
-        """Move the scale after a step, see `LossScale.advance`."""
+    def _advance(self, finite):
+        """Move the scale after a step, see `LossScale._advance`."""
         return self._variables.advance(finite)
 
-    def is_at_minimum(self):
+    def _is_at_minimum(self):
         """Return whether the scale is at `min_loss_scale`, a bool scalar tensor."""
         return self._variables.is_at_minimum()
 

@@ -126,7 +126,7 @@ class Skipped:
         texts = tf.strings.join([paths, " (", tf.gather(_KINDS, kinds), ")"])
         found = tf.boolean_mask(texts, kinds > 0)[:_MOST]
         found = tf.strings.reduce_join(found, separator=", ")
-        is_stuck = self._loss_scale.is_at_minimum() & is_due
+        is_stuck = self._loss_scale._is_at_minimum() & is_due
         graphs.warn(is_stuck, _STUCK, self._loss_scale(), in_a_row, found)
 
     # --- Read by programs.
@@ -141,7 +141,7 @@ class Skipped:
 
     def stuck(self):
         """Return `in_a_row` if the scale is at its minimum, else 0."""
-        return tf.where(self._loss_scale.is_at_minimum(), self.in_a_row(), 0)
+        return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
         """Return a list of `Overflow` for the last skipped step. In eager code only."""

@@ -2,7 +2,8 @@
 
 unscale -> aggregate -> sum duplicate rows -> finite? -> apply or skip -> next scale
 
-`Step.run` calls the stages in this order, for every optimizer and every loss scale.
+This is the order for every optimizer and every loss scale. `Step.run` takes the first three
+stages on each replica, and `Step._finish` the others for all replicas at once.
 """
 
 import numbers
@@ -22,7 +23,7 @@ class Step(NamedTuple):
 
     family: Any  # the adapter to the inner optimizer
     loss_scale: Any  # the optimizer's `LossScale`
-    skipped: Any  # the optimizer's `Skipped`, which knows the variables
+    skipped: Any  # the optimizer's `Skipped`; `watch` was called with the variables
     variables: list[Any]  # the variable of each gradient
     unscale: Any  # function: (gradients, variables) -> unscaled gradients
     update: Any  # function: (gradients, variables) -> what the inner optimizer returns
@@ -40,10 +41,12 @@ class Step(NamedTuple):
         """
         gradients = self.unscale(gradients, self.variables)
         gradients, variables = self._aggregate(gradients)
+        # The verdict is on the sums of duplicate rows. Some inner optimizers must get the
+        # rows themselves: they clip each row, and add them up afterwards.
         summed = gradients_lib.with_summed_rows(gradients)
-        # Some optimizers clip duplicate rows as they are, and then add them up themselves.
-        ready = gradients if self.family.sums_rows else summed
-        return self._replace(variables=variables)._in_common(summed, ready)
+        to_apply = gradients if self.family.sums_rows else summed
+        step = self._replace(variables=variables)  # an aggregation may reorder them
+        return step._in_common(summed, to_apply)
 
     def _aggregate(self, gradients):
         """Sum the gradients over the replicas, unless the caller has done it."""
@@ -51,39 +54,46 @@ class Step(NamedTuple):
             return gradients, self.variables
         return self.family.aggregate(gradients, self.variables)
 
-    def _in_common(self, summed, ready):
-        """Take the stages in which all replicas act as one."""
+    def _in_common(self, summed, to_apply):
+        """Call `_finish` where all replicas act as one."""
+        # Under one device and MultiWorkerMirroredStrategy each replica can go on by itself.
         if tf_private.needs_no_merge_call():
-            return self._finish(None, summed, ready)
-        # The update of an optimizer merges the replicas, and a conditional with such a
-        # branch must run in cross-replica context. There gradients are per-replica values.
+            return self._finish(None, summed, to_apply)
+        # Under MirroredStrategy the update of an optimizer merges the replicas, and a
+        # conditional with such a branch must run in cross-replica context. There gradients
+        # are per-replica values.
         replica = tf.distribute.get_replica_context()
-        return replica.merge_call(self._finish, args=(summed, ready))
+        return replica.merge_call(self._finish, args=(summed, to_apply))
 
-    def _finish(self, strategy, summed, ready):
-        del strategy
-        finite = self.loss_scale.judge(summed, self._are_equal())
-        applied = self._apply_or_skip(finite, summed, ready)
+    def _finish(self, strategy, summed, to_apply):
+        """Judge the gradients, apply or skip them, and move the scale."""
+        del strategy  # `merge_call` passes it
+        finite = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
+        applied = self._apply_or_skip(finite, summed, to_apply)
         with tf.control_dependencies(known_operations([applied])):
-            moved = self.loss_scale.advance(finite)
+            moved = self.loss_scale._advance(finite)
         return self._result(applied, moved)
 
-    def _are_equal(self):
-        """Return whether all replicas have the same gradients, so one can judge for all."""
-        is_summed = not self.is_aggregated and self.family.aggregates_in_full
-        return is_summed and not any(map(gradients_lib.overwrites, self.variables))
+    def _replicas_have_equal_gradients(self):
+        """Return whether one replica can judge for all of them."""
+        # What the caller has aggregated is not known to be the same on each replica. Nor is
+        # the "gradient" of a variable that it overwrites, which is never summed.
+        is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
+        return is_summed_here and not any(map(gradients_lib.overwrites, self.variables))
 
-    def _apply_or_skip(self, finite, summed, ready):
-        """Run one of the next two methods; return whether the step was applied."""
+    def _apply_or_skip(self, finite, summed, to_apply):
+        """Call `_apply` or `_skip`; return whether the step was applied."""
         if tf.executing_eagerly():
             finite = bool(finite)
-        if isinstance(finite, numbers.Integral):  # a fixed scale answers True
-            return self._apply(ready) if finite else self._skip(summed)
+        # A number is known now: eager code has read it, and a fixed scale answers True.
+        if isinstance(finite, numbers.Integral):
+            return self._apply(to_apply) if finite else self._skip(summed)
+        # For the meaning this is `tf.cond`; `fast` says what its three functions save.
         return fast.either(
             finite,
-            lambda: self._apply(fast.divided_here(ready)),
+            lambda: self._apply(fast.divided_here(to_apply)),
             fast.seldom(lambda: self._skip(fast.divided_here(summed))),
-            of=ready,
+            of=to_apply,
         )
 
     def _apply(self, gradients):
@@ -101,11 +111,12 @@ class Step(NamedTuple):
         return after([self.update(gradients, self.variables)], True)
 
     def _skip(self, gradients):
-        """Count the step and note what overflowed; return False as a tensor."""
-        if self._are_equal():
+        """Note what overflowed, and count the step; return False as a tensor."""
+        if self._replicas_have_equal_gradients():
             gradients = finite_lib.of_first_replica(gradients)
         noted = self.skipped.note_skipped(gradients, self.variables)
-        return after([*noted, *self.family.count_skipped()], False)
+        counted = self.family.count_skipped()  # `iterations` counts skipped steps too
+        return after([*noted, *counted], False)
 
     def _result(self, applied, moved):
         if tf.executing_eagerly():

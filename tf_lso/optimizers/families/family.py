@@ -142,6 +142,15 @@ class Family(abc.ABC):
         """Return what `learning_rate` of the wrapper is."""
         return self.inner.learning_rate
 
+    def schedules(self):
+        """Return {key of the config: learning rate schedule}, empty if there is none."""
+        rate = self._rate_or_schedule()
+        is_schedule = callable(rate) and hasattr(rate, "get_config")
+        return {"learning_rate": rate} if is_schedule else {}
+
+    def _rate_or_schedule(self):
+        return self.inner.learning_rate
+
     @abc.abstractmethod
     def decayed_lr(self, var_dtype):
         """Return the learning rate of the next step."""

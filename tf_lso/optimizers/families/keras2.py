@@ -208,8 +208,11 @@ class Newer(Keras2):
     def _check_built(self, variables):
         validation.check_known(variables, *self.known_variables())
 
+    def _rate_or_schedule(self):
+        return self.inner._learning_rate
+
     def decayed_lr(self, var_dtype):
-        rate = self.inner._learning_rate
+        rate = self._rate_or_schedule()
         if callable(rate) and not isinstance(rate, tf.Variable):
             rate = rate(self.counter())
         return tf.cast(rate, var_dtype)

@@ -203,6 +203,9 @@ class Keras3(family.Family):
         rate = private.learning_rate(self.inner)
         return scheduled_rate.rate_of(rate, self.inner.learning_rate)
 
+    def _rate_or_schedule(self):
+        return private.learning_rate(self.inner)
+
     def decayed_lr(self, var_dtype):
         return tf.cast(self.inner.learning_rate, var_dtype)
 
