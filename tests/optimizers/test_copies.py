@@ -6,6 +6,7 @@ That each goes on as the original does: `tests/state/test_resume.py`.
 import copy
 import itertools
 import pickle
+import threading
 
 import pytest
 import tensorflow as tf
@@ -281,16 +282,100 @@ def test_excluded_variables_are_copied_but_not_pickled(family):
         pickle.dumps(optimizer)
 
 
-@by_each_way
-def test_a_class_without_a_whole_config_is_refused(family, copied):
+def test_a_class_without_a_whole_config_is_copied_as_the_bare_one_or_refused(family):
     class Own(FAMILIES[family].SGD):
         def __init__(self, rate, power, **kwargs):
             super().__init__(rate, **kwargs)
             self.power = power
 
     optimizer = tf_lso.LossScaleOptimizer(Own(0.5, 2))
+    if family == "legacy":
+        assert copy.deepcopy(optimizer).inner_optimizer.power == 2
+        return
     with pytest.raises(ValueError, match=r"Own cannot be copied.*get_config"):
-        copied(optimizer)
+        copy.deepcopy(optimizer)
+
+
+class Scaling(tf_lso.DynamicLossScale):
+    """A loss scale with an attribute that its config does not hold."""
+
+    note = None
+
+
+class Noting(tf_lso.LossScaleOptimizer):
+    """A class of optimizers with an attribute of its own."""
+
+    def __init__(self, optimizer, note=None, **kwargs):
+        super().__init__(optimizer, **kwargs)
+        self.note = note
+
+
+@by_each_way
+def test_attributes_of_the_wrapper_and_of_the_scale_are_kept(family, copied):
+    again = copied(Noting(FAMILIES[family].SGD(0.5), note=[1], initial_scale=4.0))
+    assert (type(again).__name__, again.note) == ("Noting", [1])
+    scale = Scaling(8.0)
+    scale.note = {"since": 2020}
+    again = copied(experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.5), scale))
+    assert again.loss_scale.note == {"since": 2020}
+    assert again.loss_scale is not scale
+
+
+@by_each_way
+def test_state_that_a_program_counts_itself_is_kept(family, copied):
+    optimizer, x = wrapped(family, "SGD", 1.0), tf.Variable(0.0)
+    inner = optimizer.inner_optimizer
+    inner.average, inner.total = tf.Variable(3.0), tf.constant(2.0)
+    legacy_step(optimizer, lambda: x * 2.0, [x])
+    again = copied(optimizer).inner_optimizer
+    assert (float(again.average), float(again.total)) == (3.0, 2.0)
+    inner.average.assign(4.0)
+    assert float(again.average) == 3.0
+
+
+def test_a_closure_and_a_function_as_a_learning_rate_are_kept():
+    rate = [0.25]
+    inner = FAMILIES["legacy"].SGD(lambda: rate[0])
+    inner.transform = lambda gradient: gradient * rate[0]
+    again = copy.deepcopy(tf_lso.LossScaleOptimizer(inner))
+    rate[0] = 1.0
+    x = tf.Variable(0.0)
+    again.apply_gradients([(tf.constant(2.0), x)])
+    assert float(x) == -2.0
+    assert again.inner_optimizer.transform(3.0) == 3.0
+
+
+@pytest.mark.parametrize("value", [lambda: 1, threading.Lock()], ids=["lambda", "lock"])
+def test_what_cannot_be_pickled_is_named(family, value):
+    optimizer = wrapped(family)
+    optimizer.inner_optimizer.extra = value
+    with pytest.raises(
+        ValueError, match="cannot be pickled, since its attribute 'extra'"
+    ):
+        pickle.dumps(optimizer)
+
+
+def test_the_learning_rate_of_an_unpickled_optimizer_can_be_set(family):
+    optimizer, x = wrapped(family, "SGD", 0.5), tf.Variable(1.0)
+    legacy_step(optimizer, lambda: x * 2.0, [x])
+    again = pickled(optimizer)
+    again.learning_rate = 0.25
+    legacy_step(again, lambda: x * 2.0, [x])
+    assert float(x) == -0.5
+
+
+def test_a_copy_takes_no_step(family):
+    x, steps = tf.Variable(tf.ones([2, 2])), []
+
+    class Own(FAMILIES[family].SGD):
+        def apply_gradients(self, grads_and_vars, *args, **kwargs):
+            steps.append(1)
+            return super().apply_gradients(grads_and_vars, *args, **kwargs)
+
+    optimizer = tf_lso.LossScaleOptimizer(Own(0.5))
+    optimizer.apply_gradients([(tf.ones([2, 2]), x)])
+    copy.deepcopy(optimizer)
+    assert len(steps) == 1
 
 
 @pytest.mark.parametrize("family", here("new"))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, KERAS2_PACKAGE
+from tests.families import FAMILIES, KERAS2_PACKAGE, here, wrapped
 from tests.generation import HAS_KERAS3
 from tf_lso.keras.mixed_precision import experimental
 
@@ -67,6 +67,24 @@ def test_skipped_steps_in_a_row_are_counted(family):
             ):
                 session.run(train, {gradient: value})
                 assert tuple(session.run(read)) == expected
+
+
+@pytest.mark.parametrize("family", here("keras3", "new"))
+def test_a_step_in_a_branch_updates(family):
+    with tf.Graph().as_default(), V1.Session() as session:
+        v = V1.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+        optimizer = wrapped(family, "SGD", 0.5)
+        optimizer.build([v])
+        choice = V1.placeholder(tf.bool, [])
+        train = tf.cond(
+            choice,
+            lambda: tf.group(optimizer.apply_gradients([(tf.ones(2), v)])),
+            tf.no_op,
+        )
+        session.run(V1.global_variables_initializer())
+        for is_chosen, expected in ((True, [0.5, 1.5]), (False, [0.5, 1.5])):
+            session.run(train, {choice: is_chosen})
+            assert session.run(v).tolist() == expected
 
 
 # --- Models of tf_keras without eager execution: a process for each, as it stays off.

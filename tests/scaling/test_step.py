@@ -125,6 +125,23 @@ def test_the_quotients_are_judged(family, style, dtype, jit_compile):
     assert x.numpy().tolist() == [-4.0, -8.0, -16.0]
 
 
+@pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
+@pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
+def test_a_gradient_that_was_averaged_in_16_bits(family, narrow, jit_compile):
+    """The numbers before are finite, and those that were divided are not."""
+    optimizer, x = wrapped(family, "SGD", 1.0, scale=4.0), tf.Variable([1.0, 1.0])
+    optimizer.build([x])
+
+    @tf.function(jit_compile=jit_compile)
+    def step(gradient):
+        averaged = tf.cast(gradient, narrow) / tf.constant(2.0, narrow)
+        optimizer.apply_gradients([(tf.cast(averaged, tf.float32), x)])
+
+    step(tf.constant([3.4e38, 1.0]))
+    assert x.numpy().tolist() == [1.0, 1.0]
+    assert float(optimizer.loss_scale) == 2.0
+
+
 def test_a_gradient_that_was_divided_by_a_tensor_of_its_shape(family):
     optimizer, x = wrapped(family, "SGD", 1.0), tf.Variable([0.0, 0.0])
     optimizer.build([x])

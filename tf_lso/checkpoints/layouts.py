@@ -44,7 +44,12 @@ LOSS_SCALE = {
 }
 
 # Attributes in SavedModels that lead to variables of traced steps of tf_lso, no state.
-OF_TRACED_STEPS = ("skipped_steps", "overflowed", "loss_scale/skipped_in_a_row")
+OF_TRACED_STEPS = (
+    "skipped_steps",
+    "consecutive_skipped_steps",
+    "overflowed",
+    "loss_scale/skipped_in_a_row",
+)
 
 # Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
 HYPERPARAMETERS = {

@@ -4,12 +4,16 @@ It derives from that class, and from those of the family that `isinstance` and K
 `compile` ask for.
 """
 
+from typing import Any
+
 from tf_lso import environment, keras_versions
 
 environment.require_tensorflow()  # before an import of it fails
 
 # ruff: noqa: E402
 from tf_lso.optimizers import copying, families
+
+MISSING: Any = object()
 
 _bound_classes: dict[tuple[type, type], type] = {}
 
@@ -57,25 +61,28 @@ def bound_class(cls, optimizer):
 
 def the_inner(optimizer, inner_optimizer):
     """Return the one of two arguments that was given; raise TypeError for any other."""
-    given = [o for o in (optimizer, inner_optimizer) if o is not None]
+    given = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(given) != 1:
         raise TypeError(
             "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
-            f"or as 'inner_optimizer', but got {len(given) or None}. Pass an instance: "
-            "tf.keras.optimizers.SGD(...)."
+            f"or as 'inner_optimizer', but got {len(given)}."
         )
     return given[0]
 
 
 def unpickled(cls, state):
-    """Return the optimizer that `LossScaleOptimizer._described` tells of."""
-    inner_class, inner_config = state["inner"]
+    """Return the optimizer that `LossScaleOptimizer._described` describes."""
+    inner = state.get("copied_inner")
+    if inner is None:
+        inner_class, inner_config = state["inner"]
+        inner = copying.made(inner_class, inner_config)
+        copying.set_attributes(inner, state.get("attributes", {}))
     scale_class, scale_config = state["scale"]
-    inner = copying.made(inner_class, inner_config, state.get("attributes", {}))
+    loss_scale = scale_class.from_config(scale_config)
+    copying.set_attributes(loss_scale, state.get("scale_attributes", {}))
     optimizer = cls.__new__(cls, inner)
-    optimizer._start(
-        inner, lambda: scale_class.from_config(scale_config), state["name"]
-    )
+    optimizer._start(inner, lambda: loss_scale, state["name"])
+    copying.set_attributes(optimizer, state.get("own_attributes", {}))
     order, arrays = state["arrays"]
     layouts = optimizer._state.layouts_in(order)
     optimizer._state.defer(arrays, layouts, names=state.get("names"))

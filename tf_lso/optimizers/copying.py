@@ -1,133 +1,133 @@
-"""What a copy of an inner optimizer keeps though its config does not hold it.
+"""What a copy of an optimizer keeps though its config does not hold it.
 
-A copy is made from the config. Configs leave out `gradient_transformers`, what
-`exclude_from_weight_decay` was told, and the attributes that a program has set. An
-optimizer's own attributes are told from these by an optimizer of the same class that is
-made and built for this purpose.
+Copies are made from configs, which leave out the attributes that a program has set, and
+some of Keras's own settings. A program's attributes are those that no method of Keras's
+(or tf_lso's) classes assigns.
 """
 
-import concurrent.futures
+import dis
+import functools
+import pickle
 import types
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
 
 from tf_lso import keras_versions
-from tf_lso import variables as variables_lib
 
-# What tf_lso sets on an inner optimizer. A copy gets its own.
-OF_WRAPPERS = ("_is_wrapped_by_loss_scale_optimizer", "_taken_over_by_tf_lso")
-# Where newer optimizers keep keys of variables, which mean nothing in another process.
-_KEYS_OF_VARIABLES = "_exclude_from_weight_decay"
-
-_MISSING, _STATE = object(), object()
-
-
-class _HoldsState(Exception):
-    """A value holds variables, which a copy gets in another way."""
+# Settings of Keras's optimizers that their configs leave out.
+_SETTINGS = (
+    "gradient_transformers",
+    "gradient_aggregator",
+    "_exclude_from_weight_decay_names",
+    "_exclude_from_weight_decay_pattern",
+)
+# The same, with keys of model variables, which mean nothing in another process.
+_OF_VARIABLES = "_exclude_from_weight_decay"
 
 
-def made(cls, config, attributes):
-    """Return an optimizer of a config, with the attributes that `attributes_of` found.
+def plain_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a config with Python numbers in place of NumPy's."""
+    # A legacy optimizer takes a NumPy number for the variable of a hyperparameter.
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
-    ValueError if the class cannot be made from its config.
-    """
+
+def made(cls: type, config: dict[str, Any]) -> Any:
+    """Return an optimizer of a config; ValueError if the class cannot be made from it."""
     try:
-        inner = cls.from_config(config)
+        return cls.from_config(config)  # type: ignore[attr-defined]
     except Exception as error:
         raise ValueError(
             f"{cls.__name__} cannot be copied, since from_config() cannot make it from "
             f"get_config(): {error} Define get_config() such that it holds all arguments "
             "of the constructor."
         ) from error
-    for name, value in attributes.items():
-        setattr(inner, name, value)
-    return inner
 
 
-def attributes_of(inner, config, package, *, is_pickle):
-    """Return {name: plain value} of the attributes that a config does not hold.
-
-    `package` is the Keras of the optimizer, see `keras_versions`.
+def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
+    """Return {name: value} of what the config of an object does not hold.
 
     Raises:
-      ValueError: if a pickle cannot keep one.
+      ValueError: if a pickle cannot keep one; the message names it.
     """
-    # In a thread of its own no strategy is in scope, and no function is being traced.
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        unused, used = thread.submit(_own, type(inner), config, package).result()
+    own = _assigned_by_frameworks(type(owner))
     found = {}
-    for name, value in vars(inner).items():
-        if name.startswith("_self_") or name in OF_WRAPPERS:
-            continue
-        value, before = _plain_or_state(value), unused.get(name, _MISSING)
-        changes_by_itself = not _are_equal(used.get(name, _MISSING), before)
-        if (
-            value is not _STATE
-            and not changes_by_itself
-            and not _are_equal(value, before)
-        ):
-            found[name] = value
-    if is_pickle and found.get(_KEYS_OF_VARIABLES):
-        raise ValueError(
-            f"{type(inner).__name__} cannot be pickled: exclude_from_weight_decay() got "
-            "variables, which another process does not have. Name them: "
-            "exclude_from_weight_decay(var_names=[...])."
-        )
+    for name, value in vars(owner).items():
+        is_programs = name not in own and not name.startswith("_self_")
+        is_setting = name in (*_SETTINGS, _OF_VARIABLES)
+        if (is_programs or is_setting) and not _is_hook(value):
+            found[name] = _unwrapped(value)
+    if is_pickle:
+        _check_pickle(owner, found)
     return found
 
 
-def _own(cls, config, package):
-    """Return the attributes that an optimizer has of its own, before and after a step.
-
-    Both are {name: plain value}.
-    """
-    optimizer = made(cls, config, {})
-    unused = {name: _plain_or_state(value) for name, value in vars(optimizer).items()}
-    is_keras2 = keras_versions.is_keras2(package)
-    variable = (tf if is_keras2 else keras_versions.public(package)).Variable
-    optimizer.apply_gradients([(tf.constant(0.0), variable(0.0, name="x"))])
-    return unused, {name: _plain_or_state(v) for name, v in vars(optimizer).items()}
+def set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
+    """Set what `attributes_of` has returned."""
+    for name, value in attributes.items():
+        setattr(owner, name, value)
 
 
-def _plain_or_state(value):
-    try:
-        return _plain(value)
-    except _HoldsState:
-        return _STATE
+def _check_pickle(owner, attributes):
+    cls = type(owner).__name__
+    if attributes.get(_OF_VARIABLES):
+        raise ValueError(
+            f"{cls} cannot be pickled: exclude_from_weight_decay() got variables, which "
+            "another process does not have. Name them: "
+            "exclude_from_weight_decay(var_names=[...])."
+        )
+    for name, value in attributes.items():
+        try:
+            pickle.dumps(value)
+        except Exception as error:
+            raise ValueError(
+                f"{cls} cannot be pickled, since its attribute {name!r} cannot: {error}. "
+                "Delete the attribute before, or make it of a class that pickle takes."
+            ) from error
 
 
-def _plain(value):
-    """Return a value without the wrappers in which Keras and TensorFlow track it."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        kind = tuple if isinstance(value, tuple) else list
-        return kind(_plain(one) for one in value)
-    if isinstance(value, (set, frozenset)):
-        return {_plain(one) for one in value}
-    is_variable = isinstance(variables_lib.raw(value), tf.Variable)
-    if is_variable or isinstance(value, (tf.Tensor, tf.distribute.DistributedValues)):
-        raise _HoldsState
-    if not isinstance(value, types.FunctionType) and _is_of_a_framework(type(value)):
-        raise _HoldsState  # a tracker, a strategy, a schedule, which `config_of` keeps
-    return value
+@functools.lru_cache(maxsize=256)
+def _assigned_by_frameworks(cls):
+    """Return the names that methods of the frameworks' classes assign to `self`."""
+    names = {"_is_wrapped_by_loss_scale_optimizer", "_taken_over_by_tf_lso"}
+    for base in cls.__mro__:
+        if _is_of_a_framework(base):
+            for member in vars(base).values():
+                names |= _stored(member)
+    return frozenset(names)
+
+
+def _stored(member):
+    """Return the attributes that a member of a class stores, a set of names."""
+    if isinstance(member, property):
+        return set().union(*map(_stored, (member.fget, member.fset)))
+    function = getattr(member, "__func__", member)
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return set()
+    codes = [code, *(c for c in code.co_consts if isinstance(c, types.CodeType))]
+    instructions = (one for part in codes for one in dis.get_instructions(part))
+    return {one.argval for one in instructions if one.opname == "STORE_ATTR"}
 
 
 def _is_of_a_framework(value):
-    first = getattr(value, "__module__", "").split(".")[0]
-    return first in ("tensorflow", "tf_lso") or keras_versions.is_of_one(value)
+    package = (getattr(value, "__module__", None) or "").split(".")[0]
+    return package in ("tensorflow", "tf_lso") or keras_versions.is_of_one(value)
 
 
-def _are_equal(value, other):
-    if value is other:
-        return True
-    if isinstance(value, types.FunctionType):
-        # Constructors make functions anew for each optimizer.
-        same = (
-            isinstance(other, types.FunctionType) and value.__code__ is other.__code__
-        )
-        return same or (other is _MISSING and _is_of_a_framework(value))
-    try:
-        return bool(value == other)
-    except Exception:  # arrays, for instance
-        return False
+def _is_hook(value):
+    """Whether a value is a function by which tf_lso has changed an optimizer."""
+    module = getattr(value, "__module__", None) or ""
+    return isinstance(value, types.FunctionType) and module.startswith("tf_lso")
+
+
+def _unwrapped(value):
+    """Return a value without the containers in which Keras and TensorFlow track it."""
+    if isinstance(value, dict):
+        return {key: _unwrapped(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_unwrapped(one) for one in value]
+    if isinstance(value, set):
+        return set(value)
+    return value

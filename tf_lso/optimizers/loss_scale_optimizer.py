@@ -34,6 +34,7 @@ from tf_lso.scaling import skipped
 from tf_lso.scaling import step as step_lib
 from tf_lso.scaling.rule import ScaleRule
 
+MISSING: Any = binding.MISSING  # of an argument that was not given
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -80,6 +81,23 @@ def _check_loss_scale(value):
             "from it, with __call__, update and get_config, and give an instance to the "
             f"experimental LossScaleOptimizer. Got: {value!r}."
         )
+
+
+def _shown(
+    self,
+    optimizer: Any,
+    dynamic: bool = True,
+    initial_scale: float | None = None,
+    dynamic_growth_steps: int | None = None,
+    *,
+    name: str | None = None,
+    growth_factor: float = 2.0,
+    backoff_factor: float = 0.5,
+    hysteresis: int = 1,
+    min_scale: float = 1.0,
+    max_scale: float | None = None,
+):
+    """What `inspect` and `help` show: the arguments of TensorFlow 2.4-2.15, and options."""
 
 
 @keras_versions.registered("tf_lso")  # `load_model` finds it by this
@@ -151,12 +169,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __init__(
         self,
-        optimizer: Any = None,
+        optimizer: Any = MISSING,
         dynamic: bool = True,
         initial_scale: float | None = None,
         dynamic_growth_steps: int | None = None,
         *,
-        inner_optimizer: Any = None,
+        inner_optimizer: Any = MISSING,
         name: str | None = None,
         growth_factor: float = ScaleRule.growth_factor,
         backoff_factor: float = 0.5,  # that of `ScaleRule`, as a test says
@@ -179,14 +197,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         }
         self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
 
-    def __new__(cls, optimizer=None, *args, inner_optimizer=None, **kwargs):
+    def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
         """Make an instance of the class that serves the family of the optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
 
-    # `inspect` and `help` show the arguments of the constructor.
-    __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
+    __new__.__wrapped__ = _shown  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
         """Wrap `inner`. The loss scale is made last, after all checks have passed."""
@@ -571,10 +588,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
             update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
             is_aggregated=not aggregate,
         )
-        in_graph = graphs.in_graph_of_tensorflow_1()
-        if in_graph and not self._family.returns_operations:
-            # A function runs all operations with effects; such a graph only the result.
-            return tf.function(lambda: step.run(grads), autograph=False)().op
+        if graphs.in_tensorflow_1() and not self._family.returns_operations:
+            # A function runs all operations with effects; a graph of TensorFlow 1, and the
+            # branches and loops in it, only what the result needs.
+            applied = tf.function(lambda: step.run(grads), autograph=False)()
+            return applied.op if graphs.in_graph_of_tensorflow_1() else applied
         return step.run(grads)
 
     def _unscale(self, grads, variables, divisor):
@@ -1090,8 +1108,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         built = self._family.built_variables()
         for variable in built:  # the copy is for the same model
             memo[id(variable)] = variable
-        cls, state = self._described(is_pickle=False)
-        for part in ("inner", "attributes"):
+        cls, state = self._described()
+        state["copied_inner"] = self._family.deep_copied(memo)
+        for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
             state[part] = copy.deepcopy(state[part], memo)
         # The step counter and the loss scale are made before the model is known.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
@@ -1111,16 +1130,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._state.check_names()
         return binding.unpickled, self._described(is_pickle=True)
 
-    def _described(self, is_pickle):
+    def _described(self, is_pickle=False):
+        """Return the class and a dict from which `binding.unpickled` makes a copy."""
         inner, scale = self.inner_optimizer, self.loss_scale_state
+        attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
         # A schedule's class may be unknown to configs, so the schedule itself goes along.
-        config = inner.get_config() | self._family.schedules()
+        config = copying.plain_config(inner.get_config()) | self._family.schedules()
+        own = {n: v for n, v in attributes(self).items() if n not in _OWN}
         state = {
             "inner": (type(inner), config),
-            "attributes": copying.attributes_of(
-                inner, config, self._family.package, is_pickle=is_pickle
-            ),
+            "attributes": attributes(inner),
             "scale": (type(scale), scale.get_config()),
+            "scale_attributes": attributes(scale),
+            "own_attributes": own,
             "name": self._own_name,
             "arrays": self._state.saved(),
             "names": self._state.names(),

@@ -70,7 +70,11 @@ def quotient(tensor):
     if division.type != "RealDiv" or division.inputs[1].shape.rank != 0:
         return None
     dividend, divisor = division.inputs
-    if was_narrowed and dividend.op.type == "Cast":
+    if was_narrowed:
+        # Only float32 holds all numbers of 16 bits: no number is lost on the way.
+        is_ours = tensor.dtype.size == 2 and division.outputs[0].dtype == tf.float32
+        if not is_ours or dividend.op.type != "Cast":
+            return None
         dividend = dividend.op.inputs[0]
     return Quotient(dividend, divisor) if dividend.dtype == tensor.dtype else None
 

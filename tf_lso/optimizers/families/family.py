@@ -196,6 +196,10 @@ class Family(abc.ABC):
     def order_slots(self, wrapper, variables):  # noqa: B027
         """Order the slots as a model lists its variables, since it is to be saved."""
 
+    def deep_copied(self, memo):
+        """Return an equal inner optimizer that nobody wraps; None if its config must do."""
+        del memo
+
     def serialize(self):
         """Return the config of the inner optimizer, with the name of its class."""
         return keras_versions.public(self.package).optimizers.serialize(self.inner)

@@ -4,6 +4,8 @@ Most of what an OptimizerV2 does for its subclasses has private names, and the w
 a subclass. tests/test_private_names.py fails when Keras 2 moves a name.
 """
 
+import copy
+
 import tensorflow as tf
 
 from tf_lso import graphs, keras_versions, tf_private
@@ -111,6 +113,15 @@ class Legacy(keras2.Keras2):
             inner._weights.sort(
                 key=lambda w: (w is not inner.iterations, place.get(id(w), 0))
             )
+
+    def deep_copied(self, memo):
+        # As Python copies the bare one, with all its attributes and hyperparameters.
+        try:
+            copied = copy.deepcopy(self.inner, memo)
+        except NotImplementedError:  # a variable of a graph of TensorFlow 1
+            return None
+        variables_lib.set_untracked(copied, validation.MARK, False)
+        return copied
 
     def aggregate(self, gradients, variables):
         pairs = list(zip(gradients, variables))
