@@ -50,7 +50,8 @@ def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
     Raises:
       ValueError: if a pickle cannot keep one; the message names it.
     """
-    own = _assigned_by_frameworks(type(owner))
+    cls: Any = type(owner)
+    own = _assigned_by_frameworks(cls)
     found = {}
     for name, value in vars(owner).items():
         is_programs = name not in own and not name.startswith("_self_")
