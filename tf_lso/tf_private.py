@@ -184,13 +184,14 @@ def deferred(owner):
 def restored_afterwards(owner):
     """Let values that wait for children of `owner` wait until the block has ended.
 
-    In the block the children may be made, and changed: then they are restored.
+    In the block the children may be made, and changed: then they are restored. The block
+    gets the names of the children.
     """
     waiting = deferred(owner)
     held = dict(waiting)
     waiting.clear()
     try:
-        yield
+        yield list(held)
     finally:
         waiting.update(held)
     for name in held:

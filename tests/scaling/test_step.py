@@ -125,8 +125,11 @@ def test_the_quotients_are_judged(family, style, dtype, jit_compile):
     assert x.numpy().tolist() == [-4.0, -8.0, -16.0]
 
 
-@pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
-@pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "narrow, jit_compile",
+    # XLA may leave out a cast to bfloat16 and back: it allows itself excess precision.
+    [("float16", None), ("float16", True), ("bfloat16", None)],
+)
 def test_a_gradient_that_was_averaged_in_16_bits(family, narrow, jit_compile):
     """The numbers before are finite, and those that were divided are not."""
     optimizer, x = wrapped(family, "SGD", 1.0, scale=4.0), tf.Variable([1.0, 1.0])

@@ -72,13 +72,15 @@ class ListedSlots:
         Some optimizers assign values to their slots when they are built. Raise ValueError if
         the checkpoint has more variables than were built.
         """
-        # Slots wait by their place in the list of variables, and by names of attributes.
-        with contextlib.ExitStack() as stack:
-            for owner in (self._inner, self._listed) if self._is_saved else ():
-                stack.enter_context(tf_private.restored_afterwards(owner))
+        if not self._is_saved:
             yield
-        if self.wait():
-            raise ValueError(too_many(self._inner))
+            return
+        later = tf_private.restored_afterwards
+        # Slots wait by their place in the list of variables, and by names of attributes.
+        with later(self._listed) as places, later(self._inner):
+            yield
+            if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
+                raise ValueError(too_many(self._inner))
 
     def wait(self):
         """Whether values of a checkpoint wait in TensorFlow for variables not made yet."""

@@ -117,8 +117,10 @@ class Legacy(keras2.Keras2):
     def deep_copied(self, memo):
         # As Python copies the bare one, with all its attributes and hyperparameters.
         try:
-            copied = copy.deepcopy(self.inner, memo)
-        except NotImplementedError:  # a variable of a graph of TensorFlow 1
+            copied = copy.deepcopy(self.inner, dict(memo))
+        except (NotImplementedError, TypeError):
+            # Variables of a graph of TensorFlow 1 cannot be copied, nor can the tensor of a
+            # traced step that a Nadam keeps.
             return None
         variables_lib.set_untracked(copied, validation.MARK, False)
         return copied
