@@ -252,9 +252,12 @@ def test_the_record_is_what_its_tables_say_and_is_drawn_again(tmp_path):
         for line in table.splitlines()[2:]:
             workload, family, *told = (cell.strip() for cell in line.split("|")[1:-1])
             where = (*place.split(), family, NAMES_IN_TABLES[workload])
-            bare, own, ours = report.figures(plan.Setting(*where), measured.pop(where))
-            numbers = [bare["ms"], *(r[k] for r in (own, ours) for k in ADDED)]
-            numbers += [ours.get("ratio_to_own")] * (told[3][:1].isdigit())
+            limit, bare, own, ours = report.figures(
+                plan.Setting(*where), measured.pop(where)
+            )
+            numbers = [limit["ms"], bare["ms"]]
+            numbers += [r[k] for r in (own, ours) for k in ADDED]
+            numbers += [ours.get("ratio_to_own")] * (told[4][:1].isdigit())
             for cell, number in zip(re.findall(r"-?[\d.]+", " ".join(told)), numbers):
                 decimals = len(cell.partition(".")[2])
                 assert cell == f"{number:.{decimals}f}", line

@@ -95,6 +95,8 @@ def measure(setting, rounds, memory=False):
 def main(arguments=None):
     """Run the tool; return the exit code."""
     options = _options(arguments)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
     if options.draw:
         result = json.loads(options.draw.read_text(encoding="utf-8"))
         report.draw(result["figures"], options.out)
@@ -119,7 +121,6 @@ def main(arguments=None):
         result["figures"] += rows
         print(f"\n{report.table(rows)}", flush=True)
     if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
         text = json.dumps(result, indent=1) + "\n"
         (options.out / "benchmark.json").write_text(text, encoding="utf-8")
         report.draw(result["figures"], options.out)
