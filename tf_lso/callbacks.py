@@ -132,7 +132,8 @@ class TerminateOnStuckScale(_Callback):
     """Ends a training of which every step is skipped, at the smallest loss scale.
 
     Args:
-      patience: int, the steps in a row that may be skipped at the smallest scale.
+      patience: int, the steps in a row that may be skipped. It counts from the first
+        skipped step of the row, and the scale must be at its minimum by the last.
       raise_error: bool. If True, an error is raised; else a warning is logged and `fit`
         returns.
 
