@@ -5,6 +5,7 @@
     nox -s "matrix(2.15)" -- --quick         without the slow programs
     nox -s "matrix(2.15)" -- --core          the core alone, which writes no row
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
+    nox -s "matrix(next)" -- --quick         the nightly builds that tools/support.py names
 
 `nox` alone runs all pairs, which takes hours. TF_LSO_TENSORFLOW=tensorflow installs that
 distribution in place of tensorflow-cpu; TF_LSO_TEST_MINUTES=120 is another bound.
@@ -46,7 +47,7 @@ _TESTS = {
     "programs": "60 tests/old_programs tests/migrate/test_goes_on.py "
     "tests/migrate/test_programs.py",
 }
-_PAIRS = [nox.param(pair.python, pair, id=pair.name) for pair in support.PAIRS]
+_ROWS = [nox.param(pair.python, pair, id=pair.name) for pair in support.ROWS]
 _VERSIONS = """
 import importlib.metadata, json, platform
 installed = importlib.metadata.distributions()
@@ -56,26 +57,30 @@ print(json.dumps({"python": platform.python_version(), **found}))
 
 
 @nox.session(reuse_venv=True)
-@nox.parametrize("python,pair", _PAIRS)
+@nox.parametrize("python,pair", _ROWS)
 def matrix(session, pair):
     """Run the tests on one pair, and write its row of the table."""
     if not {"--core", "--quick"}.issuperset(session.posargs):
         session.error(f"{session.posargs}: after -- there may be --core or --quick")
-    frameworks = [f"{_DISTRIBUTION}=={pair.tensorflow}.*", f"keras=={pair.keras}.*"]
-    session.install("pip", *frameworks, *_NEEDED)
+    # Nightly builds may fail for reasons of their own.
+    report_failure = session.warn if pair == support.NEXT else session.error
+    wanted = support.requirements(pair, _DISTRIBUTION)
+    session.install("pip", wanted["tensorflow"], wanted["keras"], *_NEEDED)
     if pair.tf_keras:
         # It requires the distribution `tensorflow`, whichever one is there.
-        session.install("--no-deps", f"tf-keras=={pair.tf_keras}.*")
+        session.install("--no-deps", wanted["tf_keras"])
     versions = session.run("python", "-c", _VERSIONS, silent=True)
     if versions is None:  # of a run with --install-only
         return
     core = _tested(session, "core")
     if "--core" in session.posargs:
         if core["failed"]:
-            session.error("the core failed")
+            report_failure("the core failed")
         return
     versions = json.loads(versions)
-    versions["tensorflow"] = versions[_DISTRIBUTION.replace("-", "_")]
+    for framework, requirement in wanted.items():
+        distribution = requirement.partition("==")[0]
+        versions[framework] = versions[distribution.replace("-", "_")]
     quick = "--quick" in session.posargs
     # What `pip install tf-lso` would install or replace.
     pip = "python -m pip install --dry-run --quiet --report - .".split()
@@ -94,7 +99,7 @@ def matrix(session, pair):
     support.write({**support.read(), pair.name: result})
     session.log(support.row(pair, result))
     if not support.is_good(result):
-        session.error(json.dumps(result, indent=1))
+        report_failure(json.dumps(result, indent=1))
 
 
 def _tested(session, column, *more):

@@ -168,22 +168,21 @@ def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named():
 
 
 # TensorFlow, a Keras and its version, and the remedy in the message.
-OUTSIDE = [
-    (("1.15.5", "keras", "2.15.0"), "tensorflow>=2.12,<2.22"),
-    (("2.11.1", "keras", "2.11.0"), "tensorflow>=2.12,<2.22"),
-    (("2.22.0.dev20260101", "keras", "3.15.0"), "tensorflow>=2.12,<2.22"),
-    (("3.0.0", "keras", "3.15.0"), "tensorflow>=2.12,<2.22"),
+REFUSED = [
+    (("1.15.5", "keras", "2.15.0"), "tensorflow>=2.12"),
+    (("2.11.1", "keras", "2.11.0"), "tensorflow>=2.12"),
+    (("2.12.1", "keras", "2.11.0"), "keras>=2.12,<2.13"),
     (("2.12.1", "keras", "2.13.1"), "keras>=2.12,<2.13"),
     (("2.14.1", "tf_keras", "2.15.0"), "keras>=2.14,<2.15"),
     (("2.15.1", "keras", "3.15.0"), "keras>=2.15,<2.16"),
     (("2.15.1", "keras", "2.14.0"), "keras>=2.15,<2.16"),
     (("2.15.1", "tf_keras", "2.16.0"), "keras>=2.15,<2.16"),
-    (("2.16.1", "keras", "2.15.0"), "keras>=3.0,<4.0"),
-    (("2.21.0", "keras", "4.0.0"), "keras>=3.0,<4.0"),
-    (("2.21.0", "tf_keras", "2.15.0"), "keras>=2.16,<2.22"),
-    (("2.21.0", "tf_keras", "2.22.0"), "keras>=2.16,<2.22"),
+    (("2.16.1", "keras", "2.15.0"), "keras>=3.0"),
+    (("2.21.0", "tf_keras", "2.15.0"), "keras>=2.16"),
+    (("2.22.0", "keras", "2.15.0"), "keras>=3.0"),
+    (("2.22.0", "tf_keras", "2.15.0"), "keras>=2.16"),
 ]
-INSIDE = [
+TESTED = [
     ("2.12.1", "keras", "2.12.0"),
     ("2.13.1", "keras", "2.13.1"),
     ("2.14.0", "keras", "2.14.0"),
@@ -194,22 +193,69 @@ INSIDE = [
     ("2.21.0-rc1", "keras", "3.15.1"),
     ("2.21.0", "tf_keras", "2.21.0"),
 ]
+NEWER = [
+    ("2.22.0.dev20260101", "keras", "3.15.0"),
+    ("2.22.0", "tf_keras", "2.22.0"),
+    ("3.0.0", "keras", "4.0.0"),
+    ("2.21.0", "keras", "3.99.0"),
+    ("2.21.0", "keras", "4.0.0"),
+    ("2.21.0", "tf_keras", "2.22.0.dev2026101709"),
+]
 
 
-class TestThePairOfVersions:
-    @pytest.mark.parametrize(("pair", "remedy"), OUTSIDE)
-    def test_of_nobody_is_refused_with_the_remedy(self, pair, remedy):
+def provide_tensorflow_by(monkeypatch, distribution):
+    """Make a distribution the one that TensorFlow is installed from."""
+    installed = {"tensorflow": [distribution]}
+    metadata = importlib.metadata
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: installed)
+
+
+class TestAPairOfVersions:
+    @pytest.fixture(autouse=True)
+    def logs_anew(self, monkeypatch, caplog):
+        monkeypatch.setattr(environment, "_warnings", [])
+        caplog.set_level("WARNING", "tensorflow")
+
+    @pytest.mark.parametrize(("pair", "remedy"), REFUSED)
+    def test_that_is_too_old_or_does_not_fit_is_refused(self, pair, remedy):
         with pytest.raises(ImportError) as caught:
             environment.check_pair(*pair)
         message = str(caught.value)
         assert pair[0] in message
-        assert remedy in message.replace("tensorflow-cpu", "tensorflow")
+        assert f'{remedy}"`' in message.replace("tensorflow-cpu", "tensorflow")
         assert "pip install" in message
         assert pair[2] in message or "tensorflow>=" in remedy
 
-    @pytest.mark.parametrize("pair", INSIDE)
-    def test_of_the_table_is_taken(self, pair):
-        assert environment.check_pair(*pair) is None
+    @pytest.mark.parametrize("pair", TESTED)
+    def test_that_is_tested_is_accepted_silently(self, pair, caplog):
+        environment.check_pair(*pair)
+        assert not caplog.text
+
+    @pytest.mark.parametrize("pair", NEWER)
+    def test_that_is_newer_is_accepted_with_a_warning(self, pair, caplog):
+        environment.check_pair(*pair)
+        (record,) = caplog.records
+        major, newest = max(environment.PAIRS)
+        tested = f"tested with TensorFlow 2.12 to {major}.{newest}, Keras 3.0"
+        assert tested in record.message
+        assert pair[0] in record.message and pair[2] in record.message
+
+    def test_warns_once_in_a_process(self, caplog):
+        for pair in NEWER:
+            environment.check_pair(*pair)
+        assert len(caplog.records) == 1
+
+    def test_names_what_can_be_installed_in_place_of_a_nightly_build(self, monkeypatch):
+        provide_tensorflow_by(monkeypatch, "tf_nightly_cpu")
+        with pytest.raises(ImportError, match=r'"tensorflow>=2\.12"'):
+            environment.check_pair("2.11.0.dev20220901", "keras", "2.11.0")
+        monkeypatch.setitem(sys.modules, "tf_keras", None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(ImportError, match="--no-deps tf_keras-nightly"):
+            environment.require_tf_keras("like='2.4'", (2, 99))
+        provide_tensorflow_by(monkeypatch, "tensorflow")
+        with pytest.raises(ImportError, match=r'"tf-keras==2\.21\.\*"'):
+            environment.require_tf_keras("like='2.4'", (2, 21))
 
     @pytest.mark.parametrize("changed", ["tensorflow", "keras"])
     def test_is_asked_of_the_frameworks_that_are_there(self, monkeypatch, changed):
@@ -228,7 +274,7 @@ class TestThePairOfVersions:
         with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
             environment.require_tensorflow()
 
-    def test_that_is_of_nobody_changes_nothing(self):
+    def test_that_is_refused_changes_nothing(self):
         lines = run(
             """
             import sys
@@ -248,11 +294,6 @@ class TestThePairOfVersions:
         )
         assert "keras" in lines[0] and "1.2.3" in lines[0]
         assert lines[1] == "True False"
-
-    def test_that_is_of_nobody_may_be_tried(self, monkeypatch, caplog):
-        monkeypatch.setenv(environment.OVERRIDE, "1")
-        environment.check_pair("2.99.0", "keras", "3.15.0")
-        assert "2.99.0" in caplog.text
 
     @pytest.mark.parametrize(
         "statement",

@@ -4,28 +4,36 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
+from typing import NamedTuple, NoReturn
 
 from tf_lso import log
 
-# A supported range: the oldest version, and the first that is too new.
-_Range = tuple[tuple[int, int], tuple[int, int]]
+
+class Versions(NamedTuple):
+    """The tested minor versions of a Keras, and whether TensorFlow accepts later ones."""
+
+    oldest: tuple[int, int]
+    newest: tuple[int, int]
+    accepts_later: bool = False
 
 
-def _same_minor(minor: int) -> _Range:
-    return (2, minor), (2, minor + 1)
-
-
-_KERAS3 = {"keras": ((3, 0), (4, 0)), "tf_keras": ((2, 16), (2, 22))}
-
-# Minor version of TensorFlow -> each Keras that it works with, and its versions.
-PAIRS: dict[tuple[int, int], dict[str, _Range]] = {
-    **{(2, minor): {"keras": _same_minor(minor)} for minor in range(12, 15)},
-    (2, 15): {"keras": _same_minor(15), "tf_keras": _same_minor(15)},
-    **{(2, minor): _KERAS3 for minor in range(16, 22)},
+_KERAS3 = {
+    "keras": Versions((3, 0), (3, 15), accepts_later=True),
+    "tf_keras": Versions((2, 16), (2, 21), accepts_later=True),
 }
 
-# Environment variable: set it to 1 to try versions outside the range.
-OVERRIDE = "TF_LSO_ANY_VERSION"
+
+def _own_keras(minor: int) -> Versions:
+    return Versions((2, minor), (2, minor))
+
+
+# Minor version of TensorFlow -> each Keras that it works with, and its versions. TensorFlow
+# 2.12-2.15 require the Keras of their own minor version.
+PAIRS: dict[tuple[int, int], dict[str, Versions]] = {
+    **{(2, minor): {"keras": _own_keras(minor)} for minor in range(12, 15)},
+    (2, 15): {"keras": _own_keras(15), "tf_keras": _own_keras(15)},
+    **{(2, minor): _KERAS3 for minor in range(16, 22)},
+}
 
 _INSTALL = (
     "Install one of the distributions that provide it, for instance "
@@ -73,34 +81,71 @@ def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:
-    """Raise ImportError for a pair of TensorFlow and "keras" or "tf_keras" that is none."""
-    minor = _minor(tensorflow)
-    if minor not in PAIRS:
-        major, newest = max(PAIRS)
-        wanted = _notation((min(PAIRS), (major, newest + 1)))
-        message = f"tf_lso supports tensorflow {wanted}, but found {tensorflow}."
-        _refuse(message, "tensorflow", wanted)
-        return
-    pair = PAIRS[minor]
-    beside = f"Beside TensorFlow {tensorflow} tf_lso supports"
+    """Raise ImportError for versions of TensorFlow and a Keras that do not fit together.
+
+    Versions that are newer than the tested ones are accepted. The first of them in a
+    process is logged as a warning.
+
+    Args:
+      tensorflow: str, the version of TensorFlow.
+      package: str, "keras" or "tf_keras".
+      version: str, the version of that package.
+    """
+    minor, oldest = _minor(tensorflow), min(PAIRS)
+    if minor < oldest:
+        message = (
+            f"tf_lso supports tensorflow {_notation(oldest)}, but found {tensorflow}."
+        )
+        _refuse(message, "tensorflow", _notation(oldest))
+    pair = _pair(minor)
     if package not in pair:
-        message = f"{beside} no {package}, but found {version}."
-        _refuse(message, "keras", _notation(pair["keras"]))
-    elif not pair[package][0] <= _minor(version) < pair[package][1]:
-        wanted = _notation(pair[package])
-        _refuse(f"{beside} {package} {wanted}, but found {version}.", package, wanted)
+        message = (
+            f"tf_lso supports no {package} with TensorFlow {tensorflow}, but found"
+        )
+        own = pair["keras"]
+        _refuse(f"{message} {version}.", "keras", _notation(own.oldest, own.newest))
+    supported, found = pair[package], _minor(version)
+    is_newer = found > supported.newest
+    if found < supported.oldest or (is_newer and not supported.accepts_later):
+        newest = None if supported.accepts_later else supported.newest
+        wanted = _notation(supported.oldest, newest)
+        message = f"tf_lso supports {package} {wanted} with TensorFlow {tensorflow}, "
+        _refuse(f"{message}but found {version}.", package, wanted)
+    if is_newer or minor > max(PAIRS):
+        _warn_once(f"TensorFlow {tensorflow} with {package} {version}")
 
 
-def _refuse(message: str, package: str, wanted: str) -> None:
-    if os.environ.get(OVERRIDE) == "1":
-        log.logger().warning("%s It goes on, since %s=1.", message, OVERRIDE)
-        return
-    name = importlib.metadata.packages_distributions().get(package, [package])[0]
+def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
+    """Return the row of a minor version; a later one is taken to be as the newest."""
+    return PAIRS.get(min(tensorflow, max(PAIRS)), {})
+
+
+def _refuse(message: str, package: str, wanted: str) -> NoReturn:
+    # The distribution that is installed, but nightly builds have no version in that range.
+    installed = importlib.metadata.packages_distributions().get(package, [package])
+    name = package if _is_nightly(package) else installed[0]
     raise ImportError(
         f"{message} Install a supported one, for instance "
-        f'`pip install "{name}{wanted.replace(" ", "")}"`, or set '
-        f"{OVERRIDE}=1 in the environment to try this one."
+        f'`pip install "{name}{wanted}"`.'
     )
+
+
+_warnings: list[str] = []  # those that this process has logged: at most one
+
+
+def _warn_once(found: str) -> None:
+    if _warnings:
+        return
+    newest = max(PAIRS)
+    keras, tf_keras = PAIRS[newest]["keras"], PAIRS[newest]["tf_keras"]
+    _warnings.append(
+        f"tf_lso is tested with TensorFlow {_span(min(PAIRS), newest)}, Keras "
+        f"{_span(keras.oldest, keras.newest)} and tf_keras "
+        f"{_span(tf_keras.oldest, tf_keras.newest)}, but found {found}, which is newer. "
+        "It goes on. If something fails that works with the tested versions, install "
+        "those, or a newer tf_lso."
+    )
+    log.logger().warning(_warnings[0])
 
 
 def tensorflow_version() -> tuple[int, int]:
@@ -113,12 +158,19 @@ def tensorflow_version() -> tuple[int, int]:
 
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing, which the user's `reason` makes `tf.keras`."""
+    install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
+    if _is_nightly("tensorflow"):  # its minor version has no release of tf-keras yet
+        install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",
         f"{reason} makes tf.keras the package tf_keras, which is not installed. Install "
-        f'it, `pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`, or leave '
-        f"{reason.partition('=')[0]} out.",
+        f"it, {install}, or leave {reason.partition('=')[0]} out.",
     )
+
+
+def _is_nightly(package: str) -> bool:
+    installed = importlib.metadata.packages_distributions().get(package, [])
+    return any("nightly" in name for name in installed)
 
 
 def require_tensorboard(what: str) -> None:
@@ -132,7 +184,7 @@ def require_legacy_keras() -> None:
     import tensorflow as tf
 
     wanted = os.environ.get("TF_USE_LEGACY_KERAS")
-    has_effect = "tf_keras" in PAIRS.get(_minor(tf.__version__), {"tf_keras": None})
+    has_effect = "tf_keras" in _pair(_minor(tf.__version__))
     if wanted in ("1", "true", "True") and has_effect:
         reason = f"TF_USE_LEGACY_KERAS={wanted} in the environment"
         require_tf_keras(reason, _minor(tf.__version__))
@@ -143,9 +195,14 @@ def _minor(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _notation(supported: _Range) -> str:
-    oldest, beyond = (".".join(map(str, end)) for end in supported)
-    return f">={oldest}, <{beyond}"
+def _span(oldest: tuple[int, int], newest: tuple[int, int]) -> str:
+    return f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
+
+
+def _notation(oldest: tuple[int, int], newest: tuple[int, int] | None = None) -> str:
+    """Return a range as pip writes it; without `newest` it has no upper bound."""
+    beyond = f",<{newest[0]}.{newest[1] + 1}" if newest else ""
+    return f">={oldest[0]}.{oldest[1]}{beyond}"
 
 
 def require_tensorflow_backend() -> None:

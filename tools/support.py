@@ -34,11 +34,39 @@ PAIRS = (
     Pair("2.21-python3.13", "2.21", "3.15", "2.21", "3.13"),
 )
 
+# The next releases, in nightly builds of these dates. What fails here is shown on the page,
+# but does not fail CI. For newer builds change the requirements, and the versions of `NEXT`.
+NIGHTLY_BUILDS = {
+    "tensorflow": "tf-nightly-cpu==2.22.0.dev20260905",
+    "keras": "keras-nightly==3.16.0.dev2026102704",
+    "tf_keras": "tf_keras-nightly==2.22.0.dev2026101709",
+}
+NEXT = Pair("next", "2.22", "3.16", "2.22", "3.12")
+ROWS = (*PAIRS, NEXT)
+
 _WRITTEN = r"(<!-- noxfile.py writes from here -->\n).*(<!-- to here -->\n)"
 _HEAD = """
 | Pair | Python | TensorFlow | Keras | tf_keras | Core | Programs | Installs | Date |
 |---|---|---|---|---|---|---|---|---|
 """
+
+
+def requirements(pair, tensorflow="tensorflow-cpu"):
+    """Return {framework: what pip installs for it}.
+
+    Args:
+      pair: Pair, one of `ROWS`.
+      tensorflow: str, the distribution that provides a released TensorFlow.
+    """
+    if pair == NEXT:
+        return NIGHTLY_BUILDS
+    found = {
+        "tensorflow": f"{tensorflow}=={pair.tensorflow}.*",
+        "keras": f"keras=={pair.keras}.*",
+    }
+    if pair.tf_keras:
+        found["tf_keras"] = f"tf-keras=={pair.tf_keras}.*"
+    return found
 
 
 def read(folder=REFERENCE):
@@ -48,7 +76,7 @@ def read(folder=REFERENCE):
 
 def write(results, folder=REFERENCE):
     """Write the results as JSON, and into the page."""
-    ordered = {p.name: results[p.name] for p in PAIRS if p.name in results}
+    ordered = {p.name: results[p.name] for p in ROWS if p.name in results}
     text = json.dumps(ordered, indent=1) + "\n"
     (folder / "support.json").write_text(text, encoding="utf-8")
     path = folder / "support.md"
@@ -59,7 +87,7 @@ def write(results, folder=REFERENCE):
 
 def shown(results):
     """The part of the page that the results make; each reason stands there once."""
-    lines = [_HEAD, *(row(pair, results.get(pair.name)) for pair in PAIRS)]
+    lines = [_HEAD, *(row(pair, results.get(pair.name)) for pair in ROWS)]
     for kind, heading in (("failed", "What failed"), ("limits", "Limits")):
         cases = collections.Counter(
             f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"

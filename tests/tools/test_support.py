@@ -9,9 +9,9 @@ import pytest
 from tests.processes import ROOT, start
 from tf_lso import environment
 from tools import support
-from tools.support import PAIRS, REFERENCE
+from tools.support import NEXT, PAIRS, REFERENCE, ROWS
 
-BY_NAME = {pair.name: pair for pair in PAIRS}
+BY_NAME = {pair.name: pair for pair in ROWS}
 GOOD = {"passed": 3, "skipped": 1, "failed": {}, "limits": {}}
 # What came out of an environment in which all went well.
 VERSIONS = {"python": "3.11.7", "tensorflow": "2.15.1", "keras": "2.15.0"}
@@ -23,8 +23,8 @@ def _numbers(version):
     return tuple(map(int, version.split(".")))
 
 
-def test_the_pairs_are_those_that_the_package_takes():
-    assert len(BY_NAME) == len(PAIRS)
+def test_the_pairs_are_those_that_the_package_supports():
+    assert len(BY_NAME) == len(ROWS)
     taken = environment.PAIRS
     assert {f"{a}.{b}" for a, b in taken} == {p.tensorflow for p in PAIRS}
     assert {p.tensorflow for p in PAIRS} <= BY_NAME.keys()
@@ -32,15 +32,41 @@ def test_the_pairs_are_those_that_the_package_takes():
         assert pair.name.startswith(pair.tensorflow)
         for package in ("keras", "tf_keras"):
             if version := getattr(pair, package):
-                oldest, beyond = taken[_numbers(pair.tensorflow)][package]
-                assert oldest <= _numbers(version) < beyond, pair
+                supported = taken[_numbers(pair.tensorflow)][package]
+                assert supported.oldest <= _numbers(version) <= supported.newest, pair
     keras3 = {pair.keras for pair in PAIRS if pair.keras[0] == "3"}
     assert keras3 == {"3.0", "3.6", "3.10", "3.12", "3.15"}
+    newest = taken[max(taken)]["keras"].newest
+    assert newest == max(map(_numbers, keras3))
+
+
+_NIGHTLY = r"[a-z_]+-nightly(?:-cpu)?==(\d+\.\d+)\.\d+\.dev20\d+"
+
+
+def test_the_next_versions_are_nightly_builds_that_are_newer():
+    wanted = support.requirements(NEXT)
+    assert wanted.keys() == {"tensorflow", "keras", "tf_keras"}
+    for framework, requirement in wanted.items():
+        found = re.fullmatch(_NIGHTLY, requirement)
+        assert found[1] == getattr(NEXT, framework)
+    assert _numbers(NEXT.tensorflow) > max(environment.PAIRS)
+
+
+def test_of_a_pair_the_releases_of_its_minor_versions_are_installed():
+    with_tf_keras, without = BY_NAME["2.16"], BY_NAME["2.14"]
+    assert list(support.requirements(with_tf_keras, "tensorflow").values()) == [
+        *("tensorflow==2.16.*", "keras==3.0.*", "tf-keras==2.16.*"),
+    ]
+    assert list(support.requirements(without).values()) == [
+        *("tensorflow-cpu==2.14.*", "keras==2.14.*"),
+    ]
 
 
 def test_ci_runs_all_pairs():
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    assert re.findall(r'^ {10}- "(.*)"$', text, re.MULTILINE) == list(BY_NAME)
+    names = [pair.name for pair in PAIRS]
+    assert re.findall(r'^ {10}- "(.*)"$', text, re.MULTILINE) == names
+    assert "    continue-on-error: true\n" in text.split("\n  next:\n")[1]
     named = re.findall(r"matrix\((\d[^)]*)\)", (ROOT / ".ci" / "run").read_text())
     assert named and set(named) <= set(BY_NAME)
 
@@ -80,8 +106,8 @@ def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path
 
 def test_each_pair_has_a_row():
     shown = support.shown({"2.15": RESULT | {"quick": True}})
-    rows = [line for line in shown.splitlines() if line.startswith("| 2.")]
-    assert len(rows) == len(PAIRS)
+    rows = [line for line in shown.splitlines() if line.startswith(("| 2.", "| next"))]
+    assert len(rows) == len(ROWS)
     assert rows[0].startswith("| 2.12 | 3.11 | 2.12 | 2.12 | - | not run |")
     (ran,) = (row for row in rows if "not run" not in row)
     assert ran == (
@@ -136,7 +162,9 @@ KERAS = [
 def test_the_readme_says_what_ran_without_a_failure():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "](compat_docs/reference/support.md)" in readme
-    good = [r["versions"] for r in support.read().values() if support.is_good(r)]
+    results = support.read()
+    results.pop(NEXT.name, None)  # no release
+    good = [r["versions"] for r in results.values() if support.is_good(r)]
     for told, package, version in KERAS:
         ((oldest, newest),) = re.findall(told, readme)
         ran = {
