@@ -158,14 +158,29 @@ def slots_made(optimizer: Any) -> set[str]:
     return found
 
 
+def optional_slots(optimizer: Any) -> set[str]:
+    """Return the slots of `MADE_BY` that arguments of the class of `optimizer` make.
+
+    A class without a row may have slots of the same names, which say nothing about its
+    arguments. An average is the exception: `use_ema` is an argument of the base class.
+    """
+    names = [cls.__name__ for cls in type(optimizer).__mro__]
+    slots = MADE_BY.keys() & of(names).slots.keys()
+    if hasattr(optimizer, "use_ema") and "average" not in vars(optimizer):
+        slots |= AVERAGE.keys()
+    return slots
+
+
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return the slots of `MADE_BY` that only a file has, and those that only it lacks.
+    """Return the optional slots that only a file has, and those that only it lacks.
 
     The class of the optimizer makes those of `always` also without the argument.
     """
     names = slot_of_attributes(optimizer)
-    in_file = {names.get(name, name) for name in in_file} & MADE_BY.keys()
+    # A checkpoint names the averages of `use_ema` by their attribute.
+    named = {names.get(name, name) for name in in_file if name not in AVERAGE}
+    in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)
     return in_file - own - set(always), own - in_file

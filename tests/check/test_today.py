@@ -79,7 +79,8 @@ def test_a_statement_fails_as_it_is_told(statement, findings):
 
 
 def test_the_installed_target_is_found():
-    assert installed() is TARGETS[".".join(tf.__version__.split(".")[:2])]
+    # None for a version that is newer than the tested ones.
+    assert installed() is TARGETS.get(".".join(tf.__version__.split(".")[:2]))
 
 
 def test_the_newest_target_is_the_last_of_those_with_keras_3():

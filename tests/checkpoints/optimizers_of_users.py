@@ -75,6 +75,106 @@ class _OfLegacy(FAMILIES["legacy"].Optimizer):
         return {"name": self._name}
 
 
+class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
+    """With slots of the given names, as LARS, LAMB and averaging classes have."""
+
+    def __init__(self, slots=(), momentum=0.0, name="with_slots", **kwargs):
+        super().__init__(name, **kwargs)
+        self._set_hyper("momentum", momentum)
+        self.names = slots
+
+    def _create_slots(self, variables):
+        for slot in self.names:
+            for variable in variables:
+                self.add_slot(variable, slot)
+
+    def _resource_apply_dense(self, gradient, variable, apply_state=None):
+        for number, slot in enumerate(self.names, 1):
+            self.get_slot(variable, slot).assign_add(number * gradient)
+        return variable.assign_sub(0.01 * gradient)
+
+    def get_config(self):
+        return {
+            "name": self._name,
+            "slots": self.names,
+            "momentum": self._serialize_hyperparameter("momentum"),
+        }
+
+
+class AveragingSGD(FAMILIES["legacy"].SGD):
+    """A class that a table knows, with a slot that it does not know."""
+
+    def _create_slots(self, variables):
+        super()._create_slots(variables)
+        for variable in variables:
+            self.add_slot(variable, "average")
+
+    def _resource_apply_dense(self, gradient, variable, apply_state=None):
+        self.get_slot(variable, "average").assign_add(0.5 * gradient)
+        return super()._resource_apply_dense(gradient, variable, apply_state)
+
+
+class NewWithSlots(_KERAS2.optimizers.experimental.Optimizer):
+    """With lists of slots of the given names, which are attributes."""
+
+    def __init__(self, slots=(), name="with_slots", **kwargs):
+        super().__init__(name, **kwargs)
+        self._learning_rate = self._build_learning_rate(0.01)
+        self.names = slots
+
+    def build(self, variables):
+        super().build(variables)
+        if getattr(self, "_built", False):
+            return
+        for name in self.names:
+            slots = [self.add_variable_from_reference(v, name) for v in variables]
+            setattr(self, name, slots)
+        self._built = True
+
+    def update_step(self, gradient, variable):
+        place = self._index_dict[self._var_key(variable)]
+        for number, name in enumerate(self.names, 1):
+            getattr(self, name)[place].assign_add(number * gradient)
+        variable.assign_sub(0.01 * gradient)
+
+    def get_config(self):
+        return {"name": self.name, "slots": self.names}
+
+
+# Family -> its class with slots of any names.
+WITH_SLOTS = {"legacy": LegacyWithSlots, "new": NewWithSlots}
+
+if HAS_KERAS3:
+
+    class Keras3WithSlots(KERASES["keras3"].optimizers.Optimizer):
+        """With lists of slots of the given names, which are attributes."""
+
+        def __init__(self, slots=(), name="with_slots", **kwargs):
+            super().__init__(0.01, name=name, **kwargs)
+            self.names = slots
+
+        def build(self, variables):
+            if self.built:
+                return
+            super().build(variables)
+            for name in self.names:
+                slots = [self.add_variable_from_reference(v, name) for v in variables]
+                setattr(self, name, slots)
+
+        def update_step(self, gradient, variable, learning_rate):
+            place = self._get_variable_index(variable)
+            for number, name in enumerate(self.names, 1):
+                getattr(self, name)[place].assign_add(number * gradient)
+            variable.assign_sub(learning_rate * gradient)
+
+        def get_config(self):
+            config = super().get_config()
+            config.pop("learning_rate")
+            return config | {"slots": self.names}
+
+    WITH_SLOTS["keras3"] = Keras3WithSlots
+
+
 # Family -> what makes one.
 OWN = {
     "keras3": lambda: _OfKeras3(0.01),

@@ -163,7 +163,7 @@ def _are_as_built(source, optimizer, matched, rest, free):
     order = [matched.get(key) for key in state.order] or optimizer.built
     is_same_family = state.family in (None, optimizer.family)
     # As many slots may be those of another argument, such as centered for momentum.
-    others = (state.slots ^ optimizer.slots) & table.MADE_BY.keys()
+    others = (state.slots ^ optimizer.slots) & optimizer.optional
     if others or not is_same_family or order != optimizer.built or not _fit(rest, free):
         return False
     # A user's own class may call its slots otherwise now.

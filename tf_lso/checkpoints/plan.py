@@ -93,7 +93,8 @@ class Plan:
         report, lacking = self.report, set()
         # Slot -> why its variables may keep their values; the first is of Keras 3 only.
         may_lack = {"_accumulated_gradients": "the file has no accumulated gradients"}
-        if optimizer.hyperparameter("momentum") == 0:
+        has_momentum = "momentum" in optimizer.optional
+        if has_momentum and optimizer.hyperparameter("momentum") == 0:
             # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
             may_lack["momentum"] = "the momentum is 0"
         found = matching.match_optimizer(self.source, optimizer, self._matched)
@@ -122,12 +123,12 @@ class Plan:
         for slot, (argument, _) in table.MADE_BY.items():
             has = slot in optimizer.slots
             value = state.config.get(argument, has)
-            if slot in optimizer.table and bool(value) != has and not is_sgd:
+            if slot in optimizer.optional and bool(value) != has and not is_sgd:
                 what = f"{argument}={value} in the file, but not in this optimizer"
                 report.wrong.append(("config", "optimizer", what))
                 others = True
         more = {entry.slot for entry in left}
-        differs = (more | lacking) & table.MADE_BY.keys()
+        differs = (more | lacking) & optimizer.optional
         told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
         if differs or others or ((left or lacking) and told):
             slots = optimizer.slots - lacking | more
@@ -149,7 +150,7 @@ class Plan:
             what = f"{value:g}, and this optimizer has no {name}"
             what += _DECAY.format(value) if lacks_decay else ""
             report.wrong.append((entry.key, target, what))
-        elif name == "momentum" and now == 0 != value and name not in optimizer.slots:
+        elif now == 0 != value and name in optimizer.optional - optimizer.slots:
             what = f"{value:g}, but this optimizer was made without: it has no slots"
             report.wrong.append((entry.key, target, what))
             report.remedy = how_to_make(

@@ -202,6 +202,8 @@ class OptimizerTargets:
         self.order = self.built or trainable
         self.own = self._own(model)  # all but the counter and hyperparameters
         self.slots = {target.slot for target in self.own}
+        # Those that it may have by arguments of its class, such as `amsgrad`.
+        self.optional = table.optional_slots(self.inner)
 
     @property
     def iterations(self):

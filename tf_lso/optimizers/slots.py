@@ -19,8 +19,7 @@ HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 def too_many(optimizer):
     """Return the message for a checkpoint with more state than an optimizer takes."""
     name = type(optimizer).__name__
-    known = table.of([name]).slots | table.AVERAGE
-    lacking = known.keys() - table.slots_made(optimizer)
+    lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""
