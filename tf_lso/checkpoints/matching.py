@@ -83,46 +83,33 @@ def _mapped(source, model, mapping):
     return found
 
 
-# --- The variables of an optimizer.
+# --- The variables of an optimizer: by names where the file has them, or else by order.
 
 
 def match_optimizer(source, optimizer, matched):
-    """Return {Target: `Entry`}; the slots of the `source` are called as in `optimizer`."""
-    state, matched = source.optimizer, {**matched, None: None}
-    place = {(target.slot, target.of): target for target in optimizer.own}
-    # What the slots in the file belong to, one for the other, as far as it is known.
+    """Return {Target: `Entry`}; the slots of the `source` are called as in `optimizer`.
+
+    Args:
+      source: Source.
+      optimizer: OptimizerTargets.
+      matched: dict, what `match_model` returned.
+
+    Raises:
+      CheckpointError: if entries without names fit in two orders.
+    """
+    state = source.optimizer
+    # The model variables in the order of their slots, None for one of another model.
     order = [matched.get(key) for key in state.order] or optimizer.order
-    order = [target or UNKNOWN for target in order]
-    found, count = {}, collections.Counter()
-    for entry in state.made:
-        number, of = count[entry.slot], matched.get(entry.of, UNKNOWN)
-        count[entry.slot] += 1
-        if entry.of is UNKNOWN and number < len(order):
-            of = order[number]
-        if (entry.slot, of) in place:
-            found[place[entry.slot, of]] = entry
+    found = _by_names(state, optimizer, matched, order)
     rest = left(state, found)
     free = [target for target in optimizer.own if target not in found]
-    unnamed = [entry for entry in rest if entry.slot is None]
-    scalars = [entry for entry in unnamed if not (entry.name or entry.shape)]
-    alone = [target for target in free if target.of is None]
-    more = {}
-    if len(scalars) == len(alone) == 1:  # such as Nadam's product of momentums
-        more = {alone[0]: scalars[0]}
-        unnamed.remove(scalars[0])
-    orders = _orders(state, optimizer, place, order, len(unnamed))
-    fitting = [listed for listed in orders if _fit(unnamed, listed)]
-    if len(fitting) > 1:
-        raise CheckpointError(
-            f"{source.path}: {unnamed[0].key} and the following may be slots of a legacy "
-            "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
-            "model, or a tf.train.Checkpoint, and restore that."
-        )
-    if orders and unnamed:
-        pairs = zip([*fitting, *orders][0], unnamed)
-        more |= {target: entry for target, entry in pairs if target is not None}
-    elif _are_as_built(source, optimizer, matched, rest, free):
-        more = dict(zip(free, rest))
+    more = _only_scalar(rest, free)
+    nameless = [e for e in rest if e.slot is None and e not in more.values()]
+    orders = _orders(state, optimizer, order, len(nameless)) if nameless else []
+    if orders:
+        return found | more | _by_order(source, nameless, orders)
+    if _are_as_built(source, optimizer, matched, rest, free):
+        return found | dict(zip(free, rest))
     return found | more
 
 
@@ -132,6 +119,48 @@ def left(state, found):
     return [entry for entry in state.made if entry.key not in taken]
 
 
+def _by_names(state, optimizer, matched, order):
+    """Match by the name of the slot and its model variable.
+
+    Where the file names the slot alone, its entries are in the order of the variables.
+    """
+    targets = {(target.slot, target.of): target for target in optimizer.own}
+    found, count = {}, collections.Counter()
+    for entry in state.made:
+        number = count[entry.slot]
+        count[entry.slot] += 1
+        if entry.of is None:  # no slot, such as Nadam's product of momentums
+            target = targets.get((entry.slot, None))
+        else:
+            in_order = order[number] if number < len(order) else None
+            owner = in_order if entry.of is UNKNOWN else matched.get(entry.of)
+            target = owner and targets.get((entry.slot, owner))
+        if target is not None:
+            found[target] = entry
+    return found
+
+
+def _only_scalar(entries, targets):
+    """Match the only scalar without a name with the only target that is no slot."""
+    scalars = [e for e in entries if e.slot is None and not (e.name or e.shape)]
+    alone = [target for target in targets if target.of is None]
+    return {alone[0]: scalars[0]} if len(scalars) == len(alone) == 1 else {}
+
+
+def _by_order(source, entries, orders):
+    """Match entries with the targets of the only one of the orders that fits."""
+    fitting = [targets for targets in orders if _fit(entries, targets)]
+    if len(fitting) > 1:
+        raise CheckpointError(
+            f"{source.path}: {entries[0].key} and the following may be slots of a legacy "
+            "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
+            "model, or a tf.train.Checkpoint, and restore that."
+        )
+    # If none fits, the report says what does not fit in the first.
+    targets = fitting[0] if fitting else orders[0]
+    return {t: entry for t, entry in zip(targets, entries) if t is not None}
+
+
 def _fit(entries, targets):
     """Whether all have the shapes of the targets, None for one that is not known."""
     pairs = zip(entries, targets)
@@ -139,19 +168,24 @@ def _fit(entries, targets):
     return fit and len(entries) == len(targets)
 
 
-def _orders(state, optimizer, place, order, count):
-    """Return the orders in which the file may list `count` slots, lists of Targets."""
+def _orders(state, optimizer, order, count):
+    """Return the orders in which the file may list `count` slots, lists of Targets.
+
+    They are known for the classes of `optimizer_table`. A target is None where the file
+    has a slot of a variable that the model does not have.
+    """
     known = table.of(optimizer.class_names).slots
     # Newer ones list them variable by variable, but those that need an argument one by one.
     always = [slot for slot in known if slot not in table.MADE_BY]
     newer = [[*table.AVERAGE], always, *([s] for s in known if s in table.MADE_BY)]
     # OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once.
     legacy = newer if "linear" in known else [[slot] for slot in known]
-    slots = {slot for slot, of in place if of is not None} - state.slots
+    targets = {(t.slot, t.of): t for t in optimizer.own if t.of is not None}
+    slots = {slot for slot, _ in targets} - state.slots
     found, may_be = [], {"legacy": [legacy], None: [newer, legacy]}
     for groups in may_be.get(state.family, [newer]):
         made = [(slot, of) for group in groups for of in order for slot in group]
-        listed = [place.get(label) for label in made if label[0] in slots]
+        listed = [targets.get(label) for label in made if label[0] in slots]
         if len(listed) == count and listed not in found:
             found.append(listed)
     return found

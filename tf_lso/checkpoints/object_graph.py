@@ -179,40 +179,31 @@ def source(graph, model, optimizer):
 
 
 def _state(graph, node, variables):
+    """Return the `OptimizerState` of the node of an optimizer or of its wrapper."""
     at, family = inner(graph, node), layouts.LAYOUTS[layout(graph, node)][0]
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
+    # The nodes below the optimizer that are none of its slots or scalars.
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
-    traced = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    if None not in traced[:2]:  # a user's own class may have one of these names
-        others.update(traced)
+    others |= _of_traced_steps(graph, node)
     for path, role in layouts.LOSS_SCALE.items():
         child = graph.follow(node, path.split("/"))
         if entry := graph.entry(child):
             setattr(state, role, entry)
             others.add(child)
-    # Node of a variable -> `Entry.slot` and `Entry.of`.
-    made = dict.fromkeys(graph.elements(below.get("_variables")), (None, UNKNOWN))
     for name, child in below.items():
-        if child in others or name in layouts.NO_STATE:
+        entry = graph.entry(child)
+        if name in layouts.NO_STATE:
             others.add(child)
-        elif (entry := graph.entry(child)) is None:
-            made.update(_slots(graph, name, child, state.order, variables))
-        elif name in layouts.HYPERPARAMETERS:
+        elif name in layouts.HYPERPARAMETERS and entry and child not in others:
             state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
             others.add(child)
-        else:
-            made[child] = layouts.SCALARS.get(name, name), None
-    for name, variable, slot in graph.slots(at) + graph.slots(node):
-        made[slot] = name, variable
-    # What no attribute leads to directly, such as a list in a list.
-    for child in graph.variables(at, others):
-        made.setdefault(child, (None, UNKNOWN))
+    labels = _labels(graph, node, state.order, variables, others)
     # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
-    known = {slot for slot, _ in made.values()}
-    empty = table.ENDS.keys() & below.keys() - known if family == "keras3" else ()
-    for child, (slot, of) in made.items():
+    named = {slot for slot, _ in labels.values()}
+    empty = table.ENDS.keys() & below.keys() - named if family == "keras3" else ()
+    for child, (slot, of) in labels.items():
         if child not in others and (entry := graph.entry(child)):
             slot = slot or layouts.list_of(entry.name, empty)
             state.made.append(dataclasses.replace(entry, slot=slot, of=of))
@@ -220,9 +211,41 @@ def _state(graph, node, variables):
     return state
 
 
-def _slots(graph, name, node, order, variables):
+def _of_traced_steps(graph, node):
+    """Return the nodes that a SavedModel has of the steps that tf_lso traced, a set."""
+    found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
+    # A user's own class may have one of these names.
+    return set(found) if None not in found[:2] else set()
+
+
+def _labels(graph, node, order, variables, others):
+    """Return {node of a variable: its `Entry.slot` and `Entry.of`} of an optimizer.
+
+    First those that the optimizer lists, in the order in which it made them.
+    """
+    at = inner(graph, node)
+    below = graph.children(at)
+    found = dict.fromkeys(graph.elements(below.get("_variables")), (None, UNKNOWN))
+    for name, child in below.items():
+        if child not in others and graph.entry(child):
+            found[child] = layouts.SCALARS.get(name, name), None
+        elif child not in others:
+            found.update(_listed_slots(graph, name, child, order, variables))
+    for name, variable, slot in graph.slots(at) + graph.slots(node):
+        found[slot] = name, variable
+    # What no attribute leads to directly, such as a list in a list.
+    for child in graph.variables(at, others):
+        found.setdefault(child, (None, UNKNOWN))
+    return found
+
+
+def _listed_slots(graph, name, node, order, variables):
+    """Return the labels of the slots in a list, which is the attribute `name`."""
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}
-    made = {c: (name, layouts.owner(e.name, variables)) for c, e in entries.items()}
-    return made | {child: (name, of) for child, of in zip(entries, order)}
+    by_name = {
+        child: (name, layouts.owner(entry.name, variables))
+        for child, entry in entries.items()
+    }
+    return by_name | {child: (name, of) for child, of in zip(entries, order)}

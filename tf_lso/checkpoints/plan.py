@@ -91,14 +91,9 @@ class Plan:
 
     def _plan_slots(self, state, optimizer):
         report, lacking = self.report, set()
-        # Slot -> why its variables may keep their values; the first is of Keras 3 only.
-        may_lack = {"_accumulated_gradients": "the file has no accumulated gradients"}
-        has_momentum = "momentum" in optimizer.optional
-        if has_momentum and optimizer.hyperparameter("momentum") == 0:
-            # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
-            may_lack["momentum"] = "the momentum is 0"
         found = matching.match_optimizer(self.source, optimizer, self._matched)
         anew = matching.made_anew(self.source, optimizer, self._matched, found)
+        may_lack = _may_lack(optimizer)
         for target in optimizer.own:
             if target in found:
                 self._move(found[target], target)
@@ -113,26 +108,34 @@ class Plan:
                 self._move(None, target)
                 lacking.add(target.slot)
         # The SGD of tf_keras has and writes its slots without momentum too.
-        is_sgd = "SGD" in optimizer.class_names
-        is_idle = is_sgd and state.config.get("momentum") == 0
+        is_idle = optimizer.is_sgd and state.config.get("momentum") == 0
         left = [] if is_idle else matching.left(state, found)
         for entry in left:
             what = f"this {optimizer.class_names[0]} has no variable for it"
             report.wrong.append((entry.key, "optimizer", what))
-        others = False  # of which one may make as many slots as another
+        self._compare_arguments(state, optimizer, lacking, left)
+
+    def _compare_arguments(self, state, optimizer, lacking, left):
+        """Refuse a file of an optimizer that was made with other arguments.
+
+        One argument may make as many slots as another. `lacking` has the names of slots
+        that the file lacks, and `left` the entries that the optimizer has no variable for.
+        """
+        others = False
         for slot, (argument, _) in table.MADE_BY.items():
             has = slot in optimizer.slots
             value = state.config.get(argument, has)
-            if slot in optimizer.optional and bool(value) != has and not is_sgd:
+            is_judged = slot in optimizer.optional and not optimizer.is_sgd
+            if is_judged and bool(value) != has:
                 what = f"{argument}={value} in the file, but not in this optimizer"
-                report.wrong.append(("config", "optimizer", what))
+                self.report.wrong.append(("config", "optimizer", what))
                 others = True
         more = {entry.slot for entry in left}
         differs = (more | lacking) & optimizer.optional
         told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
         if differs or others or ((left or lacking) and told):
             slots = optimizer.slots - lacking | more
-            report.remedy = how_to_make(self.source, optimizer, slots)
+            self.report.remedy = how_to_make(self.source, optimizer, slots)
 
     def _set(self, name, entry, optimizer):
         """Plan that the number in an entry becomes a hyperparameter, or does not."""
@@ -161,6 +164,18 @@ class Plan:
             self._steps.append((functools.partial(_shortest, value), assign))
             how = f"{now:g} becomes {_shortest(value):g}"
             report.converted.append((entry.key, target, how))
+
+
+def _may_lack(optimizer):
+    """Return {slot: why its variables may keep their values if the file lacks them}."""
+    found = {
+        "_accumulated_gradients": "the file has no accumulated gradients"
+    }  # Keras 3
+    has_momentum = "momentum" in optimizer.optional
+    if has_momentum and optimizer.hyperparameter("momentum") == 0:
+        # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
+        found["momentum"] = "the momentum is 0"
+    return found
 
 
 def _check_numbers(source):

@@ -1,8 +1,6 @@
-"""The variables of a model and of an optimizer that a file is restored into."""
+"""The variables of an optimizer that a file is restored into."""
 
-import collections
 import contextlib
-import re
 
 import numpy as np
 import tensorflow as tf
@@ -15,16 +13,6 @@ from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib
-
-# What is called otherwise today: the layers in .keras files of TensorFlow 2.12, and the
-# weights of DepthwiseConv1D and DepthwiseConv2D.
-_TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
-
-_BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"
-
-# Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
-_OWN = ["_trainable_variables", "_non_trainable_variables"]
-_OWN += ["_trainable_weights", "_non_trainable_weights"]
 
 
 class Target:
@@ -52,109 +40,14 @@ class Target:
         return None
 
 
-def _is_variable(value):
+def is_variable(value):
+    """Whether a value is a variable of TensorFlow or Keras."""
     return callable(getattr(value, "assign", None))
 
 
-def _name_of(variable):
+def name_of(variable):
+    """Return the name of a variable as files write it."""
     return layouts.plain(variables_lib.name_of(variable))
-
-
-class ModelTargets:
-    """The variables of a built model, by their paths and by their names."""
-
-    def __init__(self, model):
-        # A model of Keras 2 that is not built raises an error for its weights.
-        variables = list(model.weights) if getattr(model, "built", True) else []
-        if not variables:
-            raise CheckpointError(
-                f"'model' ({getattr(model, 'name', model)}) has no variables yet. Build "
-                "it before: give it an Input, call it on a batch, or call model.build()."
-            )
-        self.targets = [Target(_name_of(v), v) for v in variables]
-        self._by_variable = {id(t.variable): t for t in self.targets}
-        self._found = {(): model}  # what a path leads to, kept
-
-    def at(self, path):
-        """Return the `Target` at a path of a file, None if there is none."""
-        return self._by_variable.get(id(self._find(path)))
-
-    def named(self, name):
-        """Return the `Target` of a name: whole, or its last part if that is unique."""
-        whole = [t for t in self.targets if t.name == name]
-        found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
-        return found[0] if len(found) == 1 else None
-
-    def _find(self, path):
-        if path not in self._found:
-            parent = self._find(path[:-1])
-            self._found[path] = None if parent is None else _child(parent, path[-1])
-        return self._found[path]
-
-
-def _child(parent, step):
-    """Return what a step of a path leads to below `parent`, None if there is nothing."""
-    for prefix, listed in _LISTS.items():
-        if step.startswith(prefix):
-            return _by_number(listed(parent), prefix).get(step)
-    if isinstance(parent, (list, tuple)):
-        parent = _by_number(parent) | _by_class(parent)
-    if isinstance(parent, dict):
-        return parent.get(step)
-    own = _own_variables(parent)
-    for name in (step, _TODAY.get(step)):
-        named = [v for v in own if layouts.last(variables_lib.name_of(v)) == name]
-        if len(named) == 1:
-            return named[0]
-    return _attribute(parent, _TODAY.get(step, step))
-
-
-def _by_number(listed, prefix=""):
-    return {f"{prefix}{number}": one for number, one in enumerate(listed)}
-
-
-def _by_class(layers):
-    """Return {name in .keras files: layer} for a list of layers: dense, dense_1, ..."""
-    found, counts = {}, collections.Counter()
-    for layer in layers:
-        words = re.sub(_BETWEEN_WORDS, "_", type(layer).__name__)
-        name = re.sub(r"\W", "", words).lower()
-        found[f"{name}_{counts[name]}" if counts[name] else name] = layer
-        counts[name] += 1
-    return found
-
-
-def _layers(model):
-    layers = getattr(model, "layers", None)
-    return layers if isinstance(layers, list) else []
-
-
-def _attribute(parent, name):
-    """Return an attribute, which may have an underscore before it today, or None."""
-    for spelling in (name, f"_{name}"):
-        with contextlib.suppress(Exception):
-            return getattr(parent, spelling)
-    return None
-
-
-def _own_variables(layer):
-    held = [one for name in _OWN for one in _attribute(layer, name) or []]
-    return [*filter(_is_variable, held)]
-
-
-def _weights(layer):
-    """Return the weights in the order of .h5 files of Keras 2, without those of layers."""
-    inside = {id(w) for part in _layers(layer) for w in part.weights}
-    alone = [w for w in layer.weights if id(w) not in inside] if inside else []
-    return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
-
-
-# Beginning of a step with a number -> what lists what it counts.
-_LISTS = {
-    layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
-    layouts.WEIGHT_STEP: _weights,
-    f"{layouts.VARS_STEP}:": _own_variables,
-}
 
 
 class OptimizerTargets:
@@ -174,6 +67,7 @@ class OptimizerTargets:
             )
         self.table = table.attributes_of_slots(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
+        self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
         """Raise if a file is from a class of optimizer whose slots mean something else."""
@@ -223,7 +117,7 @@ class OptimizerTargets:
         return [place.get(number) for number in range(len(known))]
 
     def _own(self, model):
-        attributes = {n: v for n, v in vars(self.inner).items() if _is_variable(v)}
+        attributes = {n: v for n, v in vars(self.inner).items() if is_variable(v)}
         rate = attributes.pop("_learning_rate", None)
         attributes.pop(layouts.COMPUTED, None)
         made = self.inner.variables
@@ -295,6 +189,6 @@ class OptimizerTargets:
 
 
 def _target(variable, slot=None, of=None):
-    slot = slot or _name_of(variable)
+    slot = slot or name_of(variable)
     name = f"optimizer/{slot}" if of is None else f"optimizer/{slot}/{of.name}"
     return Target(name, variable, slot, of)
