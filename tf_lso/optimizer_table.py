@@ -76,6 +76,10 @@ MADE_BY: dict[str, tuple[str, object]] = {
 }
 
 
+# The methods that make slots: of OptimizerV2, and of all others.
+_MAKES_SLOTS = {"_create_slots", "build"}
+
+
 def of(classes: list[str]) -> Facts:
     """Return the row of the first of the classes that has one, else an empty one."""
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
@@ -161,11 +165,16 @@ def slots_made(optimizer: Any) -> set[str]:
 def optional_slots(optimizer: Any) -> set[str]:
     """Return the slots of `MADE_BY` that arguments of the class of `optimizer` make.
 
-    A class without a row may have slots of the same names, which say nothing about its
-    arguments. An average is the exception: `use_ema` is an argument of the base class.
+    A class of the user's own, also one that only adds slots to Keras's, may give its slots
+    any names, which say nothing about its arguments. An average is the exception: `use_ema`
+    is an argument of the base class.
     """
-    names = [cls.__name__ for cls in type(optimizer).__mro__]
-    slots = MADE_BY.keys() & of(names).slots.keys()
+    slots = set()
+    for cls in type(optimizer).__mro__:
+        if _MAKES_SLOTS & vars(cls).keys():
+            if cls.__module__.split(".")[0] in ("keras", "tf_keras"):
+                slots = MADE_BY.keys() & of([cls.__name__]).slots.keys()
+            break
     if hasattr(optimizer, "use_ema") and "average" not in vars(optimizer):
         slots |= AVERAGE.keys()
     return slots

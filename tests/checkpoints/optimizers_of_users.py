@@ -102,15 +102,16 @@ class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
 
 
 class AveragingSGD(FAMILIES["legacy"].SGD):
-    """A class that a table knows, with a slot that it does not know."""
+    """A subclass with slots of its own; SGD has one of them if it has momentum."""
 
     def _create_slots(self, variables):
-        super()._create_slots(variables)
         for variable in variables:
             self.add_slot(variable, "average")
+            self.add_slot(variable, "momentum")
 
     def _resource_apply_dense(self, gradient, variable, apply_state=None):
         self.get_slot(variable, "average").assign_add(0.5 * gradient)
+        self.get_slot(variable, "momentum").assign_add(gradient)
         return super()._resource_apply_dense(gradient, variable, apply_state)
 
 
