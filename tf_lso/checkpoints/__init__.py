@@ -1,7 +1,8 @@
 """Reads what legacy programs saved: a file is opened, matched, planned and restored.
 
-`object_graph` and `h5` read the formats into a `source.Source`, by the names in `layouts`;
-`matching` finds the `targets`; `plan` says what fits; `restoring` writes, or refuses.
+`object_graph` and `h5` read the formats into a `source.Source`, by the names in `layouts`.
+`matching` finds the variable for each tensor among `model_targets` and `targets`, by names,
+and by order where a file has no names. `plan` says what fits; `restoring` writes, or refuses.
 """
 
 from tf_lso import environment

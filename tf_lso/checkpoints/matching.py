@@ -101,7 +101,7 @@ def match_optimizer(source, optimizer, matched):
     # The model variables in the order of their slots, None for one of another model.
     order = [matched.get(key) for key in state.order] or optimizer.order
     found = _by_names(state, optimizer, matched, order)
-    rest = left(state, found)
+    rest = unmatched(state, found)
     free = [target for target in optimizer.own if target not in found]
     more = _only_scalar(rest, free)
     nameless = [e for e in rest if e.slot is None and e not in more.values()]
@@ -113,7 +113,7 @@ def match_optimizer(source, optimizer, matched):
     return found | more
 
 
-def left(state, found):
+def unmatched(state, found):
     """Return the entries of an `OptimizerState` that a {Target: Entry} does not have."""
     taken = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in taken]

@@ -109,17 +109,17 @@ class Plan:
                 lacking.add(target.slot)
         # The SGD of tf_keras has and writes its slots without momentum too.
         is_idle = optimizer.is_sgd and state.config.get("momentum") == 0
-        left = [] if is_idle else matching.left(state, found)
-        for entry in left:
+        unmatched = [] if is_idle else matching.unmatched(state, found)
+        for entry in unmatched:
             what = f"this {optimizer.class_names[0]} has no variable for it"
             report.wrong.append((entry.key, "optimizer", what))
-        self._compare_arguments(state, optimizer, lacking, left)
+        self._compare_arguments(state, optimizer, lacking, unmatched)
 
-    def _compare_arguments(self, state, optimizer, lacking, left):
+    def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Refuse a file of an optimizer that was made with other arguments.
 
         One argument may make as many slots as another. `lacking` has the names of slots
-        that the file lacks, and `left` the entries that the optimizer has no variable for.
+        that the file lacks, `unmatched` the entries that the optimizer has no variable for.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():
@@ -130,10 +130,10 @@ class Plan:
                 what = f"{argument}={value} in the file, but not in this optimizer"
                 self.report.wrong.append(("config", "optimizer", what))
                 others = True
-        more = {entry.slot for entry in left}
+        more = {entry.slot for entry in unmatched}
         differs = (more | lacking) & optimizer.optional
-        told = any(state.config.get(name) for name, _ in table.MADE_BY.values())
-        if differs or others or ((left or lacking) and told):
+        names_one = any(state.config.get(name) for name, _ in table.MADE_BY.values())
+        if differs or others or ((unmatched or lacking) and names_one):
             slots = optimizer.slots - lacking | more
             self.report.remedy = how_to_make(self.source, optimizer, slots)
 
