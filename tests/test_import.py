@@ -212,7 +212,7 @@ def provide_tensorflow_by(monkeypatch, distribution):
 
 class TestAPairOfVersions:
     @pytest.fixture(autouse=True)
-    def logs_anew(self, monkeypatch, caplog):
+    def forget_earlier_warnings(self, monkeypatch, caplog):
         monkeypatch.setattr(environment, "_warnings", [])
         caplog.set_level("WARNING", "tensorflow")
 
