@@ -40,7 +40,7 @@ class TestReport:
     def test_the_verdict_says_which_zeros_are_meant(self, report):
         text = " ".join(str(report).split())
         assert "few gradients that are not 0 become 0 in float16 at" in text
-        assert "those that are 0 already, as behind a ReLU that is off" in text
+        assert "but are not 0 at the largest scale that fits" in text
 
     def test_plot_without_a_path_returns_a_figure_that_shows_inline(self, report):
         pytest.importorskip("matplotlib")
@@ -52,11 +52,6 @@ class TestReport:
         pytest.importorskip("matplotlib")
         assert report.plot(tmp_path / "plot.png") is None
         assert (tmp_path / "plot.png").stat().st_size > 1000
-
-    def test_gradients_that_are_all_0_have_no_empty_legend(self):
-        pytest.importorskip("matplotlib")
-        gradients = debugging.explain_gradients({"x": tf.zeros(3)}, loss_scale=1.0)
-        assert not gradients.plot().legends
 
 
 def test_install_shows_what_it_did():

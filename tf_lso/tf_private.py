@@ -89,11 +89,6 @@ def has_returned(graph):
     return bool(graph.control_outputs) or graph.structured_outputs is not None
 
 
-def op_callbacks():
-    """Return the module that lets a function see each eager operation."""
-    return importlib.import_module("tensorflow.python.framework.op_callbacks")
-
-
 def eager_context():
     """Return what holds the seeds of eager operations: `_seed` and `_rng`."""
     return _find("tensorflow.python.eager.context", "context")()

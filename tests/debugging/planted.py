@@ -24,6 +24,10 @@ X, Y = batch(4, 3), batch(4, 1)
 X_OF_NAN = np.where(X == X[1, 2], np.nan, X)
 
 
+def error(y, outputs):
+    return tf.reduce_mean((tf.cast(outputs, tf.float32) - y) ** 2)
+
+
 class Case(NamedTuple):
     model: Any
     kind: str | None
@@ -31,7 +35,7 @@ class Case(NamedTuple):
     scale: float = 1.0
     x: Any = X
     y: Any = Y
-    loss: Any = "mse"
+    loss: Any = error
 
 
 def dense(keras, units, name, value=0.1, **kwargs):
@@ -107,10 +111,6 @@ def subclassed(keras, blocks, between=lambda x: x):
             return self.head(x)
 
     return Subclassed()
-
-
-def error(y, outputs):
-    return tf.reduce_mean((tf.cast(outputs, tf.float32) - y) ** 2)
 
 
 def of_integers(keras, layer, **kwargs):

@@ -51,7 +51,8 @@ def train(family, told):
                 tf_lso.summary.loss_scale(optimizer, number)
             if family == "keras3":
                 x, y = np.ones((2, 3), "float32"), np.ones((2, 1), "float32")
-                tf_lso.debugging.explain(model, x, y, loss="mse", optimizer=optimizer)
+                loss = keras.losses.MeanSquaredError()
+                tf_lso.debugging.explain(model, x, y, loss=loss, optimizer=optimizer)
     assert optimizer.iterations == 6
     return [w.tobytes() for w in model.get_weights()]
 

@@ -1,11 +1,11 @@
-"""Find out where a value overflows, and which loss scale a model needs."""
+"""Find the layer in which a value overflows or vanishes, and a loss scale that fits."""
 
 from tf_lso import environment
 
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 
 # ruff: noqa: E402
-from tf_lso.debugging.explaining import explain, explain_gradients
+from tf_lso.debugging.explaining import explain
 from tf_lso.debugging.report import First, LayerCall, Report, VariableGradient
 from tf_lso.debugging.statistics import Gradient, Values
 
@@ -17,5 +17,4 @@ __all__ = [
     "Values",
     "VariableGradient",
     "explain",
-    "explain_gradients",
 ]

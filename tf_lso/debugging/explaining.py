@@ -1,39 +1,44 @@
-"""The public functions: `explain` for a model, `explain_gradients` for gradients."""
+"""The public function `explain`."""
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from tf_lso import graphs
-from tf_lso.debugging import diagnosis, instrumented_pass, statistics, validation
-from tf_lso.debugging.report import LayerCall, Report, VariableGradient
+from tf_lso.debugging import diagnosis, observe, statistics, validation
+from tf_lso.debugging.report import LayerCall, Report
 
 
 def explain(
     model: Any,
     x: Any,
     y: Any = None,
+    sample_weight: Any = None,
     *,
     loss: Any = None,
     optimizer: Any = None,
     loss_scale: Any = None,
 ) -> Report:
-    """Explain what the loss scale does to one batch, and where a value overflows.
+    """Explain where values of one batch overflow or vanish, and which loss scale fits.
 
     Runs one forward pass, as in training, and backward passes at several scales, eagerly.
     Afterwards, also after an exception, variables (weights, batch statistics, metrics) and
     the random state of TensorFlow, Keras, NumPy and Python are restored. What a layer of
-    your own changes beside its variables, such as a list, stays changed.
+    your own changes apart from its variables, such as a list, stays changed. A layer that
+    the model does not track counts as code of the layer that calls it.
 
     Args:
       model: a built model of Keras 3 or Keras 2 with a layer that computes in float16.
-      x: one batch of inputs, arrays or tensors, alone or nested, as for `fit`.
-      y: the targets of the batch, as for `fit`. None if the loss needs none.
-      loss: None for that of `compile`; a str or a `Loss` of Keras, for each output; or a
-        function of `y` and the outputs that returns a scalar. What the model adds
-        (`add_loss`, regularizers) counts too.
-      optimizer: whose scale is read, by default the model's. Without a scale it is 1.
+      x: one batch of inputs, arrays or tensors, alone or nested, as for
+        `train_on_batch`; or, without `y`, a tuple (x, y) or (x, y, sample_weight) as a
+        data set yields it.
+      y: the targets of the batch. None if the loss needs none.
+      sample_weight: the weights of the examples, for a compiled loss. Defaults to None.
+      loss: None for that of `compile`; or a `Loss` of Keras or a function, which is called
+        with `y` and the outputs and returns a scalar. What the model adds (`add_loss`,
+        regularizers) counts too.
+      optimizer: the optimizer whose scale is read, by default the model's. Without a
+        scale it is 1.
       loss_scale: number or loss scale, to use in place of the optimizer's.
 
     Returns:
@@ -41,10 +46,10 @@ def explain(
 
     Raises:
       RuntimeError: in a `tf.function`, a graph or the scope of several replicas.
-      TypeError: if `model` is no model, `loss` no loss, or the data no arrays.
-      ValueError: if the model is not built, no layer computes in float16, the data does
-        not fit the model or is empty, the loss is missing or no scalar, or the scale is
-        not positive and finite.
+      TypeError: if `model` is not a model, `loss` not a function, or the data not arrays.
+      ValueError: if the model is not built, no layer computes in float16, the batch is
+        empty or of different lengths, the loss is missing or not a scalar, or the scale
+        is not positive and finite.
 
     Example:
     >>> import keras
@@ -53,8 +58,9 @@ def explain(
     >>> large = keras.layers.Dense(1, dtype="mixed_float16", name="large")
     >>> model = keras.Sequential([keras.Input([3]), large])
     >>> _ = large.kernel.assign(np.full((3, 1), 60000.0))
+    >>> model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD()), loss="mse")
     >>> x, y = np.full((2, 3), 4.0), np.zeros((2, 1))
-    >>> report = tf_lso.debugging.explain(model, x, y, loss="mse", loss_scale=1024)
+    >>> report = tf_lso.debugging.explain(model, x, y)
     >>> report.first.kind, report.first.layer
     ('forward overflow', 'large')
 
@@ -64,32 +70,29 @@ def explain(
     graphs.require_eager("explain")
     keras = validation.keras_of(model)
     own = getattr(model, "optimizer", None)
-    scale, scale_from = validation.scale_of(loss_scale, optimizer, own)
-    x, y = validation.batch_of(x, y, keras)
-    moments, value, variables, fitting = instrumented_pass.run(
-        model, keras, x, y, loss, scale
-    )
+    scale = validation.scale_of(loss_scale, optimizer, own)
+    batch = validation.batch_of(x, y, sample_weight, keras)
+    seen = observe.run(model, keras, batch, loss, scale)
     return Report(
-        first=diagnosis.first_of_data(_floats(x=x, y=y))
-        or diagnosis.first_of_pass(moments, value, scale, fitting),
-        loss=value,
+        first=diagnosis.first_of(_values_of_data(batch), seen),
+        loss=seen.loss,
         loss_scale=scale,
-        scale_from=scale_from,
-        fitting_scale=fitting,
-        layers=[_layer_call(call) for call, begins in moments[1:] if begins],
-        variables=variables,
+        fitting_scale=seen.fitting_scale,
+        layers=[_layer_call(call) for call in seen.calls[1:] or seen.calls],
+        variables=seen.variables,
     )
 
 
-def _floats(**batch):
-    """Return {name: array} of the parts of a batch that are of floating point."""
-    flat = {name: tf.nest.flatten(data) for name, data in batch.items()}
-    return {
-        name if len(parts) == 1 else f"{name}, part {index},": part.numpy()
-        for name, parts in flat.items()
-        for index, part in enumerate(parts)
-        if isinstance(part, tf.Tensor) and part.dtype.is_floating
-    }
+def _values_of_data(batch):
+    """Return {name: `Values`} of the floating-point parts of a batch."""
+    found = {}
+    for name, data in zip(("x", "y", "sample_weight"), batch):
+        parts = tf.nest.flatten(data)
+        for index, part in enumerate(parts):
+            if isinstance(part, tf.Tensor) and part.dtype.is_floating:
+                shown = name if len(parts) == 1 else f"{name}, part {index},"
+                found[shown] = statistics.values_of(part.numpy())
+    return found
 
 
 def _layer_call(call):
@@ -98,60 +101,7 @@ def _layer_call(call):
         path=call.path,
         call=call.number,
         dtype=call.outputs[0].dtype.name if call.outputs else None,
+        inputs=call.input_values,
         outputs=call.output_values,
         gradient=call.output_gradients[0] if call.output_gradients else None,
-    )
-
-
-def explain_gradients(
-    named_tensors: Mapping[str, Any] | Iterable[tuple[str, Any]],
-    *,
-    loss_scale: Any = None,
-    scaled: bool = True,
-) -> Report:
-    """Explain gradients that a training loop of one's own computed.
-
-    Args:
-      named_tensors: dict of name -> gradient, or iterable of such pairs, in the order of
-        the forward pass. Gradients are tensors, `tf.IndexedSlices`, arrays, or None.
-      loss_scale: number, loss scale such as `tf_lso.FixedLossScale(128)`, or
-        LossScaleOptimizer: what the loss was multiplied by. Defaults to 1.
-      scaled: bool, whether the gradients are still multiplied by it, as those of
-        `tape.gradient` are.
-
-    Returns:
-      A `Report` without layers. `first.layer` is the name of the last gradient that is
-      not finite, which the backward pass computes first. "underflow" is told of values
-      that are not 0 in the tensor, but would be in float16.
-
-    Raises:
-      RuntimeError: in a `tf.function` or a graph.
-      TypeError: if `named_tensors` are no pairs of a name and a gradient.
-      ValueError: if the scale is not positive and finite.
-
-    Example:
-    >>> import tensorflow as tf
-    >>> import tf_lso
-    >>> gradients = {"kernel": tf.constant([1e-3, 1e-9]), "bias": tf.constant([2.])}
-    >>> report = tf_lso.debugging.explain_gradients(gradients)
-    >>> report.first.kind, report.first.layer
-    ('underflow', 'kernel')
-    >>> report.variables[0].gradient.zero_without_scaling
-    0.5
-
-    Source: an addition.
-    """
-    graphs.require_eager("explain_gradients")
-    scale, scale_from = validation.scale_of(loss_scale)
-    pairs = validation.named_gradients(named_tensors)
-    gradients = [
-        None if g is None else statistics.gradient_alone(g.numpy(), scale, scaled)
-        for g in instrumented_pass.dense([gradient for _, gradient in pairs])
-    ]
-    variables = [VariableGradient(n, None, g) for (n, _), g in zip(pairs, gradients)]
-    return Report(
-        first=diagnosis.first_of_gradients(variables, scale),
-        loss_scale=scale,
-        scale_from=scale_from,
-        variables=variables,
     )

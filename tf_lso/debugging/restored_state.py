@@ -10,23 +10,23 @@ import tensorflow as tf
 from tf_lso import keras_versions, tf_private, wrapping
 from tf_lso import variables as variables_lib
 
-# Each pass has one of its own, see `_use_other_seeds`.
+# Each pass uses the next seed, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore variables, all random state and how functions run, after an exception too."""
+    """Restore variables, all random state and how functions run, also after an exception."""
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(one, "state", None) for _, _, one in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # Reading copies nothing: a variable that is written to gets a new buffer.
+            # Reading copies nothing: TensorFlow gives a variable that is assigned a new buffer.
             undo.callback(variable.assign, variable.read_value())
         undo.callback(_reset_other_metrics, model, metrics)
         for part in parts:
-            # A generator of Keras 2 counts in an attribute, and gives seeds by it.
+            # A generator of Keras 2 keeps its count in an attribute, and derives seeds from it.
             if hasattr(part, "make_legacy_seed"):
                 undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
@@ -40,7 +40,7 @@ def restored(model):
 
 
 def _parts(model):
-    """Return the layers of a model and all that they track, but optimizers."""
+    """Return the layers of a model and all that they track, except optimizers."""
     found, waiting = {}, wrapping.all_layers(model)
     while waiting:
         one = waiting.pop()
@@ -73,7 +73,7 @@ def _local_variables(*objects):
 
 
 def _reset_other_metrics(model, known):
-    """Reset the metrics that have other variables: the pass itself made them."""
+    """Reset the metrics whose variables are not `known`: the pass itself created them."""
     known = set(map(id, known))
     for metric in model.metrics:
         if not known.issuperset(map(id, metric.variables)):
@@ -82,8 +82,8 @@ def _reset_other_metrics(model, known):
 
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed."""
-    # `tf.random.uniform` counts in a kernel, found by its seeds, and no count can be set
-    # back. `tf.random.set_seed` would forget the kernels of the program.
+    # `tf.random.uniform` keeps its count in a kernel that is cached by its seeds, and the
+    # count cannot be set back. `tf.random.set_seed` would drop the program's kernels.
     context = tf_private.eager_context()
     context.ensure_initialized()
     before = {name: vars(context).get(name) for name in ("_seed", "_rng")}
