@@ -14,9 +14,9 @@ from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
 
-KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
+_KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
-_KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *KEYS_OF_KERAS3}
+_KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
 # Keys that an optimizer class may lack if the value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
@@ -73,16 +73,16 @@ def short_name(config):
     return config["class_name"].split(">")[-1].lower()
 
 
-def written_by_keras3(config):
+def _written_by_keras3(config):
     """Whether Keras 3 wrote the config of an optimizer."""
     keys = config["config"].keys()
     by_its_absence = "registered_name" in config and not _KEYS_OF_KERAS2 & keys
-    return by_its_absence or bool(KEYS_OF_KERAS3 & keys)
+    return by_its_absence or bool(_KEYS_OF_KERAS3 & keys)
 
 
 def _package_of(config):
     """Return the package whose optimizer to make if only the config decides."""
-    if written_by_keras3(config) and keras_versions.has_keras3():
+    if _written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
     # TensorFlow 2.12-2.15 and tf_keras wrote the same configs: they are of tf_keras where
     # a program has it beside Keras 3. Others, and older configs, get today's `tf.keras`.

@@ -8,19 +8,17 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The row of one class; for one that TensorFlow 2.0-2.15 lacked `slots` is enough."""
+    """The row of one class."""
 
     # Slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11 that holds
     # the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
     slots: dict[str, str]
     # What the OptimizerV2 of that class passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
-    # The modules below `tf.keras.optimizers` of 2.0-2.15 that had the class; "" is itself.
-    # One that was an OptimizerV2 is in all.
-    namespaces: tuple[str, ...] = ()
+    # Whether `tf.keras.optimizers` of TensorFlow 2.0-2.15 had the class.
+    is_old: bool = True
 
 
-_NEWER = ("", "experimental")
 _MOMENTS = {"m": "_momentums", "v": "_velocities"}
 _AMSGRAD = {**_MOMENTS, "vhat": "_velocity_hats"}
 _RATES = ("learning_rate", "decay")
@@ -34,7 +32,7 @@ OPTIMIZERS = {
         (*_RATES, "rho", "momentum"),
     ),
     "Adam": Facts(_AMSGRAD, _BETAS),
-    "AdamW": Facts(_AMSGRAD, namespaces=_NEWER),
+    "AdamW": Facts(_AMSGRAD),
     "Adamax": Facts({"m": "_m", "v": "_u"}, _BETAS),
     "Nadam": Facts(_MOMENTS, _BETAS),
     "Adagrad": Facts({"accumulator": "_accumulators"}, _RATES),
@@ -46,9 +44,9 @@ OPTIMIZERS = {
         {"accumulator": "_accumulators", "linear": "_linears"},
         (*_RATES, "beta", "learning_rate_power", *_PENALTIES),
     ),
-    "Lion": Facts({"m": "_momentums|momentums"}, namespaces=("",)),
-    "Lamb": Facts(_MOMENTS),
-    "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}, namespaces=_NEWER),
+    "Lion": Facts({"m": "_momentums|momentums"}),
+    "Lamb": Facts(_MOMENTS, is_old=False),
+    "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}),
 }
 
 # The slot that every class has with `use_ema`, as in `Facts.slots`.
@@ -85,17 +83,8 @@ def of(classes: list[str]) -> Facts:
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
 
 
-def in_namespace(namespace: str) -> tuple[str, ...]:
-    """Return the classes in a namespace of TensorFlow 2.9-2.15."""
-    return tuple(
-        name
-        for name, facts in OPTIMIZERS.items()
-        if facts.hyperparameters or namespace in facts.namespaces
-    )
-
-
 # The classes that programs of TensorFlow 2.0-2.15 could use.
-OLD = in_namespace("")
+OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.is_old)
 
 
 def by_attribute(slots: dict[str, str]) -> dict[str, str]:

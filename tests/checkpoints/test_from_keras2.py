@@ -17,9 +17,14 @@ CLASSES = {
     "SGD": {"momentum": 0.9},
     "Adam-amsgrad": {"amsgrad": True},
 }
-# A format, and what reads it. Weights in .h5 files have no optimizer.
-READERS = [(f, r) for f in ("h5", "keras") for r in ("restore", "load_model")]
-READERS += [("weights.h5", reader) for reader in ("restore", "load_weights")]
+# A format, and what reads it. Weights in .h5 files have no optimizer, and Keras 3 does not
+# find the loss of a model in an .h5 file by its name.
+READERS = [
+    ("h5", "restore"),
+    ("keras", "restore"),
+    ("keras", "load_model"),
+    ("weights.h5", "restore"),
+]
 
 
 def made(family, name, **kwargs):
@@ -44,29 +49,19 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
     old_model, old, path = written(family, name, ending, tmp_path, dynamic=dynamic)
     model, opt = model_of(keras, use_bias=False), made("keras3", name, dynamic=dynamic)
     model.compile(opt, "mse")
-    if reader == "load_weights":
-        opt.build(model.trainable_variables)
     # Nothing tells legacy from newer optimizers.
     is_unclear = (family, ending, dynamic) == ("legacy", "weights.h5", False)
-    if is_unclear and (name, reader) != ("SGD", "restore"):
-        if reader == "restore":
-            match = r"legacy optimizer of Keras 2 or|momentum_cache"
-            with pytest.raises(checkpoints.CheckpointError, match=match):
-                checkpoints.restore(path, model=model, optimizer=opt)
-        else:
-            with tf_lso.install():
-                model.load_weights(path)
-            assert "keeps its own" in caplog.text
+    if is_unclear and name != "SGD":
+        match = r"legacy optimizer of Keras 2 or|momentum_cache"
+        with pytest.raises(checkpoints.CheckpointError, match=match):
+            checkpoints.restore(path, model=model, optimizer=opt)
         assert not any(np.any(slot) for slot in slots_of(opt, model).values())
         return
     if reader == "restore":
         assert checkpoints.restore(path, model=model, optimizer=opt).complete
     else:
         with tf_lso.install():
-            if reader == "load_model":
-                model = keras.models.load_model(path)
-            else:
-                model.load_weights(path)
+            model = keras.models.load_model(path)
         opt = model.optimizer
     assert_equal(model.get_weights(), old_model.get_weights())
     assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) == 3
@@ -79,7 +74,7 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
 @pytest.mark.parametrize("built", [True, False])
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("family", ["legacy", "new"])
-def test_load_weights_without_install_mixes_up_no_slots(
+def test_load_weights_of_keras_mixes_up_no_slots(
     family, use_bias, built, tmp_path, caplog
 ):
     old_model, old, path = written(

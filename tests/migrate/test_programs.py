@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 
-from tests.generation import HAS_KERAS3
 from tests.old_programs import test_programs
 from tests.source.programs import migrated
 from tf_lso import cli
@@ -22,11 +21,10 @@ from tf_lso import cli
 # The folder where noxfile.py keeps the migrated programs, or "".
 ONCE = os.environ.get("TF_LSO_MIGRATED", "")
 
-_ALL = list(test_programs.EXPECTED)
+_ALL = test_programs.ALONE
 WILD = [name for name in _ALL if name.startswith("wild_")]
 # Otherwise a third of the others, since a program takes some seconds.
 NAMES = [*WILD, *[name for name in _ALL if name not in WILD][:: 1 if ONCE else 3]]
-NEED_KERAS_2 = [n for n in NAMES if test_programs.EXPECTED[n].get("only") == "tf_keras"]
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +51,12 @@ def _migrate(folder):
 
 def _run(folder, name, cwd):
     program, *arguments = name.split()
-    legacy = name in NEED_KERAS_2 and HAS_KERAS3
     command = [str(folder / f"{program}.py"), *arguments]
-    return test_programs.run(command, cwd, True, TF_USE_LEGACY_KERAS=str(int(legacy)))
+    return test_programs.run(command, cwd, True)
 
 
 @pytest.mark.parametrize("name", test_programs.marked_slow(NAMES, WILD))
 def test_a_migrated_program_prints_what_it_printed(name, started):
-    if name in NEED_KERAS_2 and HAS_KERAS3:
-        pytest.importorskip("tf_keras")
     test_programs.check(name, *started[name].result())
 
 
@@ -86,9 +81,9 @@ def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
     assert not asked.called
 
 
-def test_all_programs_of_the_wild_are_here():
+def test_the_programs_of_the_wild_that_need_no_like_are_here():
     numbers = {name.split()[0].split("_")[1] for name in WILD}
-    assert numbers == {"01", "02", "05", "06", "08", "10"}
+    assert numbers == {"01", "02", "05", "06", "08"}
 
 
 @pytest.mark.parametrize("path", sorted(test_programs.PROGRAMS.glob("wild_*.py")))

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from tests import preloaded, processes
-from tests.generation import HAS_KERAS3, needs_tf_keras
+from tests.generation import HAS_KERAS3, HAS_TF_KERAS
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 # "program arguments" -> its version, what it printed, and its exit code if not 0; and
-# "only", the one Keras that it can run on today, where it needs what the other lacks.
+# "like", if it needs the Keras of its version, by `--like`.
 # "where the rewrite computes in float16": what a processor that can do so changes.
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 
@@ -127,30 +127,31 @@ def marked_slow(names, quick):
     ]
 
 
-def cases(keras, quick):
-    """The programs for one Keras."""
-    names = [n for n, case in EXPECTED.items() if case.get("only", keras) == keras]
-    return marked_slow(names, quick)
-
-
 def path_of(name):
     """The program's path and its arguments."""
     program, *arguments = name.split()
     return str(PROGRAMS / f"{program}.py"), arguments
 
 
-def after_tensorflow(name, mode):
-    """Whether TensorFlow is there first, which is sooner.
+def by_run(name):
+    """The options of `tf-lso run`, whether TensorFlow is there first, its variables.
 
-    It is not for the first that the quick suite runs, and for one in 16 on tf_keras.
+    TensorFlow is there first for all but one of the quick suite: this is sooner.
     """
-    if mode == "0":
-        return name != QUICK[0]
-    return list(EXPECTED).index(name) % 16 != 8
+    return [], name != QUICK[0], {"TF_USE_LEGACY_KERAS": "0"}
 
 
-# Test -> what TF_USE_LEGACY_KERAS is for it.
-MODES = {"test_on_the_keras_of_tensorflow": "0", "test_on_tf_keras": "1"}
+def by_like(name):
+    """The same with `--like`. One program in 16 begins without TensorFlow."""
+    major, minor, _ = EXPECTED[name]["tensorflow"].split(".")
+    options = ["--like", f"{major}.{minor}"]
+    is_first = list(EXPECTED).index(name) % 16 != 8
+    is_tf_keras = is_first and HAS_KERAS3
+    return options, is_first, {"TF_USE_LEGACY_KERAS": str(int(is_tf_keras))}
+
+
+ALONE = [name for name, case in EXPECTED.items() if not case.get("like")]
+WAYS = {"test_on_the_keras_of_tensorflow": by_run, "test_like_its_tensorflow": by_like}
 
 
 @pytest.fixture(scope="module")
@@ -162,31 +163,32 @@ def started(request, tmp_path_factory):
     runs = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for item in request.session.items:
-            mode = MODES.get(getattr(item, "originalname", None))
-            if mode is None or item.path != pathlib.Path(__file__):
+            way = WAYS.get(getattr(item, "originalname", None))
+            if way is None or item.path != pathlib.Path(__file__):
                 continue
             name = item.callspec.params["name"]
             path, arguments = path_of(name)
+            options, after_tensorflow, variables = way(name)
             runs[item.originalname, name] = pool.submit(
                 run,
-                ["-m", "tf_lso", "run", path, *arguments],
+                ["-m", "tf_lso", "run", *options, path, *arguments],
                 tmp_path_factory.mktemp("program"),
-                after_tensorflow(name, mode),
-                TF_USE_LEGACY_KERAS=mode,
+                after_tensorflow,
+                **variables,
             )
         yield runs
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", cases("keras" if HAS_KERAS3 else "tf_keras", QUICK))
+@pytest.mark.parametrize("name", marked_slow(ALONE, QUICK))
 def test_on_the_keras_of_tensorflow(name, started):
     check(name, *started["test_on_the_keras_of_tensorflow", name].result())
 
 
-@needs_tf_keras
-@pytest.mark.parametrize("name", cases("tf_keras", ()))
-def test_on_tf_keras(name, started):
-    check(name, *started["test_on_tf_keras", name].result())
+@pytest.mark.skipif(HAS_KERAS3 and not HAS_TF_KERAS, reason="it needs Keras 2")
+@pytest.mark.parametrize("name", marked_slow(EXPECTED, ()))
+def test_like_its_tensorflow(name, started):
+    check(name, *started["test_like_its_tensorflow", name].result())
 
 
 WITH_ONE_LINE = (

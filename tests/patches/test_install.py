@@ -11,6 +11,7 @@ from tests import preloaded
 from tests.families import keras
 from tests.generation import needs_tf_keras
 from tests.processes import run, start
+from tf_lso.patches import ledger as ledger_lib
 
 # Prints each spelling that does not lead where it should.
 RESOLVE = """
@@ -162,6 +163,14 @@ def test_nothing_is_half_installed_after_an_error(monkeypatch, moment):
         tf_lso.install()
     assert not is_installed()
     assert vars(keras.mixed_precision) == before
+
+
+@pytest.mark.parametrize("name", ["SGD", "Model"])
+def test_a_method_that_keras_has_moved_is_refused_by_name(name):
+    ledger = ledger_lib.Ledger()
+    owner = getattr(keras.optimizers, name, keras.Model)
+    with pytest.raises(ImportError, match=rf"{name}.* has no _moved_away"):
+        ledger.around(owner, "_moved_away")
 
 
 def test_threads_install_once():

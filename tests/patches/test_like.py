@@ -194,7 +194,7 @@ def test_install_in_the_program_and_uninstall_and_anew():
         program += f"with tf_lso.install(like={like!r}):{textwrap.indent(then, '    ')}"
     *lines, module = processes.run(program)
     assert lines == [
-        *("True False", "True", "float32" if HAS_KERAS3 else "FixedLossScale"),
+        *("True False", "True", "FixedLossScale"),
         *("SGD True", "SGD False", "AdamW False"),
         *("False", "False"),
         # As TensorFlow 2.3.4 printed it.

@@ -220,13 +220,9 @@ def test_each_row_of_the_table_names_what_its_function_changes():
             assert named - changed <= NOT_SET, target
 
 
-# In notebooks alone; added in Keras 3.0 alone; the module and the classes of others.
+# In notebooks alone; the classes of others.
 NOT_SET = {
-    *("showtraceback", "__int__", "__float__"),
-    *("backend", "LearningRateScheduler", "ReduceLROnPlateau"),
-    *("Checkpoint", "CheckpointManager"),
+    *("showtraceback", "Checkpoint", "CheckpointManager"),
     # Keras 3.0 has none for policies.
     *(["deserialize"] if KERAS == "3.0" else []),
-    # The newer optimizers of Keras 2 have these.
-    *([] if HAS_KERAS3 else ["lr", "minimize"]),
 }

@@ -174,6 +174,36 @@ def gan(module, submodel):
     return Gan()
 
 
+class TestGetOptimizer:
+    """The method that `compile` of TensorFlow 2.4-2.15 called, and programs too."""
+
+    def test_a_model_wraps_its_own_optimizers(self, module, optimizers, caplog):
+        class Gan(module.Model):
+            def __init__(self, dtype):
+                super().__init__()
+                self.generator = model(module, dtype)
+
+            def compile(self, one, others):
+                super().compile()
+                self.one = self._get_optimizer(one)
+                self.others = self._get_optimizer(others)
+
+        given = optimizers.Adam(0.1)
+        made = Gan("mixed_float16")
+        made.compile(given, {"a": optimizers.SGD(0.1), "b": "sgd"})
+        assert made.one.inner_optimizer is given
+        assert all(map(is_wrapped, [made.one, *made.others.values()]))
+        made = Gan("float32")
+        made.compile(given, ["sgd"])
+        assert made.one is given
+        assert not is_wrapped(made.others[0])
+
+    @needs_keras3
+    def test_is_not_there_without_install(self):
+        tf_lso.uninstall()
+        assert not hasattr(keras.Model, "_get_optimizer")
+
+
 class TestOptimizersThatCompileDoesNotSee:
     def test_are_named(self, module, optimizers, caplog):
         made = gan(module, model(module))

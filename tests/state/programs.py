@@ -76,7 +76,9 @@ def make_model(family, seed):
 def compile_model(family, model, optimizer):
     """Compile it, without XLA that Keras 3 would choose; tests/optimizers have that."""
     no_xla = {"jit_compile": False} if family == "keras3" else {}
-    model.compile(optimizer, "mse", **no_xla)
+    # By its name Keras 3 would not find the loss of an .h5 file.
+    loss = KERASES[family].losses.MeanSquaredError()
+    model.compile(optimizer, loss, **no_xla)
 
 
 class Program:

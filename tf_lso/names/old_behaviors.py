@@ -1,7 +1,7 @@
-"""What `install()` does beyond the names of the loss-scaling API.
+"""What old programs do beyond the names of the loss-scaling API, and Keras 3 does not.
 
-A program that relies on one of these needs `install()` even if it uses the new names.
-`tf_lso.patches` does these things, and its tests compare it with this table.
+`install()` reads what LOADING names where it has a LossScaleOptimizer, and refuses the
+checkpoints of RESTORING that it would read in part. The rest works by `--like` alone.
 """
 
 from tf_lso.names.keras3_names import BY_ATTRIBUTE_TODAY

@@ -227,7 +227,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 f"{type(inner).__name__} overrides {', '.join(dead)}, which optimizers "
                 "since TensorFlow 2.11 never call. Override update_step() instead, or "
                 "derive the class from "
-                f"{keras_versions.keras2_spelled(family.package)}.optimizers.legacy."
+                f"{keras_versions.keras2_spelled(family.package)}.optimizers.legacy. See "
+                "`tf-lso help never-called`"
             )
         variables_lib.set_untracked(inner, validation.MARK, True)
         if keras_versions.is_keras2(family.package):

@@ -52,8 +52,8 @@ def install(*, like: str | None = None) -> Handle:
 
     `tf.keras.mixed_precision.experimental`, `tf.train.experimental` and all others do, by
     import and by attribute, also in modules that were imported before. `compile` wraps
-    the optimizers of mixed_float16 models by tf_lso, and today's optimizers have their
-    old attributes (`lr`, ...). A second call changes nothing.
+    the optimizers of mixed_float16 models by tf_lso. Without `like` a program gets
+    nothing else of Keras 2. A second call changes nothing.
 
     Args:
       like: version of the TensorFlow that the program was written for, such as "2.4":

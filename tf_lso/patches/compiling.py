@@ -36,7 +36,10 @@ def wrap_in_keras3(keras, ledger):
 
     @ledger.around(keras.Model, "compile")
     def compile(keras_compile, self, *args, **kwargs):
-        given = signature.bind(self, *args, **kwargs)
+        try:
+            given = signature.bind(self, *args, **kwargs)
+        except TypeError:
+            return keras_compile(self, *args, **kwargs)  # which says what is wrong
         given.apply_defaults()
         arguments = given.arguments
         optimizer = keras.optimizers.get(arguments["optimizer"])
@@ -46,20 +49,37 @@ def wrap_in_keras3(keras, ledger):
         return keras_compile(*given.args, **given.kwargs)
 
 
+def add_get_optimizer(keras, ledger):
+    """Add the method that wraps optimizers, which a model with several calls itself."""
+    ledger.add_missing(keras.Model, {"_get_optimizer": _get_optimizer(keras)})
+
+
+def _get_optimizer(keras):
+    def get_optimizer(self, optimizer):
+        """Return an optimizer, or a structure of them, wrapped where the model needs it.
+
+        Source: TensorFlow 2.4-2.15, whose `compile` called it.
+        """
+        return tf.nest.map_structure(
+            lambda one: _compiled(keras.optimizers.get(one), self), optimizer
+        )
+
+    return get_optimizer
+
+
 def wrap_in_keras2(keras, ledger):
     """Make `compile` wrap by tf_lso, likewise."""
+    wrapped = _get_optimizer(keras)
 
     # Private, since `compile` wraps what it was given in this method. TestCompile of
     # tests/policies/test_policies.py fails when it moves.
     @ledger.around(keras.Model, "_get_optimizer")
     def get_optimizer(original, self, optimizer):
-        return tf.nest.map_structure(
-            lambda one: _compiled(keras.optimizers.get(one), self), optimizer
-        )
+        return wrapped(self, optimizer)
 
     @ledger.around(_model_without_eager_execution(keras), "_set_optimizer")
     def set_optimizer(original, self, optimizer):
-        self.optimizer = get_optimizer(original, self, optimizer)
+        self.optimizer = wrapped(self, optimizer)
 
 
 def _model_without_eager_execution(keras):

@@ -1,55 +1,9 @@
-"""What Keras 3 does otherwise than Keras 2 did, apart from optimizers and files."""
+"""Make `clear_session` of Keras 3 keep the policy, and notebooks show hints."""
 
 import sys
 
-import tensorflow as tf
-
-from tf_lso import as_tensor, keras_versions
-from tf_lso import variables as variables_lib
-from tf_lso.names import old_behaviors
+from tf_lso import keras_versions
 from tf_lso.patches import hints
-
-
-def set_values(keras, ledger):
-    """Take variables of all kinds, and loss scales.
-
-    Keras 3's `set_value` fails for its own variables, such as `optimizer.learning_rate`.
-    """
-    # Private: `tf.keras.backend` may be that of tf_keras.
-    from keras.src.legacy import backend
-
-    @ledger.around(backend, "set_value")
-    def set_value(original, x, value):
-        x.assign(tf.cast(tf.convert_to_tensor(value), variables_lib.raw(x).dtype))
-
-    is_it = keras_versions.package_of_tensorflow() == "keras"
-    for module in [backend] if is_it else [backend, tf.keras.backend]:
-
-        @ledger.around(module, "get_value")
-        def get_value(original, x):
-            return x.numpy() if isinstance(x, as_tensor.AsTensor) else original(x)
-
-
-def make_variables_numbers(keras, ledger):
-    """Add what variables of Keras 3.0 lack, and later ones have."""
-    numbers = {
-        "__int__": lambda self: int(self.value),
-        "__float__": lambda self: float(self.value),
-    }
-    ledger.add_missing(keras_versions.variable_of_keras3(), numbers)
-
-
-def log_lr(keras, ledger):
-    """Log `lr` beside `learning_rate`: programs read it from the history."""
-    for name in old_behaviors.CALLBACKS:
-
-        @ledger.around(getattr(keras.callbacks, name), "on_epoch_end")
-        def on_epoch_end(original, self, epoch, logs=None):
-            logs = {} if logs is None else logs
-            original(self, epoch, logs)
-            if "learning_rate" in logs:
-                logs["lr"] = logs["learning_rate"]
-
 
 # What programs set for good or for a block, by Keras's names.
 _KEPT = {
@@ -80,7 +34,7 @@ def keep_policy(keras, ledger):
 
 
 def show_hints(keras, ledger):
-    """Say the hint that names `--like` after an error that Keras 3 makes."""
+    """Show the hint that names `--like` below an error that Keras 3 raises."""
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
     if shell is None:

@@ -1,17 +1,17 @@
-"""Make Keras 3 load models that TensorFlow 2.0-2.15 saved.
+"""Make Keras 3 load the wrapped optimizers and the policies of models of Keras 2.
 
-Each function handles what Keras 3, at least up to 3.15, refuses or misreads in such files.
+What else Keras 3 refuses in a file of Keras 2, such as the name of a loss in an .h5 file,
+it refuses still.
 """
 
 import contextlib
-import inspect
 import json
 import os
 import zipfile
 
 import h5py
 
-from tf_lso import graphs, keras3_private, log
+from tf_lso import keras3_private, log
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import state as state_lib
@@ -21,19 +21,15 @@ from tf_lso.patches.loading_keras2 import is_ours
 # experimental policy in 2.4-2.8.
 POLICIES = ("Policy", "PolicyV1")
 
-# On while layers are made from configs of .h5 files.
-_layers_of_h5 = graphs.ThreadSwitch()
-
 
 def load_models(keras, ledger):
-    """Load models of TensorFlow 2.0-2.15 with the state of their optimizers."""
+    """Load the state of wrapped optimizers with models of TensorFlow 2.0-2.15."""
 
     @ledger.around(keras.models, "load_model")
     def load_model(original, filepath, custom_objects=None, *args, **kwargs):
         is_h5, of_keras2 = _is_h5(filepath), _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
             if is_h5:
-                stack.enter_context(_layers_of_h5.on())
                 # Keras 3.0 leaves `custom_objects` out here.
                 scope = keras.saving.custom_object_scope(custom_objects or {})
                 stack.enter_context(scope)
@@ -47,19 +43,6 @@ def load_models(keras, ledger):
         return model
 
 
-def load_weights(keras, ledger):
-    """Restore the optimizer too from .weights.h5 files of Keras 2."""
-
-    @ledger.around(keras.Model, "load_weights")
-    def load_weights(original, self, filepath, *args, **kwargs):
-        if not _has_optimizer_of_keras2(filepath):
-            return original(self, filepath, *args, **kwargs)
-        with state_lib.state_follows.on():
-            result = original(self, filepath, *args, **kwargs)
-        _restore_optimizer(self, filepath)
-        return result
-
-
 def save_waiting_slots(keras, ledger):
     """Save the slots of a checkpoint that was restored before the build."""
 
@@ -70,34 +53,6 @@ def save_waiting_slots(keras, ledger):
         if is_ours(optimizer) and self.built and optimizer._family.slots_wait():
             optimizer.build(self.trainable_variables)
         return original(self, *args, **kwargs)
-
-
-def find_functions(keras, ledger):
-    """Take losses and metrics by the names in .h5 files.
-
-    .h5 files have names of functions. Keras 3.15 refuses the name of a loss ("mse"), and
-    tries to call the name in a metric ("accuracy").
-    """
-    for namespace in (keras.losses, keras.metrics):
-
-        @ledger.around(namespace, "deserialize")
-        def deserialize(original, config, *args, get=namespace.get, **kwargs):
-            try:
-                return original(_with_function(keras, config), *args, **kwargs)
-            except (TypeError, ValueError):
-                if not isinstance(config, str):
-                    raise
-                return get(config)
-
-
-def _with_function(keras, config):
-    if not isinstance(config, dict) or config.get("class_name") != "MeanMetricWrapper":
-        return config
-    arguments = dict(config["config"])
-    function = getattr(keras.metrics, str(arguments.get("fn")), None)
-    if function is not None:
-        arguments["fn"] = keras.saving.serialize_keras_object(function)
-    return {**config, "config": arguments}
 
 
 class _LegacyPolicy:
@@ -133,37 +88,6 @@ def find_policies(keras, ledger):
         return original(config, custom_objects)
 
 
-def take_batch_shapes(keras, ledger):
-    """Take the batch shapes that Keras 2 saved.
-
-    The first layer of a Sequential of TensorFlow 2.0-2.15 has `batch_input_shape`. Keras 3
-    refuses it in .keras files, where the InputLayer has the shape anyway. In .h5 files
-    Keras 3 takes it for the shape without the batch.
-    """
-
-    @ledger.around(keras.layers.Layer, "from_config")
-    def from_config(original, cls, config):
-        takes = inspect.signature(cls.__init__).parameters
-        config = dict(config)
-        if not issubclass(cls, keras.layers.InputLayer):
-            if "batch_input_shape" not in takes:
-                config.pop("batch_input_shape", None)
-            if _layers_of_h5.is_on and "input_shape" not in takes:
-                if config.get("input_shape"):
-                    config["input_shape"] = config["input_shape"][1:]
-        return original(cls, config)
-
-
-def _has_optimizer_of_keras2(path):
-    """Whether a .weights.h5 file has the state of an optimizer that Keras 2 wrote."""
-    if not str(path).endswith(".weights.h5") or not os.path.isfile(path):
-        return False
-    with contextlib.suppress(CheckpointError):  # Keras says what is wrong
-        with restoring.opened(str(path)) as (source,):
-            return getattr(source.optimizer, "family", None) in ("legacy", "new")
-    return False
-
-
 def _is_h5(path):
     return str(path).endswith((".h5", ".hdf5"))
 
@@ -195,12 +119,14 @@ def _restore_optimizer(model, path):
 
 
 def _build_optimizer(model):
-    """Build an optimizer that Keras 3 has built on no variables."""
+    """Build a wrapped optimizer that Keras 3 has built on no variables."""
     optimizer = getattr(model, "optimizer", None)
-    for part in (optimizer, getattr(optimizer, "inner_optimizer", None)):
-        if getattr(part, "built", False) and not keras3_private.built_variables(part):
+    if not is_ours(optimizer):
+        return
+    for part in (optimizer, optimizer.inner_optimizer):
+        if part.built and not keras3_private.built_variables(part):
             part.built = False
-    if optimizer is not None and model.built and not optimizer.built:
+    if model.built and not optimizer.built:
         with _telling(ValueError):  # the state does not fit; the optimizer is built
             optimizer.build(model.trainable_variables)
 

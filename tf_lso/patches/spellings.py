@@ -10,7 +10,6 @@ import importlib
 import sys
 
 from tf_lso import keras_versions, names
-from tf_lso import optimizer_table as table
 from tf_lso.patches import added_modules
 
 # Spelling of a module -> its namespace.
@@ -173,27 +172,3 @@ def _module_for(namespace, package):
         return mirror
     contents = {**vars(mirror), **_contents(package, namespace)}
     return added_modules.made(mirror.__name__, contents)
-
-
-# --- Namespaces of optimizers that existed only in TensorFlow 2.9-2.15.
-
-# Names in each. `legacy` had the older optimizers in 2.11-2.15, `experimental` the newer
-# ones in 2.9-2.15.
-NAMESPACES = {
-    namespace: (*table.in_namespace(namespace), "Optimizer")
-    for namespace in ("legacy", "experimental")
-}
-
-
-def add_namespaces(keras, ledger):
-    """Add both; Keras 3's optimizers stand for the older and the newer ones."""
-    of_tensorflow = keras_versions.package_of_tensorflow() == "keras"
-    for namespace, classes in NAMESPACES.items():
-        here = {n: c for n, c in vars(keras.optimizers).items() if n in classes}
-        name = f"keras.optimizers.{namespace}"
-        module = added_modules.made(name, {**here, **_PACKAGE})
-        for root in ("keras", "tensorflow.keras") if of_tensorflow else ("keras",):
-            there = _reach(f"{root}.optimizers")
-            copied = sys.modules.get(f"{root}.optimizers", there)
-            _set_all(ledger, (there, copied), {namespace: module})
-            added_modules.let_import(ledger, f"{root}.optimizers.{namespace}", module)

@@ -17,14 +17,15 @@ SUMMARY = "run a program with the old names in place"
 DESCRIPTION = """\
 Run a program as `python` would, with every old loss-scaling name in place.
 
-The program needs no change. One line at the top of its own file does the same:
+The program needs no change. With --like it also gets the Keras of its time, so that it
+does what it did. One line at the top of its own file does the same:
 
-    import tf_lso; tf_lso.install()
+    import tf_lso; tf_lso.install(like="2.4")
 """
 EPILOG = """\
 examples:
-  tf-lso run train.py --epochs 3          the script, with its own arguments
   tf-lso run --like 2.4 train.py          with the Keras that TensorFlow 2.4 had
+  tf-lso run train.py --epochs 3          on Keras 3, with the script's own arguments
   tf-lso run -m mypackage.train --gpus 2  a module, as `python -m` does
 
 The exit code is the program's.

@@ -1,7 +1,7 @@
-"""Uses that are more than a name of the loss-scaling API: what `install()` does beyond.
+"""Uses that are more than a name of the loss-scaling API.
 
-They count in programs that use the old API, where a migrated program needs `install()`
-for them. Two count by themselves: optimizer classes by the old protocol, which train
+They count in programs that use the old API. Files of older versions need `install()` in a
+migrated program. Two count by themselves: optimizer classes by the old protocol, which train
 wrong without a word, and TensorFlow's private state of a loss scale.
 """
 
@@ -39,10 +39,15 @@ _LACKS = "Keras 3's optimizers do not have it, or do something else."
 _LACKS_2 = "The optimizers of TensorFlow 2.11-2.15 lack it, or do something else."
 # Rule -> what happens today, and what tf_lso does.
 _SAID = {
-    rules.OPTIMIZER: (_LACKS, "Under tf_lso.install() it works as it did."),
+    rules.OPTIMIZER: (
+        _LACKS,
+        "tf-lso run --like 2.4 and install(like='2.4') give the program the optimizers "
+        "of its time.",
+    ),
     rules.FILES: (
         "An optimizer that an older version wrote is refused, or left out without a word.",
-        "Under tf_lso.install() it is restored whole.",
+        "Under tf_lso.install() a model is loaded with a LossScaleOptimizer, and a "
+        "checkpoint is refused with the call that restores it.",
     ),
     rules.PROTOCOL: (
         "The optimizers of TensorFlow 2.11 and later neither have nor call it: the class "

@@ -8,7 +8,7 @@ import traceback
 import keras
 import tensorflow as tf
 
-from tf_lso import environment, scheduled_rate, tf_private
+from tf_lso import environment, tf_private
 from tf_lso import keras3_private as private
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
@@ -197,11 +197,6 @@ class Keras3(family.Family):
         steps = self.inner.gradient_accumulation_steps or 1
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
         self.counter().assign(value * steps)
-
-    def learning_rate(self):
-        # The rate of the next step, which also serves as its schedule.
-        rate = private.learning_rate(self.inner)
-        return scheduled_rate.rate_of(rate, self.inner.learning_rate)
 
     def _rate_or_schedule(self):
         return private.learning_rate(self.inner)
