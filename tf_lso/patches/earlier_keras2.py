@@ -103,10 +103,10 @@ def add_schedules(keras, ledger):
 
 
 # Options that chose how fast a dataset is, and not what it gives.
-_OPTIONS = (
+OPTIONS = (
     *("autotune", "autotune_buffers", "autotune_cpu_budget", "autotune_ram_budget"),
     *("filter_with_random_uniform_fusion", "hoist_random_uniform"),
-    "reorder_data_discarding_ops",
+    *("map_vectorization", "reorder_data_discarding_ops"),
 )
 
 
@@ -119,7 +119,7 @@ def ignore_dataset_options(keras, ledger):
     del keras
     import tensorflow as tf
 
-    options = dict.fromkeys(_OPTIONS)
+    options = dict.fromkeys(OPTIONS)
     options["map_vectorization"] = MapVectorizationOptions()
     ledger.add_missing(tf.data.experimental.OptimizationOptions, options)
     ledger.set_attribute(
