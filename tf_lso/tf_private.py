@@ -129,6 +129,11 @@ def graph_rewrite_is_on():
     return _find("tensorflow", name)()
 
 
+def schedule(name):
+    """Return a learning-rate schedule of the Keras that TensorFlow uses itself."""
+    return _find("tensorflow.python.keras.optimizer_v2.learning_rate_schedule", name)
+
+
 def wrapped_module(module: Any) -> Any:
     """Return the module that a module of tf.compat.v1 wraps, whose names it copies."""
     return vars(module).get("_tfmw_wrapped_module")

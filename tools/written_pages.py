@@ -8,7 +8,7 @@ import pathlib
 import re
 
 from tf_lso import names
-from tf_lso.patches.table import COMPILING, INSTALL, LIKE, LIKE_2_3, LOADING, PATCHES
+from tf_lso.patches.table import COMPILING, INSTALL, LIKES, LOADING, PATCHES
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
@@ -78,7 +78,15 @@ def _spellings():
 
 def _changes(moment):
     rows = [(p.where, p.target, p.why) for p in PATCHES if p.when == moment]
-    text = _table(("In", "Name", "It is changed to"), rows)
+    return _with_dashes(_table(("In", "Name", "It is changed to"), rows))
+
+
+def _changes_of_like():
+    rows = [(f"up to {p.when}", p.target, p.why) for p in PATCHES if p.when in LIKES]
+    return _with_dashes(_table(("`like`", "Name", "It is changed to"), rows))
+
+
+def _with_dashes(text):
     # Programs have hyphens between versions, pages have dashes.
     return re.sub(r"(\d\.\d+)-(\d\.\d+)", rf"\1{DASH}\2", text)
 
@@ -91,8 +99,11 @@ WRITTEN = {
         "spellings": _spellings,
     },
     "explanation/changes.md": {
-        moment: functools.partial(_changes, moment)
-        for moment in (INSTALL, COMPILING, LOADING, LIKE, LIKE_2_3)
+        **{
+            moment: functools.partial(_changes, moment)
+            for moment in (INSTALL, COMPILING, LOADING)
+        },
+        "like": _changes_of_like,
     },
 }
 

@@ -69,7 +69,7 @@ def close(expected, got):
     return math.isclose(expected, got, rel_tol=RELATIVE, abs_tol=ABSOLUTE + rounding)
 
 
-def differences(expected, got, path=""):
+def differences(expected, got, path="", is_close=close):
     """Return where two results differ, a list of texts."""
     if isinstance(expected, dict) and isinstance(got, dict):
         pairs = {key: (expected.get(key), got.get(key)) for key in {**expected, **got}}
@@ -78,12 +78,12 @@ def differences(expected, got, path=""):
     else:
         same = expected == got and type(expected) is type(got)
         if isinstance(expected, float) and isinstance(got, float):
-            same = same or (not EXACT.search(path) and close(expected, got))
+            same = same or (not EXACT.search(path) and is_close(expected, got))
         return [] if same else [f"{path}: {expected!r} != {got!r}"]
     return [
         difference
         for key, (left, right) in pairs.items()
-        for difference in differences(left, right, f"{path}/{key}")
+        for difference in differences(left, right, f"{path}/{key}", is_close)
     ]
 
 

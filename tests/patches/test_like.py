@@ -7,6 +7,7 @@ import pytest
 from tests import preloaded, processes
 from tests.families import HAS_KERAS3, KERAS2_PACKAGE
 from tf_lso.patches import like as like_lib
+from tf_lso.patches.table import PATCHES
 
 # What a program of TensorFlow 2.0-2.10 may do with an optimizer class and a name.
 OLD = """
@@ -103,7 +104,8 @@ def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
 @pytest.mark.parametrize("like", ["2.0", "2.4.1", "2.10.0", "2.11", "2.15.1", None])
 def test_which_versions_had_the_legacy_ones(like):
     is_old = like in ("2.0", "2.4.1", "2.10.0")
-    assert like_lib.has_legacy_optimizers(like) is is_old
+    (row,) = [p for p in PATCHES if p.function is like_lib.use_legacy_optimizers]
+    assert like_lib.is_up_to(like, row.when) is is_old
 
 
 @pytest.mark.keras3

@@ -117,6 +117,7 @@ PROGRAMS = {
     """,
     # The names that each row of the table changes in the Kerases that are there.
     "rows": """
+    import os
     from tf_lso import keras_versions
     from tf_lso.patches import table
     from tf_lso.patches.ledger import Ledger
@@ -131,6 +132,7 @@ PROGRAMS = {
         setattr(Ledger, method, recorded)
 
     record("set_attribute"), record("set_item")
+    os.environ["TF_LSO_LIKE"] = "2.4"  # what `install(like="2.4")` sets
     for package in KERASES:
         for patch in table.PATCHES:
             if table.is_in(patch, package):

@@ -140,10 +140,7 @@ def _change_one(ledger, package, like):
     from tf_lso.patches import table
 
     moments = [table.INSTALL, table.COMPILING, table.LOADING]
-    if like_lib.has_legacy_optimizers(like):
-        moments.append(table.LIKE)
-    if like_lib.aggregates_gradients(like):
-        moments.append(table.LIKE_2_3)
+    moments += [newest for newest in table.LIKES if like_lib.is_up_to(like, newest)]
     for when in moments:
         if table.enable(when, package):
             ledger.on_undo(functools.partial(table.disable, when, package))

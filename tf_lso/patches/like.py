@@ -19,7 +19,6 @@ VARIABLE = "TF_LSO_LIKE"
 
 _CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
-_AGGREGATES_PAIRS, _NEWER_OPTIMIZERS = (2, 4), (2, 11)
 
 
 def parsed(like: str) -> tuple[int, int]:
@@ -69,14 +68,9 @@ def choose(like: str) -> None:
         os.environ[_CHOICE] = "1" if of_keras2 else "0"
 
 
-def has_legacy_optimizers(like: str | None) -> bool:
-    """Whether `tf.keras.optimizers` of that TensorFlow had the OptimizerV2 classes."""
-    return like is not None and parsed(like) < _NEWER_OPTIMIZERS
-
-
-def aggregates_gradients(like: str | None) -> bool:
-    """Whether optimizers of that TensorFlow returned no pairs when they aggregated."""
-    return like is not None and parsed(like) < _AGGREGATES_PAIRS
+def is_up_to(like: str | None, newest: str) -> bool:
+    """Whether a version of TensorFlow is chosen, and is `newest` or an earlier one."""
+    return like is not None and parsed(like) <= parsed(newest)
 
 
 def aggregate_gradients(keras, ledger):
@@ -103,17 +97,27 @@ def aggregate_gradients(keras, ledger):
     ledger.add_missing(owner, {"_clip_gradients": lambda self, grads: grads})
 
 
+def public_modules(package, below=""):
+    """Return the modules that programs know as `tf.keras`, or a module `below` each.
+
+    Some versions have only some of them. Call this before any change, since the first
+    import of `tensorflow.keras` copies what is there.
+    """
+    apis = ("_v1.keras", "_v2.keras", "keras")
+    places = [package, *(f"{package}.api.{api}" for api in apis)]
+    if keras_versions.package_of_tensorflow() == package:
+        places.append("tensorflow.keras")
+    modules = []
+    for place in places:
+        with contextlib.suppress(ImportError):
+            modules.append(importlib.import_module(f"{place}{below}"))
+    return modules
+
+
 def use_legacy_optimizers(keras, ledger):
     """Make `tf.keras.optimizers.X` the legacy class, as in TensorFlow 2.0-2.10."""
     package = keras_versions.package_of(keras)
-    # The packages of optimizers that programs import, some in a few versions alone.
-    places = [package, f"{package}.api._v2.keras", f"{package}.api.keras"]
-    if keras_versions.package_of_tensorflow() == package:
-        places.append("tensorflow.keras")
-    modules = []  # before any changes: imports copy what is there
-    for place in places:
-        with contextlib.suppress(ImportError):
-            modules.append(importlib.import_module(f"{place}.optimizers"))
+    modules = public_modules(package, ".optimizers")
     for function in ("get", "deserialize"):
 
         @ledger.around(keras_versions.private(package, "optimizers"), function)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tf_lso import keras_versions, log
 from tf_lso.patches import (
     compiling,
+    earlier_keras2,
     keras3,
     like,
     loading_configs,
@@ -22,10 +23,10 @@ from tf_lso.patches import (
 from tf_lso.patches import ledger as ledger_lib
 
 # When: all but the last by `install()`. COMPILING also by the first policy of tf_lso that
-# is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKE by
-# `install(like="2.4")`, and LIKE_2_3 by `install(like="2.3")` too.
+# is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKES
+# by `install(like=...)` of a version up to that one.
 COMPILING, LOADING, INSTALL = "compiling", "loading", "install"
-LIKE, LIKE_2_3 = "like", "like 2.3"
+LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
 # Where.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
@@ -80,10 +81,20 @@ PATCHES = [Patch(*row) for row in (
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
 
+    ("`tf.keras.__version__`", KERAS_2, "2.15", earlier_keras2.say_version),
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
-     KERAS_2, LIKE, like.use_legacy_optimizers),
+     KERAS_2, "2.10", like.use_legacy_optimizers),
+    ("`Model.distribute_reduction_method`", KERAS_2, "2.10", earlier_keras2.log_first_replica),
+    ("`apply` and `add_update` of layers", KERAS_2, "2.8", earlier_keras2.add_layer_methods),
+    (f"{', '.join(f'`{name}`' for name in earlier_keras2.OPTIONS)} of dataset options, "
+     "`tf.data.experimental.MapVectorizationOptions`",
+     TENSORFLOW, "2.6", earlier_keras2.ignore_dataset_options),
+    ("`Sequential.predict_classes`, `Sequential.predict_proba`",
+     KERAS_2, "2.5", earlier_keras2.predict_classes),
+    ("`tf.keras.experimental.LinearCosineDecay`, `NoisyLinearCosineDecay` there",
+     KERAS_2, "2.4", earlier_keras2.add_schedules),
     ("`_aggregate_gradients`, `_clip_gradients`, `apply_gradients` of legacy optimizers",
-     KERAS_2, LIKE_2_3, like.aggregate_gradients),
+     KERAS_2, "2.3", like.aggregate_gradients),
 )]
 # fmt: on
 

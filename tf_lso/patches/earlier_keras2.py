@@ -1,0 +1,127 @@
+"""What Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
+
+The Keras 2 of today is that of TensorFlow 2.15. Each function is a row of the table, which
+says up to which version of TensorFlow the change is made.
+"""
+
+import os
+import types
+
+from tf_lso import keras_versions, tf_private
+from tf_lso.patches import like
+
+# Version of TensorFlow -> what `tf.keras.__version__` was. TensorFlow 2.1.1-2.1.4 said
+# 2.3.0-tf, but programs were written for 2.1.0.
+KERAS_VERSIONS = {
+    (2, 0): "2.2.4-tf",
+    (2, 1): "2.2.4-tf",
+    (2, 2): "2.3.0-tf",
+    (2, 3): "2.4.0",
+    (2, 4): "2.4.0",
+    **{(2, minor): f"2.{minor}.0" for minor in range(5, 13)},
+    (2, 13): "2.13.1",
+    (2, 14): "2.14.0",
+    (2, 15): "2.15.0",
+}
+
+
+def say_version(keras, ledger):
+    """Give `tf.keras.__version__` as that TensorFlow had it. With tf_keras it is missing."""
+    version = KERAS_VERSIONS[like.parsed(os.environ[like.VARIABLE])]
+    package = keras_versions.package_of(keras)
+    for module in like.public_modules(package):
+        if module.__name__ != package:  # its version is that of the code
+            ledger.set_attribute(module, "__version__", version)
+
+
+def log_first_replica(keras, ledger):
+    """Log what the first replica's `train_step` or `test_step` returned.
+
+    Since TensorFlow 2.11 `fit` and `evaluate` log the sum over the replicas. A program that
+    sets `distribute_reduction_method` gets what it sets.
+    """
+
+    @ledger.around(keras.Model, "distribute_reduction_method")
+    def first_by_default(original, self):
+        method = original(self)
+        return "first" if method == "auto" else method
+
+
+# --- Methods.
+
+
+def _predict_proba(self, x, batch_size=32, verbose=0):
+    """Return what `predict` returns."""
+    return self.predict(x, batch_size=batch_size, verbose=verbose)
+
+
+def _predict_classes(self, x, batch_size=32, verbose=0):
+    """Return the most likely class, or 0 and 1 where the model has one output."""
+    predicted = self.predict(x, batch_size=batch_size, verbose=verbose)
+    if predicted.shape[-1] > 1:
+        return predicted.argmax(axis=-1)
+    return (predicted > 0.5).astype("int32")
+
+
+def predict_classes(keras, ledger):
+    """Add both methods, as in TensorFlow 2.0-2.5."""
+    methods = {"predict_classes": _predict_classes, "predict_proba": _predict_proba}
+    ledger.add_missing(keras.Sequential, methods)
+
+
+def _apply(self, inputs, *args, **kwargs):
+    """Call the layer."""
+    return self(inputs, *args, **kwargs)
+
+
+def add_layer_methods(keras, ledger):
+    """Add `apply`, and accept the `inputs` of `add_update`, as in TensorFlow 2.0-2.8."""
+    ledger.add_missing(keras.layers.Layer, {"apply": _apply})
+
+    @ledger.around(keras.layers.Layer, "add_update")
+    def add_update(original, self, updates, inputs=None):
+        del inputs  # ignored in those versions too
+        return original(self, updates)
+
+
+# --- Names.
+
+_SCHEDULES = ("LinearCosineDecay", "NoisyLinearCosineDecay")
+
+
+def add_schedules(keras, ledger):
+    """Add both, as in TensorFlow 2.0-2.4, and let files that name them be loaded."""
+    base = keras.optimizers.schedules.LearningRateSchedule
+    package = keras_versions.package_of(keras)
+    private = "optimizers.schedules.learning_rate_schedule"  # where files are read
+    modules = like.public_modules(package, ".experimental")
+    modules.append(keras_versions.private(package, private))
+    for name in _SCHEDULES:
+        schedule = type(name, (tf_private.schedule(name), base), {})
+        for module in modules:
+            ledger.set_attribute(module, name, schedule)
+
+
+# Options that chose how fast a dataset is, and not what it gives.
+OPTIONS = (
+    *("autotune", "autotune_buffers", "autotune_cpu_budget", "autotune_ram_budget"),
+    *("filter_with_random_uniform_fusion", "hoist_random_uniform"),
+    *("map_vectorization", "reorder_data_discarding_ops"),
+)
+
+
+class MapVectorizationOptions(types.SimpleNamespace):
+    """The options of an optimization that TensorFlow no longer has."""
+
+
+def ignore_dataset_options(keras, ledger):
+    """Let programs set options that `tf.data` no longer has. They changed the speed alone."""
+    del keras
+    import tensorflow as tf
+
+    options = dict.fromkeys(OPTIONS)
+    options["map_vectorization"] = MapVectorizationOptions()
+    ledger.add_missing(tf.data.experimental.OptimizationOptions, options)
+    ledger.set_attribute(
+        tf.data.experimental, "MapVectorizationOptions", MapVectorizationOptions
+    )
