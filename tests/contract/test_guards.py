@@ -25,6 +25,10 @@ def _only_here(gradients_, are_equal=False):
     return AGREED(gradients_, are_equal=True)
 
 
+def _always_finite(gradients_):
+    return finite.Verdict(tf.constant(True))
+
+
 def _as_given(value, *others):
     return value
 
@@ -37,7 +41,7 @@ _SCOPE = "tf_lso.optimizers.families.keras3.variables_lib:scope_of"
 # Name -> (object:attribute, what stands there without the guard), (case, family).
 GUARDS = {
     "the check": (
-        ("tf_lso.scaling.finite:_are_finite", lambda tensors: tf.constant(True)),
+        ("tf_lso.scaling.finite:_verdict", _always_finite),
         ("sparse_duplicates_that_overflow_when_summed_skip", "new"),
     ),
     "summing before the check": (

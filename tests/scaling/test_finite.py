@@ -163,8 +163,8 @@ def test_numbers_whose_sum_overflows_are_finite(dtype, mode):
 
 @pytest.mark.parametrize("are_equal", [False, True])
 def test_agreed_is_the_verdict_of_the_one_replica(are_equal):
-    assert bool(finite_lib.agreed([tf.constant(1.0), None], are_equal))
-    assert not bool(finite_lib.agreed([tf.constant(NAN)], are_equal))
+    assert bool(finite_lib.agreed([tf.constant(1.0), None], are_equal).finite)
+    assert not bool(finite_lib.agreed([tf.constant(NAN)], are_equal).finite)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,9 @@ def test_agreed_is_the_verdict_of_the_one_replica(are_equal):
 def test_the_verdict_across_replicas(mirrored2, values):
     gradient = per_replica(mirrored2, values)
     with mirrored2.scope():
-        assert bool(finite_lib.agreed([gradient])) == np.isfinite(values).all()
+        finite, kinds = finite_lib.agreed([gradient])
+    assert bool(finite) == np.isfinite(values).all()
+    assert kinds.numpy().tolist() == [[INF in values, bool(np.isnan(values).any())]]
 
 
 def test_merging_is_needed_on_a_mirrored_replica_only(mirrored2):

@@ -27,18 +27,19 @@ def either(condition, true_fn, false_fn, of=()):
         return tf.cond(condition, true_fn, false_fn)
     condition = _not_known_before_it_runs(condition)
     if all(isinstance(v, tf.Tensor) and v.shape.is_fully_defined() for v in of):
-        return tf.switch_case(tf.cast(condition, tf.int32), [false_fn, true_fn])
+        index = tf.cast(condition, tf.int32)
+        return _not_known_before_it_runs(tf.switch_case(index, [false_fn, true_fn]))
     return tf.cond(condition, true_fn, false_fn)
 
 
-def _not_known_before_it_runs(condition):
-    """Return the scalar `condition`, such that XLA does not compute it while it compiles.
+def _not_known_before_it_runs(tensor):
+    """Return `tensor`, such that XLA does not try to compute it while it compiles.
 
-    XLA looks whether a condition is a constant: it computes what the condition depends on,
-    one number after the other, with gradients that it makes up. It does not look behind a
-    loop, and removes a loop of one iteration afterwards. The first call of a step of
-    ResNet-50 around a legacy Adam took 78 seconds of one processor without this, and 15
-    with it; around one of Keras 3 it was 83 and 21.
+    XLA looks whether a condition, or what a branch reads, is a constant: it computes all
+    that it depends on, one number after the other, with gradients that it makes up. It
+    does not look behind a loop, and removes a loop of one iteration afterwards. The first
+    call of a step of ResNet-50 around a legacy Adam took 78 seconds of one processor
+    without this, and 15 with it; around one of Keras 3 it was 83 and 21.
     """
 
     def is_first(iteration, _):
@@ -47,7 +48,7 @@ def _not_known_before_it_runs(condition):
     def go_on(iteration, same):
         return iteration + 1, same
 
-    return tf.while_loop(is_first, go_on, (tf.constant(0), condition))[1]
+    return tf.while_loop(is_first, go_on, (tf.constant(0), tensor))[1]
 
 
 def seldom(branch):

@@ -1,10 +1,23 @@
 """Are all gradients finite, and do all replicas agree?"""
 
+import functools
+from typing import Any, NamedTuple
+
 import tensorflow as tf
 
 from tf_lso import tf_private
 from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
+
+
+class Verdict(NamedTuple):
+    """What is known of the gradients of a step."""
+
+    # Whether they are to be applied, a bool or a scalar bool tensor.
+    finite: Any
+    # Whether each gradient holds infinity, and whether NaN, on any local replica: a bool
+    # tensor [gradients, 2]. None if nobody has looked.
+    kinds: Any = None
 
 
 @fast.packed(in_graphs=True)
@@ -46,37 +59,48 @@ def _proof(tensors):
 
 
 @fast.packed(in_graphs=True)
-def _exact_verdict(tensors):
-    axis, verdicts = tf.constant(0), [tf.constant(True)]
+def _kinds(tensors):
+    """Return for each tensor whether it holds infinity, and whether NaN: bools [n, 2]."""
+    axis, kinds = tf.constant(0), []
     for vectors in gradients_lib.real_vectors(tensors):
-        verdicts += [tf.reduce_all(tf.math.is_finite(v), axis) for v in vectors]
-    return [tf.reduce_all(tf.stack(verdicts), axis)]
+        for test in (tf.math.is_inf, tf.math.is_nan):
+            found = [tf.reduce_any(test(vector), axis) for vector in vectors]
+            kinds.append(functools.reduce(tf.logical_or, found or [tf.constant(False)]))
+    return [tf.reshape(tf.stack(kinds), [-1, 2])]
 
 
-def _are_finite(gradients):
-    """Return whether gradients, with rows summed, are finite, a scalar bool tensor."""
+def nonfinite_kinds(gradients):
+    """Return whether each gradient holds infinity, and whether NaN: bools [gradients, 2]."""
+    tensors = gradients_lib.values_of(gradients)
+    if not tensors:
+        return tf.zeros([0, 2], tf.bool)
+    kinds = tf.concat(_kinds(fast.divided_here(tensors)), axis=0)
+    return tf.reshape(kinds, [len(tensors), 2])  # a call of `packed` knows no shape
+
+
+def _verdict(gradients):
+    """Return the `Verdict` on gradients of one replica, with rows summed."""
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
-        return tf.constant(True)
-
-    def exact():
-        return _all(_exact_verdict(fast.divided_here(tensors)))
-
+        return Verdict(tf.constant(True))
     proved = _proof(tensors)
     if tf.executing_eagerly():
-        return proved if proved else exact()
-    return fast.either(
-        proved, lambda: tf.constant(True), fast.seldom(exact), of=tensors
-    )
+        if proved:
+            return Verdict(proved)
+        kinds = nonfinite_kinds(tensors)
+    else:
+        kinds = fast.either(
+            proved,
+            lambda: tf.zeros([len(tensors), 2], tf.bool),
+            fast.seldom(lambda: nonfinite_kinds(tensors)),
+            of=tensors,
+        )
+    return Verdict(tf.logical_not(tf.reduce_any(kinds)), kinds)
 
 
 def all_finite(gradients):
     """Return whether no gradient of this replica holds NaN or infinity; None has none."""
-    return _are_finite(gradients_lib.with_summed_rows(gradients))
-
-
-def _nonfinite_flag(gradients):  # booleans cannot be reduced across replicas
-    return tf.cast(tf.logical_not(all_finite(gradients)), tf.float32)
+    return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
 def merging_is_needed():
@@ -85,14 +109,21 @@ def merging_is_needed():
     return not (across or tf_private.needs_no_merge_call())
 
 
-def of_first_replica(gradients):
-    """Return a list of the first local copy of each gradient, as one replica has them."""
+def _of_first_replica(gradients):
     local = tf.distribute.get_strategy().experimental_local_results
     return [local(gradient)[0] for gradient in gradients]
 
 
+def _verdict_on_replica(gradients):
+    finite, kinds = _verdict(gradients_lib.with_summed_rows(gradients))
+    if kinds is None:
+        kinds = tf.zeros([len(gradients), 2], tf.bool)
+    # Booleans cannot be reduced across replicas.
+    return kinds, tf.cast(tf.logical_not(finite), tf.float32)
+
+
 def agreed(gradients, are_equal=False):
-    """Return whether the gradients of all replicas are finite, the same on each.
+    """Return the `Verdict` on the gradients of all replicas, the same on each.
 
     Call it in cross-replica context, or where `merging_is_needed()` is false. If all
     replicas have equal gradients, with rows summed, the first speaks for all. Otherwise
@@ -100,13 +131,23 @@ def agreed(gradients, are_equal=False):
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     if are_equal:
-        return _are_finite(of_first_replica(gradients))
+        return _verdict(_of_first_replica(gradients))
     if tf.distribute.in_cross_replica_context():
         run = strategy.extended.call_for_each_replica
-        flag = strategy.reduce(add, run(_nonfinite_flag, args=(gradients,)), axis=None)
-    elif strategy.num_replicas_in_sync == 1:
-        return all_finite(gradients)
-    else:
-        replica = tf.distribute.get_replica_context()
-        flag = replica.all_reduce(add, _nonfinite_flag(gradients))
-    return tf.equal(flag, 0)
+        kinds, flags = run(_verdict_on_replica, args=(gradients,))
+        flag = strategy.reduce(add, flags, axis=None)
+        # Of the replicas of other workers only the flag is known.
+        local = strategy.experimental_local_results(kinds)
+        return Verdict(tf.equal(flag, 0), functools.reduce(tf.logical_or, local))
+    if strategy.num_replicas_in_sync == 1:
+        return _verdict(gradients_lib.with_summed_rows(gradients))
+    kinds, flag = _verdict_on_replica(gradients)
+    flag = tf.distribute.get_replica_context().all_reduce(add, flag)
+    return Verdict(tf.equal(flag, 0), kinds)
+
+
+def kinds_on_any_replica(gradients):
+    """Return `nonfinite_kinds` of all local replicas together, bools [gradients, 2]."""
+    local = tf.distribute.get_strategy().experimental_local_results
+    copies = zip(*map(local, gradients))
+    return functools.reduce(tf.logical_or, map(nonfinite_kinds, copies))

@@ -72,7 +72,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     # --- What a step calls. A class that has its own `update` needs no more than that.
 
     def _judge(self, gradients, are_equal):
-        """Return whether a step is to be applied, a bool or a bool scalar tensor.
+        """Return the `finite.Verdict`: whether a step is to be applied.
 
         `gradients` is a list of unscaled gradients or per-replica values, with rows
         summed; `are_equal` says whether all replicas have the same ones.
@@ -80,17 +80,16 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         del are_equal
         moved, should_apply = self.update(gradients)
         moved = graphs.known_operations([moved])
-        if (
-            moved and graphs.in_graph_of_tensorflow_1()
-        ):  # which runs only what is needed
+        # A graph of TensorFlow 1 runs only what is needed.
+        if moved and graphs.in_graph_of_tensorflow_1():
             with tf.control_dependencies(moved):
                 should_apply = tf.identity(should_apply)
-        return should_apply
+        return finite_lib.Verdict(should_apply)
 
     def _advance(self, finite):
         """Move the scale after a step; return a tensor that then exists, or None.
 
-        `finite` is what `_judge` has returned. `update` has moved the scale already.
+        `finite` is the field of the verdict. `update` has moved the scale already.
         """
         del finite
 
@@ -293,7 +292,7 @@ class DynamicLossScale(LossScale):
 
     def _judge_and_advance(self, strategy, grads):
         del strategy
-        finite = finite_lib.agreed(grads)
+        finite = finite_lib.agreed(grads).finite
         moved = self._variables.advance(finite)
         return None if tf.executing_eagerly() else moved.op, finite
 

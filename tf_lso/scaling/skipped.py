@@ -1,12 +1,10 @@
 """What an optimizer knows of the steps that it skipped."""
 
-import functools
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_lso import graphs, log
-from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 
 _INF, _NAN = 1, 2  # bits, which are added up
@@ -25,25 +23,6 @@ class Overflow(NamedTuple):
 
     variable: str  # the variable's path
     kind: str  # what its gradient held: "inf", "nan" or "inf, nan"
-
-
-@fast.packed(in_graphs=True)
-def _bits(tensors):
-    """Return for each tensor whether it holds infinity, and whether NaN: bools [n, 2]."""
-    axis, bits = tf.constant(0), []
-    for vectors in gradients_lib.real_vectors(tensors):
-        for test in (tf.math.is_inf, tf.math.is_nan):
-            found = [tf.reduce_any(test(vector), axis) for vector in vectors]
-            bits.append(functools.reduce(tf.logical_or, found or [tf.constant(False)]))
-    return [tf.reshape(tf.stack(bits), [-1, 2])]
-
-
-def _bits_of_all_replicas(gradients):
-    """Return what each gradient holds on any local replica, int64 [gradients, 2]."""
-    copies = map(tf.distribute.get_strategy().experimental_local_results, gradients)
-    values = gradients_lib.values_of([copy for one in copies for copy in one])
-    bits = tf.reshape(tf.concat(_bits(values), axis=0), [len(gradients), -1, 2])
-    return tf.cast(tf.reduce_any(bits, axis=1), tf.int64)
 
 
 def _path(variable):
@@ -93,10 +72,13 @@ class Skipped:
         """End the row of skipped steps; return a list of ops."""
         return [self._in_a_row.assign(0, read_value=False)]
 
-    def note_skipped(self, gradients, variables):
-        """Count a skipped step before the scale moves; return a list of ops."""
+    def note_skipped(self, kinds, variables):
+        """Count a skipped step before the scale moves; return a list of ops.
+
+        `kinds` says what the gradient of each variable holds, as a `Verdict` does.
+        """
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
-        kinds, places = self._kinds(gradients, variables)
+        kinds, places = self._by_place(kinds, variables)
         if graphs.in_xla():
             self._is_unreported = True  # XLA cannot print; `report` does it later
         else:
@@ -107,13 +89,13 @@ class Skipped:
             self._overflowed.assign(kinds, read_value=False),
         ]
 
-    def _kinds(self, gradients, variables):
+    def _by_place(self, kinds, variables):
         """Return what to assign to `_overflowed`, and the places of the variables there."""
         places = [self._places[id(variable)] for variable in variables]
         # `_overflowed` may have grown since this was traced; XLA keeps its shape.
         is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
-        bits = _bits_of_all_replicas(gradients)
+        bits = tf.cast(kinds, tf.int64)
         # A variable may stand in several pairs. What has no gradient gets the least int64.
         bits = tf.maximum(tf.math.unsorted_segment_max(bits, places, size), 0)
         kinds = tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))

@@ -68,10 +68,10 @@ class Step(NamedTuple):
     def _finish(self, strategy, summed, to_apply):
         """Judge the gradients, apply or skip them, and move the scale."""
         del strategy  # `merge_call` passes it
-        finite = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
-        applied = self._apply_or_skip(finite, summed, to_apply)
+        verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
+        applied = self._apply_or_skip(verdict, summed, to_apply)
         with tf.control_dependencies(known_operations([applied])):
-            moved = self.loss_scale._advance(finite)
+            moved = self.loss_scale._advance(verdict.finite)
         return self._result(applied, moved)
 
     def _replicas_have_equal_gradients(self):
@@ -81,18 +81,19 @@ class Step(NamedTuple):
         is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
         return is_summed_here and not any(map(gradients_lib.overwrites, self.variables))
 
-    def _apply_or_skip(self, finite, summed, to_apply):
+    def _apply_or_skip(self, verdict, summed, to_apply):
         """Call `_apply` or `_skip`; return whether the step was applied."""
+        finite, kinds = verdict
         if tf.executing_eagerly():
             finite = bool(finite)
         # A number is known now: eager code has read it, and a fixed scale answers True.
         if isinstance(finite, numbers.Integral):
-            return self._apply(to_apply) if finite else self._skip(summed)
+            return self._apply(to_apply) if finite else self._skip(kinds, summed)
         # For the meaning this is `tf.cond`; `fast` says what its three functions save.
         return fast.either(
             finite,
             lambda: self._apply(fast.divided_here(to_apply)),
-            fast.seldom(lambda: self._skip(fast.divided_here(summed))),
+            fast.seldom(lambda: self._skip(kinds, summed)),
             of=to_apply,
         )
 
@@ -110,11 +111,11 @@ class Step(NamedTuple):
     def _apply_on_replica(self, gradients):
         return after([self.update(gradients, self.variables)], True)
 
-    def _skip(self, gradients):
+    def _skip(self, kinds, gradients):
         """Note what overflowed, and count the step; return False as a tensor."""
-        if self._replicas_have_equal_gradients():
-            gradients = finite_lib.of_first_replica(gradients)
-        noted = self.skipped.note_skipped(gradients, self.variables)
+        if kinds is None:  # a user's own loss scale has judged
+            kinds = finite_lib.kinds_on_any_replica(gradients)
+        noted = self.skipped.note_skipped(kinds, self.variables)
         counted = self.family.count_skipped()  # `iterations` counts skipped steps too
         return after([*noted, *counted], False)
 
