@@ -27,8 +27,8 @@ import subprocess
 import tempfile
 from unittest import mock
 
-from tf_lso import cli
-from tf_lso.commands import check, help
+from tf_lso import cli, help
+from tf_lso.commands import check
 from tf_lso.names import targets
 
 # Of a finding: what the report says of it.

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.source.programs import checked, example, migrated, run, write
-from tf_lso.commands import help
+from tf_lso import help
 from tf_lso.names.targets import TARGETS
 from tf_lso.source import rules
 

@@ -2,7 +2,8 @@
 
 import argparse
 
-from tf_lso.commands import help, options, report
+from tf_lso import help
+from tf_lso.commands import options, report
 from tf_lso.commands.options import installed
 from tf_lso.commands.programs import check, migrate
 from tf_lso.names.targets import NEWEST, TARGETS

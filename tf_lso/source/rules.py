@@ -1,4 +1,4 @@
-"""The ids of the rules. `commands/rules.md` has what each is about, with an example."""
+"""The ids of the rules. `tf_lso/rules.md` has what each is about, with an example."""
 
 GONE, CHANGED, SAME = "LSO101", "LSO102", "LSO103"
 ARGUMENTS, METHOD, SILENT = "LSO104", "LSO105", "LSO106"

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from tests.processes import ROOT, start
-from tf_lso import cli
-from tf_lso.commands import help
+from tf_lso import cli, help
 
 LISTED = re.compile(r"^  ([\w-]+) ", re.MULTILINE)  # the names of entries
 
