@@ -13,7 +13,6 @@ HERE = pathlib.Path(__file__).parent
 
 ONLY_KERAS3 = (
     "tests/checkpoints/test_four_lines.py",
-    "tests/migrate/test_needs.py",
     "tests/optimizers/test_float8.py",
     "tests/optimizers/test_keras3_state.py",
     "tests/optimizers/test_multi_optimizer.py",

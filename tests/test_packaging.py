@@ -230,6 +230,7 @@ class TestWhatIsPublished:
         assert "migrate" in run(tool, "--help", **bare)
         assert "stuck" in run(tool, "help", "nan", **bare)
         assert tf_lso.__version__ in run(tool, "--version", **bare)
-        assert "1 file read" in run(tool, "check", "old.py", **bare)
+        done = subprocess.run([tool, "check", "old.py"], capture_output=True, **bare)
+        assert (done.returncode, b"tf-lso[migrate]" in done.stderr) == (2, True)
         where = run(python, "-c", "import tf_lso; print(tf_lso)", **bare)
         assert str(tmp_path) in where

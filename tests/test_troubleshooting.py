@@ -10,7 +10,7 @@ from tests import preloaded, processes
 from tests.generation import HAS_KERAS3
 from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 from tests.troubleshooting_cases import CASES, PRELUDE
-from tf_lso.commands import help
+from tf_lso import help
 
 PAGE = (ROOT / "compat_docs" / "troubleshooting.md").read_text(encoding="utf-8")
 _MARKS = re.compile(r"^( *)#! trouble\n(.*?)^ *#! after\n", re.MULTILINE | re.DOTALL)

@@ -1,16 +1,19 @@
 """What the command prints, for people, for programs and for pull requests."""
 
-import importlib.metadata
-import importlib.util
+import io
 import json
 import os
 import pathlib
+import subprocess
+import sys
+from unittest import mock
 
 import pytest
 
 from tests import processes
+from tests.migrate.programs import notebook, run, write
 from tests.processes import ROOT
-from tests.source.programs import notebook, run, write
+from tf_lso.migrate import report
 
 pytestmark = pytest.mark.core
 
@@ -47,30 +50,139 @@ def program(tmp_path, monkeypatch):
     return write("program.py", PROGRAM)
 
 
-def check(*arguments):
-    return run("check", "--target", "2.21", *arguments)
-
-
-@pytest.mark.parametrize("report", sorted(path.name for path in RECORDED.iterdir()))
-def test_a_report_is_as_recorded(report):
-    """Each is what `tf-lso COMMAND --format FORM . missing.py` prints of the files."""
-    for name, text in FILES.items():
-        write(name, text)
-    command, form = report.split(".")
-    target = ["--target", "2.21"] if command == "check" else []
-    code, printed = run(command, *target, "--format", form, ".", "missing.py")
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.iterdir()))
+def test_a_report_is_as_recorded(name):
+    """Each is what `tf-lso COMMAND --verbose --format FORM . missing.py` prints."""
+    for file, text in FILES.items():
+        write(file, text)
+    command, form = name.split(".")
+    code, printed = run(command, "--verbose", "--format", form, ".", "missing.py")
     assert code == 2
-    assert printed == (RECORDED / report).read_text(encoding="utf-8")
-    assert {name: pathlib.Path(name).read_text() for name in FILES} == FILES
+    assert printed == (RECORDED / name).read_text(encoding="utf-8")
+    assert {file: pathlib.Path(file).read_text() for file in FILES} == FILES
+
+
+CLOSING = "Only loss scaling was checked. For other changes of Keras 3: "
 
 
 def test_text_where_nothing_is_found(program):
     program.write_text("")
-    assert check(".") == (
+    assert run("check", ".") == (
         0,
-        "1 file read, for TensorFlow 2.21: no use of the legacy loss-scaling API "
-        "found.\n",
+        "1 file read: no use of the legacy loss-scaling API found.\n"
+        f"{CLOSING}tf-lso run --like VERSION ./program.py\n",
     )
+
+
+@pytest.mark.parametrize("command", ["check", "migrate"])
+@pytest.mark.parametrize(
+    ("files", "flags", "closing"),
+    [
+        (["a.py"], [], "tf-lso run --like VERSION a.py"),
+        (["a.py"], ["--like", "2.4"], "tf-lso run --like 2.4 a.py"),
+        (["a.py", "b.py"], [], "tf-lso run --like VERSION SCRIPT"),
+        (
+            ["a.ipynb"],
+            ["--like", "2.4"],
+            '`import tf_lso; tf_lso.install(like="2.4")` in the first cell of the notebook',
+        ),
+    ],
+)
+def test_the_last_line_says_what_was_not_looked_at(command, files, flags, closing):
+    for name in files:
+        write(name, notebook(PROGRAM) if name.endswith(".ipynb") else PROGRAM)
+    printed = run(command, *flags, *files)[1]
+    assert printed.splitlines()[-1] == CLOSING + closing
+
+
+def test_the_hint_of_migrate_names_the_options_that_were_given():
+    printed = run("migrate", "--like", "2.4", "--select", "lso101", "program.py")[1]
+    assert "tf-lso migrate --write --like 2.4 --select LSO101 PATH…\n" in printed
+
+
+WORKS = "import tensorflow as tf\nprint(tf.keras.mixed_precision.global_policy())\n"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_what_works_is_printed_with_verbose_alone(program, form):
+    program.write_text(WORKS)
+    command = ["check", "--format", form, "program.py"]
+    assert "LSO103" not in run(*command)[1]
+    assert "LSO103" in run(*command, "--verbose")[1]
+    assert "--verbose shows what works" in run("check", "program.py")[1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colours_on_a_terminal(monkeypatch, variables, coloured):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert "\033[" not in run("check", "program.py")[1]  # no terminal
+    terminal = mock.Mock(isatty=lambda: True)
+    monkeypatch.setattr(report, "sys", mock.Mock(stdout=terminal))
+    for command in ("check", "migrate"):
+        assert ("\033[31m" in run(command, "program.py")[1]) == coloured
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    """Gives a program to the standard input."""
+    stream = io.TextIOWrapper(io.BytesIO(PROGRAM.encode()))
+    monkeypatch.setattr(sys, "stdin", stream)
+
+
+def test_the_standard_input_is_checked(piped):
+    code, printed = run("check", "-")
+    assert code == 1 and printed.startswith("-:1:46: LSO101 breaks  tf.keras.mixed_p")
+
+
+def test_the_standard_input_is_migrated():
+    done = subprocess.run(
+        [sys.executable, "-m", "tf_lso", "migrate", "--write", "-"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input=PROGRAM,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stdout == PROGRAM.replace("from tensorflow", "from tf_lso")
+    assert "1 file read: 1 changed, in 1 place." in done.stderr
+
+
+def test_diff_prints_the_diff_alone():
+    code, printed = run("migrate", "--diff", "program.py")
+    assert code == 1
+    assert printed.startswith("--- a/program.py\n+++ b/program.py\n@@")
+    assert "file read" not in printed
+    assert run("migrate", "--diff", write("b.py", WORKS)) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["check", "migrate"])
+def test_without_libcst_one_line_names_what_to_install(command):
+    main = f"from tf_lso import cli; sys.exit(cli.main(['{command}', 'program.py']))"
+    done = processes.start(["-c", processes.hiding("libcst") + main])
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"tf-lso {command} needs LibCST")
+    assert "pip install 'tf-lso[migrate]'" in line
+
+
+def test_decayed_lr_of_an_optimizer_that_is_not_wrapped_is_listed():
+    program = (
+        "import tensorflow as tf\nimport tf_lso\n"
+        "inner = tf.keras.optimizers.SGD(0.5)\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "print(inner._decayed_lr(tf.float32))\n"
+    )
+    write("program.py", program)
+    code, printed = run("check", "program.py")
+    assert code == 0
+    assert "program.py:5:13: LSO105 unsure  LossScaleOptimizer._decayed_lr" in printed
+    assert "program.py:5:13: LSO105 left" in run("migrate", "program.py")[1]
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -102,48 +214,8 @@ def test_is_the_same_in_every_run():
 
 def test_imports_nothing_heavy():
     command = (
-        "import sys; from tf_lso.commands import check, migrate;"
-        "check.check([]); migrate.migrate([]);"
+        "import sys; from tf_lso.migrate import files, machine, report, writing;"
+        "files.check([]); writing.migrate([]);"
         "print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     )
     assert processes.run(command) == ["[]"]
-
-
-@pytest.mark.parametrize("target", ["2.15", "2.15.1", "2.15.0rc1"])
-def test_the_reports_name_the_target(target):
-    write("program.py", "from keras.mixed_precision import Policy\n" + PROGRAM)
-    said = {
-        form: run("check", "--target", target, "--format", form, "program.py")[1]
-        for form in ("text", "json", "github")
-    }
-    assert "    2.15:   ImportError: TensorFlow 2.15 has no" in said["text"]
-    uses = "4 legacy uses, 3 would break, 1 works."
-    assert f"for TensorFlow 2.15: {uses}" in said["text"]
-    assert json.loads(said["json"])["target"] == "2.15"
-    assert "breaks on TensorFlow 2.15" in said["github"]
-
-
-@pytest.mark.parametrize(
-    ("package", "version", "target"),
-    [
-        ("tensorflow", "2.15.1", "2.15"),
-        ("tensorflow-cpu", "2.18.0", "2.18"),
-        ("tensorflow-of-a-vendor", "2.12.0+v1", "2.12"),
-        ("tensorflow", "2.8.4", "2.21"),
-        ("tensorflow", "2.99.0", "2.21"),
-        (None, None, "2.21"),
-    ],
-)
-def test_the_default_target_is_the_installed_one(package, version, target, monkeypatch):
-    def version_of(name):
-        if name != package:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return version
-
-    owners = {"tensorflow": [package]} if package else {}
-    metadata = importlib.metadata
-    monkeypatch.setattr(metadata, "version", version_of)
-    monkeypatch.setattr(metadata, "packages_distributions", lambda: owners)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
-    printed = run("check", "--format", "json", "program.py")[1]
-    assert json.loads(printed)["target"] == target

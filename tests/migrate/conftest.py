@@ -1,3 +1,10 @@
-"""The tests of the command run in an empty folder."""
+"""An empty folder to write programs into."""
 
-from tests.source.conftest import folder as folder
+import pytest
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,6 +1,6 @@
 """The programs of `cases.txt` print the same unmodified and migrated.
 
-What migrating makes of them is held in `tests/source/test_cases.py`.
+What migrating makes of them is held in `test_tables.py`.
 """
 
 import json
@@ -8,9 +8,9 @@ import pathlib
 
 import pytest
 
+from tests.migrate.programs import migrated, table
 from tests.old_programs.test_programs import run
 from tests.processes import ROOT
-from tests.source.programs import migrated, table
 
 TABLE = table(pathlib.Path(__file__).with_name("cases.txt"))
 CASES = {name.removesuffix(", gives"): case[0] for name, case in TABLE.items()}
@@ -30,18 +30,17 @@ def printed_by(programs, folder, how=(), flags=()):
     return printed
 
 
-def both_printed(programs, folder, prefer):
+def both_printed(programs, folder):
     """What programs print unmodified under `tf-lso run`, and what migrated alone."""
-    new = {name: migrated(p, prefer=prefer)[0] for name, p in programs.items()}
+    new = {name: migrated(p)[0] for name, p in programs.items()}
     command = ["-m", "tf_lso", "run"]
     old = printed_by(programs, folder, command, ["--unmodified"])
     return old, printed_by(new, folder)
 
 
-# The table has what moving all names gives; by default those that work stay.
-@pytest.fixture(scope="module", params=["tf_lso", "least"])
-def printed(request, tmp_path_factory):
-    return both_printed(CASES, tmp_path_factory.mktemp("cases"), request.param)
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    return both_printed(CASES, tmp_path_factory.mktemp("cases"))
 
 
 @pytest.mark.slow

@@ -5,15 +5,16 @@ import pytest
 from hypothesis import strategies as st
 
 import tf_lso
-from tests.source.programs import migrated
-from tests.source.test_lookup import BY_ATTRIBUTE, FORMS, spelled
+from tests.check.test_lookup import BY_ATTRIBUTE, FORMS, spelled
+from tests.migrate.programs import migrated
 from tf_lso import names
 
 # Spelled module -> the names that it had, for all modules that migrate moves.
 MODULES = {
     spelled: tuple(names.mirror_names(namespace))
     for spelled, namespace in names.MODULES.items()
-    if names.mirror_names(namespace)
+    # TensorFlow's own copy of Keras stays where it is the only Keras.
+    if names.mirror_names(namespace) and ".python.keras" not in spelled
 }
 # Of today's API only: such a name stays, and tells that a program is for Keras 3.
 NEW = {
@@ -73,7 +74,7 @@ def found(program):
 
 
 @pytest.mark.slow
-@hypothesis.settings(deadline=None, max_examples=150)
+@hypothesis.settings(deadline=None, max_examples=40)
 @hypothesis.given(programs())
 def test_every_name_is_the_object_that_install_gives(generated):
     program, count = generated
@@ -81,18 +82,18 @@ def test_every_name_is_the_object_that_install_gives(generated):
         expected = found(program)
     assert len(expected) == count
     new, document = migrated(program)
-    reasons = [one["why"] for one in document["left"]]
-    if reasons:  # two meanings of one name: told of, and not compared
-        assert all("something else" in why or "several" in why for why in reasons)
-        hypothesis.reject()
+    reasons = [one["why_not"] for one in document["findings"] if one["why_not"]]
+    if reasons or not document["changed"]:
+        return  # two meanings of one name, a guard, or only names that work
     assert [id(thing) for thing in found(new)] == [id(thing) for thing in expected]
 
 
 @hypothesis.given(programs())
-@hypothesis.settings(deadline=None, max_examples=100)
+@hypothesis.settings(deadline=None, max_examples=40)
 def test_what_is_left_is_told_and_the_rest_parses(generated):
     program, _ = generated
     new, document = migrated(program)  # parses, and needs no second run
-    assert "tf_lso" in new or document["left"]
+    breaks = [one for one in document["findings"] if one["status"] != "works"]
+    assert "tf_lso" in new or all(one["why_not"] for one in breaks)
     newline = "\r\n" if "\r\n" in program else "\n"
     assert new.replace(newline, "").isprintable()

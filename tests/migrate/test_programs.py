@@ -14,8 +14,8 @@ from unittest import mock
 
 import pytest
 
+from tests.migrate.programs import migrated
 from tests.old_programs import test_programs
-from tests.source.programs import migrated
 from tf_lso import cli
 
 # The folder where noxfile.py keeps the migrated programs, or "".
@@ -72,6 +72,8 @@ def test_the_programs_are_migrated_as_in_the_other_environments(started, tmp_pat
 
 def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
     """What is installed is neither imported nor asked for."""
+    for package in ("libcst", "tqdm"):  # each asks for its own version
+        importlib.import_module(package)
     asked = mock.Mock(side_effect=AssertionError)
     monkeypatch.setattr(importlib.metadata, "packages_distributions", asked)
     monkeypatch.setattr(importlib.metadata, "version", asked)

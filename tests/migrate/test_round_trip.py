@@ -9,9 +9,9 @@ import pathlib
 import pytest
 
 from tests.generation import HAS_KERAS3
+from tests.migrate.programs import example, migrated, run, table, write
 from tests.migrate.test_cases import both_printed
-from tests.source.programs import example, migrated, run, table, write
-from tf_lso.source import rules
+from tf_lso.migrate import findings
 
 # rule -> a program that it finds
 TABLE = table(pathlib.Path(__file__).with_name("round_trip.txt"))
@@ -19,16 +19,17 @@ PROGRAMS = {name.partition(":")[0]: case[0] for name, case in TABLE.items()}
 
 
 def test_every_rule_with_a_fix_is_here():
-    assert set(PROGRAMS) == {rule for rule in rules.RULES if example(rule)[1]}
+    assert set(PROGRAMS) == {rule for rule in findings.RULES if example(rule)[1]}
 
 
+# Keras 3 refuses the argument of LSO109, so that only the fixed program runs.
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    return both_printed(PROGRAMS, tmp_path_factory.mktemp("round_trip"), "least")
+    return both_printed(PROGRAMS, tmp_path_factory.mktemp("round_trip"))
 
 
 @pytest.mark.skipif(not HAS_KERAS3, reason="run_cases.py speaks to Keras 3")
-@pytest.mark.parametrize("rule", PROGRAMS)
+@pytest.mark.parametrize("rule", [rule for rule in PROGRAMS if rule != "LSO109"])
 def test_the_fixed_program_prints_what_the_old_one_printed(rule, printed):
     old, new = printed
     assert "Traceback" not in old[rule] and old[rule].strip(), old[rule]
@@ -38,7 +39,6 @@ def test_the_fixed_program_prints_what_the_old_one_printed(rule, printed):
 # How a text is kept -> the bytes of it.
 WAYS = {
     "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
-    "old Mac": lambda text: text.replace("\n", "\r").encode(),
     "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
     "latin-1": lambda text: f"# coding: latin-1\n{text}".encode("latin-1"),
     "cp1252": lambda text: f"#!\n# vim: fileencoding=cp1252\n{text}".encode("cp1252"),
@@ -66,7 +66,7 @@ def test_a_notebook_keeps_its_other_cells_and_magics(rule):
     text = {"cell_type": "markdown", "source": [before]}
     code = {"cell_type": "code", "metadata": {}, "source": magic + before}
     old = json.dumps({"cells": [text, code]}, indent=3)
-    new, _ = migrated(old, name="a.ipynb", prefer="least")
+    new, _ = migrated(old, name="a.ipynb")
     same, changed = json.loads(new)["cells"]
     assert same == text
     assert changed["source"].startswith(magic) and "tf_lso" in changed["source"]

@@ -68,7 +68,9 @@ def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
 def test_migrated(name, tmp_path):
     path = shutil.copy(PROGRAMS / f"{name}.py", tmp_path)
     assert cli.main(["migrate", "--write", path]) == 0
-    assert pathlib.Path(path).read_text() != (PROGRAMS / f"{name}.py").read_text()
+    # All names of estimator_graph are those of tf.compat.v1, which work today.
+    same = pathlib.Path(path).read_text() == (PROGRAMS / f"{name}.py").read_text()
+    assert same == (name == "estimator_graph")
     check(name, *run([path], tmp_path, after_tensorflow=True))
 
 

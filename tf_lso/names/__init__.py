@@ -7,6 +7,7 @@ To get from an old dotted name to the new one, write `tf_lso` for `tf`.
 """
 
 from tf_lso.names.methods import ANYWHERE as ANYWHERE
+from tf_lso.names.methods import BY_NAME as BY_NAME
 from tf_lso.names.methods import CALLED as CALLED
 from tf_lso.names.methods import KNOWN_CALLED as KNOWN_CALLED
 from tf_lso.names.methods import METHODS as METHODS

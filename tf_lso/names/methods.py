@@ -6,6 +6,7 @@ ANYWHERE = "anywhere"  # no other object has an attribute of this name
 CALLED = "called"  # other objects have it too, but not as a method
 KNOWN = "known"  # a use only if the object is known to be a LossScaleOptimizer
 KNOWN_CALLED = "known, called"  # the same, and only calling it breaks
+BY_NAME = (ANYWHERE, CALLED)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -76,6 +76,22 @@ def _fits(arrays, variables):
     )
 
 
+def _why_not(arrays, whole, untrained, weights):
+    """Return why the arrays of a file do not fit an optimizer.
+
+    Raises ValueError if a variable and its array differ in shape.
+    """
+    if any(_fits(arrays, variables) for variables in untrained):
+        return "It was saved before the optimizer was built."
+    if any(_fits(arrays, one.variables) for one in weights):
+        return _OF_KERAS2
+    if len(arrays) != len(whole):
+        return f"It has {len(arrays)} variables instead of {len(whole)}."
+    for variable, array in zip(whole, arrays):
+        variables_lib.array_for(variable, array)  # raises for a wrong shape
+    return "Its integers and floats stand at other places."
+
+
 class State(tf.train.experimental.PythonState):
     """The state of one wrapped optimizer: that of its family's adapter and `LossScale`.
 
@@ -274,17 +290,7 @@ class State(tf.train.experimental.PythonState):
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
         if self._set(arrays, [*whole, *untrained] if is_new else whole):
             return
-        if any(_fits(arrays, variables) for variables in untrained):
-            reason = "It was saved before the optimizer was built."
-        elif any(_fits(arrays, one.variables) for one in weights):
-            reason = _OF_KERAS2
-        elif len(arrays) != len(whole[0]):
-            reason = f"It has {len(arrays)} variables instead of {len(whole[0])}."
-        else:
-            for variable, array in zip(whole[0], arrays):
-                variables_lib.array_for(variable, array)  # raises for a wrong shape
-            reason = "Its integers and floats stand at other places."
-        self._tell_skipped(reason)
+        self._tell_skipped(_why_not(arrays, whole[0], untrained, weights))
 
     def _tell_skipped(self, reason):
         log.logger().warning(

@@ -34,6 +34,20 @@ def _replace(name: str, before: object, after: object) -> None:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+def _function_of(before: object, bound: Any) -> Any:
+    """Return the function of a property or class method, or else what is bound."""
+    if isinstance(before, property):
+        return before.fget
+    return before.__func__ if isinstance(before, classmethod) else bound
+
+
+def _like(before: object, function: Any) -> Any:
+    """Return a function as a property or class method where it replaces one."""
+    if isinstance(before, property):
+        return before.getter(function)
+    return classmethod(function) if isinstance(before, classmethod) else function
+
+
 class Ledger:
     """The changes so far, in order."""
 
@@ -95,11 +109,7 @@ class Ledger:
             )
 
         def decorate(function: _Function) -> _Function:
-            original: Any = getattr(owner, name)
-            if isinstance(before, property):
-                original = before.fget
-            elif isinstance(before, classmethod):
-                original = before.__func__
+            original = _function_of(before, getattr(owner, name))
 
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
@@ -107,11 +117,7 @@ class Ledger:
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
-            after: Any = replacement
-            if isinstance(before, property):
-                after = before.getter(replacement)
-            elif isinstance(before, classmethod):
-                after = classmethod(replacement)
+            after = _like(before, replacement)
             self.set_attribute(owner, name, after)
             if isinstance(owner, types.ModuleType):
                 _replace(name, before, after)

@@ -1,0 +1,183 @@
+"""Which files are read, files that cannot be read, and exit codes of the check."""
+
+import json
+import os
+import re
+
+import pytest
+
+from tests.migrate.programs import checked, notebook, run, write
+
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("folder")]
+
+BREAKS = "import tensorflow.contrib.mixed_precision\n"
+
+
+def check(*paths):
+    """Returns the JSON of a check, and the files with findings in it."""
+    document = json.loads(run("check", "--format", "json", *paths)[1])
+    return document, [one["file"] for one in document["findings"]]
+
+
+def write_all(*names, text=BREAKS):
+    for name in names:
+        write(name, text)
+
+
+def test_finds_python_files_and_notebooks_in_order():
+    write_all("b.py", "a.pyw", "c/d.py", "readme.txt", ".git/x.py", ".venv/x.py")
+    write_all("env/x.py", "node_modules/x.py", "lib/site-packages/x.py")
+    write_all("env/pyvenv.cfg", "__pycache__/x.py")
+    write("c/n.ipynb", notebook(BREAKS))
+    os.symlink("..", "c/loop")
+    assert check(".")[1] == ["./a.pyw", "./b.py", "./c/d.py", "./c/n.ipynb"]
+
+
+@pytest.mark.parametrize(
+    ("name", "paths", "found"),
+    [
+        ("script", ["script"], ["script"]),
+        ("script", ["."], []),
+        (".hidden/a.py", [".hidden"], [".hidden/a.py"]),
+        ("a.py", ["a.py", "a.py"], ["a.py"]),
+    ],
+)
+def test_what_is_named_is_read_once_whatever_its_name(name, paths, found):
+    write_all(name)
+    document, files = check(*paths)
+    assert (document["summary"]["files"], files) == (len(found), found)
+
+
+def test_what_links_lead_to_is_read_once_under_its_own_name():
+    write_all("src/model.py")
+    os.symlink("src/model.py", "a_link.py")
+    os.symlink("src", "a_folder")
+    document, found = check(".", "src/../a_link.py")
+    assert (document["summary"]["files"], found) == (1, ["./src/model.py"])
+
+
+def test_a_link_out_of_the_folder_is_not_followed():
+    write_all("elsewhere/model.py")
+    write("src/a.py", "")
+    os.symlink("../elsewhere", "src/link")
+    assert check("src")[1] == []
+
+
+# name -> (bytes, line, words of the reason); both commands name it, and go on.
+UNREADABLE = {
+    "syntax": (b"x = 1\ndef f(:\n", 2, "does not parse"),
+    "python 2": (b"import os\nprint 'hello'\n", 2, "parentheses"),
+    "encoding": (b"x = '\xff'\n", None, "utf-8"),
+    "not its declared encoding": (b"# coding: ascii\nx = '\xe9'\n", None, "ascii"),
+    "unknown encoding": (b"# coding: klingon\n", None, "klingon"),
+    "null": (b"x = 1\0\n", None, "null"),
+    "binary": (b"\x7fELF\x02\x01\x01\0\0\0\xff\xfe", None, ""),
+    "deep": (b"-" * 100_000 + b"1\n", None, "nested too deeply"),
+    "brackets": (b"(" * 5000 + b")" * 5000, None, ""),
+    "indentation": (b"if x:\n  a\n b\n", 3, "unindent"),
+}
+for codec in ("hex", "rot13", "utf-16", "undefined"):  # for no text
+    UNREADABLE[codec] = f"# coding: {codec}\n".encode(), None, ""
+
+
+@pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_file_is_named_with_its_reason(case):
+    source, line, words = case
+    write("a.py", source)
+    write("b.py", BREAKS)
+    assert check(".")[0]["unreadable"] == []  # without an old name it is not parsed
+    assert run("migrate", "--write", ".")[0] == run("migrate", "a.py")[0] == 0
+    text = source + b"\n# mixed_precision\n"
+    bad, good = (
+        write("a.py", text),
+        write("b.py", "from keras.mixed_precision import experimental\n"),
+    )
+    for command in (["check"], ["migrate", "--write"]):
+        code, printed = run(*command, "--format", "json", ".")
+        (item,) = json.loads(printed)["unreadable"]
+        assert item["file"] == "./a.py" and words in item["reason"]
+        assert line is None or item["line"] == line
+        assert code == 2
+    assert bad.read_bytes() == text
+    assert good.read_text() == "from tf_lso.keras.mixed_precision import experimental\n"
+
+
+READABLE = {
+    "latin": "# -*- coding: latin-1 -*-\ns = 'é'; ".encode("latin-1"),
+    "bom": b"\xef\xbb\xbfs = 1; ",
+    "cr": b"s = 1\rs = 1\r\ns = 1; ",
+    "form feed": b"s = 1\n\x0c\ns = 1; ",
+    "escapes": b"s = '\\d'; ",
+    "long sum": b"s = " + b"1 + " * 900 + b"1; ",
+    "long chain": b"s = x" + b".f().g" * 350 + b"; ",
+}
+
+
+@pytest.mark.parametrize("source", READABLE.values(), ids=READABLE)
+@pytest.mark.filterwarnings("error")
+def test_odd_files_are_read(source):
+    document = checked(source + BREAKS.encode())
+    assert document["unreadable"] == []
+    (finding,) = document["findings"]
+    before = re.split(r"\r\n|\r|\n", source.decode("latin-1"))
+    assert finding["line"] == len(before)
+    assert finding["code"].endswith("import tensorflow.contrib.mixed_precision")
+
+
+def test_a_file_without_permission(monkeypatch):
+    write_all("a.py", "b.py")
+
+    def refuse(path, *arguments, whole=open, **options):
+        if path == "./a.py":
+            raise PermissionError(13, "Permission denied", path)
+        return whole(path, *arguments, **options)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    for command in ("check", "migrate"):
+        (item,) = json.loads(run(command, "--format", "json", ".")[1])["unreadable"]
+        assert item["file"] == "./a.py"
+        assert item["reason"] == "cannot be opened: Permission denied"
+
+
+def test_a_directory_that_cannot_be_listed(monkeypatch):
+    write_all("a.py", "b/x.py", "c.py")
+
+    def refuse(path, whole=os.scandir):
+        if path.endswith("b"):
+            raise PermissionError(13, "Permission denied", path)
+        return whole(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    document, found = check(".")
+    (item,) = document["unreadable"]
+    assert (item["file"], item["reason"]) == ("./b", "Permission denied")
+    assert (found, document["summary"]["exit_code"]) == (["./a.py", "./c.py"], 2)
+
+
+def test_a_link_to_nothing_that_is_named():
+    write("a.py", "")
+    os.symlink("nowhere", "b.py")
+    assert run("check", "b.py")[0] == 2
+    assert run("check", ".")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "sources, code",
+    [
+        ({}, 0),
+        ({"a.py": "import tensorflow as tf\n"}, 0),
+        ({"a.py": "from keras.mixed_precision import Policy\n"}, 0),
+        ({"a.py": "from keras.mixed_precision import *\n"}, 0),
+        ({"a.py": BREAKS}, 1),
+        ({"a.ipynb": notebook(BREAKS)}, 1),
+        ({"a.py": BREAKS, "b.py": "def f(:\n"}, 1),
+        ({"a.py": BREAKS, "b.py": "def loss_scale(:\n"}, 2),
+        ({"b.py": "def f(:\n"}, 0),
+        ({"b.py": "def loss_scale(:\n"}, 2),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_exit_codes(sources, code, form):
+    for name, text in sources.items():
+        write(name, text)
+    assert run("check", ".", "--format", form)[0] == code

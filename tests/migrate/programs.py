@@ -1,0 +1,153 @@
+"""Small programs, checked and migrated by the commands, and tables of them.
+
+A table is a text file of cases. Each has a name, a program, and what a command with
+these flags reports of it:
+
+    === a name for the case
+    import tensorflow as tf
+    tf.keras.mixed_precision.experimental.Policy("float32")
+    --- check --like 2.4
+    2:1 LSO101 breaks tf.keras.mixed_precision.experimental.Policy ~ had it ~ tf_lso
+    --- gives
+    -import tensorflow as tf
+    ...
+
+`gives` has the lines that `migrate` removes and adds, then a line `left ...` for each
+place that is left to a person, and a line `installs ...` for each reason to add
+`tf_lso.install()`. Behind ` ~ ` stand words that the report has there.
+"""
+
+import contextlib
+import difflib
+import io
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from tf_lso import cli, help
+
+# Of a finding: what the report says of it.
+_WORDS = ("today", "tf_lso", "current", "replacement")
+
+
+def run(*arguments):
+    """Runs `tf-lso`; returns its exit code and what it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = cli.main([*map(str, arguments)])
+    return code, printed.getvalue()
+
+
+@contextlib.contextmanager
+def _written(source, name):
+    with tempfile.TemporaryDirectory() as folder:
+        yield write(pathlib.Path(folder, name), source)
+
+
+def checked(source, *flags, name="program.py"):
+    """Returns the JSON that `check --verbose` prints of a program."""
+    with _written(source, name) as path:
+        code, printed = run("check", "--verbose", "--format", "json", *flags, path)
+    document = json.loads(printed)
+    fails = {status_of(one) for one in document["findings"]} & {"breaks", "wrong"}
+    assert code == (2 if document["unreadable"] else bool(fails))
+    assert code == document["summary"]["exit_code"]
+    return document
+
+
+def status_of(one):
+    """Returns the status of a finding, in () where the program takes care of it."""
+    return f"({one['status']})" if one["guarded"] else one["status"]
+
+
+def example(rule):
+    """Returns the example on a rule's page: the program, and its migration if any."""
+    (entry,) = (entry for entry in help.entries("rules.md") if entry.name == rule)
+    kind, code = re.search(r"```(\w+)\n(.*?)```", entry.text, re.DOTALL).groups()
+    if kind == "text":
+        return code, ""
+    lines = code.splitlines(keepends=True)
+    return tuple(
+        "".join(line[2:] or "\n" for line in lines if line[0] != mark) for mark in "+-"
+    )
+
+
+def migrated(source, *flags, name="program.py"):
+    """Returns the new text of a program, and the JSON that `migrate` prints of it.
+
+    The new text is Python, and the same when migrated again.
+    """
+    options = ["--write", "--verbose", *flags]
+    with _written(source, name) as path:
+        _, printed = run("migrate", "--format", "json", *options, path)
+        new = path.read_bytes()
+        again = json.loads(run("migrate", "--format", "json", *options, path)[1])
+    assert again["changed"] == []
+    if not name.endswith(".ipynb"):
+        compile(new, "migrated", "exec", dont_inherit=True)
+    return new.decode(), json.loads(printed)
+
+
+def diff_of(old, new):
+    """Returns the lines taken away and added."""
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
+    return [line for line in list(lines)[2:] if not line.startswith("@@")]
+
+
+def told(command, program, *flags):
+    """Returns what a command reports of a program: (line of a table, words) each."""
+    if command == "check":
+        return [
+            (
+                f"{one['line']}:{one['column']} {one['rule']} {status_of(one)} {one['name']}",
+                " ".join(one[key] or "" for key in _WORDS),
+            )
+            for one in checked(program, *flags)["findings"]
+        ]
+    new, document = migrated(program, *flags)
+    said = [(line, "") for line in diff_of(program, new)]
+    for one in document["findings"]:
+        if one["why_not"]:
+            place = f"left {one['line']}:{one['column']} {one['rule']} {one['name']}"
+            said.append((place, one["why_not"]))
+    reasons = [why for file in document["installs"] for why in file["needs"]]
+    return said + [("installs", why) for why in reasons]
+
+
+def table(path):
+    """Returns "name, header" -> (program, header, expected lines) of a table."""
+    found = {}
+    for part in re.split(r"^=== ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        name, _, rest = part.partition("\n")
+        program, *parts = re.split(r"^--- (.*)\n", rest, flags=re.MULTILINE)
+        for header, lines in zip(parts[::2], parts[1::2]):
+            case = f"{name}, {header}"
+            assert case not in found
+            found[case] = program, header, lines.rstrip("\n").splitlines()
+    return found
+
+
+def notebook(*sources, **metadata):
+    """Returns the text of a notebook with a code cell for each source."""
+    cells = []
+    for source in sources:
+        if isinstance(source, str):
+            source = {"cell_type": "code", "source": source.splitlines(keepends=True)}
+        cells.append(source)
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4})
+
+
+def write(name, data):
+    """Writes a file of text or bytes; returns its path."""
+    path = pathlib.Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def git(*arguments):
+    """Runs git."""
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    subprocess.run(command, check=True, capture_output=True)

@@ -1,0 +1,93 @@
+"""`tf-lso help`: the entries of the troubleshooting page, without a network."""
+
+import re
+
+import pytest
+
+from tests.processes import ROOT, start
+from tf_lso import cli, help
+
+LISTED = re.compile(r"^  ([\w-]+) ", re.MULTILINE)  # the names of entries
+
+
+@pytest.fixture
+def printed(capsys):
+    """Runs `tf-lso help`; returns its exit code, its output and its errors."""
+
+    def run(*words):
+        code = cli.main(["help", *words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_lists_every_entry_below_its_section(printed):
+    code, out, _ = printed()
+    names = LISTED.findall(out)
+    assert code == 0
+    assert names == [entry.name for entry in help.entries()]
+    assert out.index("The loss scale and NaN\n") < out.index("  stuck ")
+    assert out.endswith(f"{len(names)} entries. Print one: tf-lso help NAME\n")
+
+
+def test_prints_the_entry_of_a_name(printed):
+    code, out, _ = printed("float16-loss")
+    assert code == 0
+    assert out.startswith("A float16 loss was scaled, and stays float16\n\n")
+    assert '\n\n    loss = tf.cast(loss, "float32")\n\n' in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in help.entries()])
+def test_an_entry_is_text_for_a_terminal(printed, name):
+    _, out, _ = printed(name)
+    assert not re.search(r"<a id|```|\]\(|^#", out, re.MULTILINE)
+    assert "\n    " in out  # its lines of code
+
+
+def test_a_link_says_where_the_page_is(printed):
+    place = "compat_docs/how-to/scale.md#which-layer-overflows"
+    assert place in printed("stuck")[1].replace("\n", " ")
+    assert (ROOT / place.partition("#")[0]).exists()
+
+
+def test_searches_words_by_their_beginnings(printed):
+    code, out, _ = printed("nan")
+    assert code == 0
+    assert {"stuck", "nan-loss"} <= set(LISTED.findall(out))
+    assert len(LISTED.findall(out)) < 9
+    _, out, _ = printed("lr")  # not the middle of «already»
+    assert "scaled-twice" not in out and "lr-attribute" in out
+    assert printed("Float16", "CAST", "exceed") == printed("float16-loss")
+    assert printed("keyerror") == printed("history-lr")  # a word of its heading
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("AttributeError: 'LossScaleOptimizer' object has no attribute "
+         "'get_scaled_loss'", "get-scaled-loss"),
+        ("ValueError: Unknown variables: ['a:0']. Call optimizer.build", "unknown-variables"),
+        ("Loss scaling is not supported with the tf.distribute.Strategy: TPUStrategy. "
+         "Use", "strategy"),
+    ],
+)  # fmt: skip
+def test_finds_the_entry_of_a_message(printed, message, name):
+    assert printed(message) == printed(name)
+
+
+def test_says_in_one_line_that_there_is_none(printed):
+    code, out, error = printed("no-such", "thing")
+    assert (code, out) == (1, "")
+    assert error.startswith("tf-lso help: no entry has all of: no-such thing.")
+    assert error.count("\n") == 1
+
+
+def test_needs_no_tensorflow_and_no_unicode():
+    program = (
+        "import sys; from tf_lso import cli; code = cli.main(['help', 'versions']); "
+        "assert 'tensorflow' not in sys.modules; sys.exit(code)"
+    )
+    done = start(["-c", program], PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "tf_lso supports ? but found ?" in done.stdout

@@ -1,0 +1,70 @@
+"""The command `tf-lso check`: prints what is found in programs."""
+
+import argparse
+
+from tf_lso.migrate import options
+
+_FORMATS = ("text", "json", "github")
+SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
+DESCRIPTION = """\
+Reads Python files and notebooks without running them, and lists each use of
+the loss-scaling API of tf.keras 2.0-2.15: file, line, rule, what happens on
+today's TensorFlow, and what tf_lso does about it. Needs no TensorFlow. Needs
+LibCST: pip install 'tf-lso[migrate]'.
+
+Each use is one of
+  trains wrong, silently   a guard passes over Keras 3's optimizer: the loss is not
+                           scaled, but the gradients are divided by the scale
+  breaks                   fails, or does something else
+  unsure                   only a run can tell
+  works                    works as it did; printed with --verbose
+A use is guarded if the program takes care of it: by an except clause, or by a test of
+the version or of an attribute. A comment `# tf-lso: ignore[LSO101]` on its line
+silences it.
+"""
+EPILOG = """\
+exit codes:
+  0  nothing would break
+  1  something would break, or train wrong
+  2  something could not be read; the rest was checked all the same
+
+examples:
+  tf-lso check train.py notebooks/
+  tf-lso check --like 2.4 src                what `tf-lso run --like 2.4` would do
+  tf-lso check --select LSO101,LSO104 src
+  tf-lso check --explain LSO106
+  tf-lso check --format json src > uses.json
+  tf-lso check --format github .             in a workflow: shown in the pull request
+  git show main:train.py | tf-lso check -
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `tf-lso check` to its parser."""
+    options.add_shared(parser, _FORMATS)
+    parser.add_argument(
+        "--exit-zero",
+        action="store_true",
+        help="exit with 0 although something would break",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the check, write its report to stdout and return the exit code."""
+    if options.explained(args):
+        return 0
+    chosen = options.chosen(args)
+    if chosen is None:
+        return options.NOTHING_READ
+    from tf_lso.migrate import files, machine, report
+
+    outcome = files.check(args.paths, chosen)
+    style = report.Style(report.wants_colour(), args.verbose)
+    printed = {
+        "text": report.check_text,
+        "json": machine.as_json,
+        "github": machine.github,
+    }
+    print(printed[args.format](outcome, style), end="")
+    code = outcome.exit_code
+    return 0 if args.exit_zero and code == 1 else code

@@ -1,0 +1,83 @@
+"""What `check` and `migrate` print for other programs: JSON, annotations of a workflow."""
+
+import dataclasses
+import json
+import os
+
+from tf_lso.migrate.counting import counted
+from tf_lso.migrate.files import Outcome
+from tf_lso.migrate.findings import LABELS, UNSURE, Finding, Unreadable
+from tf_lso.migrate.report import Style
+from tf_lso.migrate.writing import diff
+
+_WHERE = ("file", "cell", "line", "column", "rule", "code")
+
+
+def as_json(outcome: Outcome, style: Style) -> str:
+    """Return all of it as one JSON object, in ASCII."""
+    findings = [
+        {key: getattr(one, key) for key in _WHERE}
+        | dataclasses.asdict(one.verdict)
+        | {"guarded": one.guarded, "fix": one.fix, "why_not": one.why_not or None}
+        for one in outcome.findings
+        if style.verbose or one.is_problem
+    ]
+    changed = [
+        {"file": file.path, "places": file.places, "diff": diff(file)}
+        for file in outcome.changed
+    ]
+    installs = [
+        {"file": file.path, "entry": file.entry or None, "needs": file.installs}
+        for file in outcome.files
+        if file.installs
+    ]
+    document = {
+        "version": 2,
+        "like": outcome.options.like or None,
+        "written": outcome.written,
+        "findings": findings,
+        "changed": changed,
+        "installs": installs,
+        "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
+        "summary": {**counted(outcome), "exit_code": outcome.exit_code},
+    }
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def github(outcome: Outcome, style: Style) -> str:
+    """Return one workflow command per finding, and per file that cannot be read.
+
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    lines = [
+        _command("error", item, "unreadable", item.reason)
+        for item in outcome.unreadable
+    ]
+    for one in outcome.findings:
+        if not (style.verbose or one.is_problem):
+            continue
+        verdict = one.verdict
+        level = "warning" if verdict.status == UNSURE else "notice"
+        title = f"{one.rule} {LABELS[verdict.status]}: {verdict.name}"
+        does = ": ".join(filter(None, [verdict.replacement, verdict.tf_lso]))
+        message = f"{verdict.today} tf_lso: {does}" if does else verdict.today
+        lines.append(_command("error" if one.fails else level, one, title, message))
+    return "".join(lines)
+
+
+def _command(level: str, item: Finding | Unreadable, title: str, message: str) -> str:
+    where = {"line": item.line, "col": getattr(item, "column", None)}
+    if item.cell:  # the file's own lines are those of its JSON
+        message = f"cell {item.cell}, line {item.line}: {message}"
+        where = {}
+    properties = {"file": os.path.normpath(item.file), **where, "title": title}
+    listed = (
+        f"{name}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value is not None
+    )
+    return f"::{level} {','.join(listed)}::{_escaped(message)}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

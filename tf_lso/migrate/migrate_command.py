@@ -1,0 +1,99 @@
+"""The command `tf-lso migrate`: applies the fixes of what is found in programs."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from tf_lso.migrate import options
+
+if TYPE_CHECKING:
+    from tf_lso.migrate.files import Outcome
+
+_FORMATS = ("text", "json")
+SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
+DESCRIPTION = """\
+Rewrites Python files and notebooks from the loss-scaling API of tf.keras
+2.0-2.15 to the same names in tf_lso ("write tf_lso for tf"). Prints a unified
+diff and a summary, and changes nothing without --write. Needs no TensorFlow.
+Needs LibCST: pip install 'tf-lso[migrate]'.
+
+    from tensorflow.keras import mixed_precision as mp   # before
+    from tf_lso.keras import mixed_precision as mp       # after
+
+    tf.train.experimental.DynamicLossScale()             # before
+    tf_lso.train.experimental.DynamicLossScale()         # after
+
+It changes only what is certain. It lists the rest: where, why, what to do. If
+a program relies on more than names, it adds `tf_lso.install()` at the top. A
+file in which nothing would break stays as it is.
+"""
+EPILOG = """\
+exit codes:
+  0  done; with --check or --diff: nothing would change
+  1  with --check or --diff: something would change
+  2  a file could not be read, parsed or written; the others were migrated all the same
+
+examples:
+  tf-lso migrate src                          show what would change
+  tf-lso migrate --diff src > migrate.patch   the changes alone, for `git apply`
+  tf-lso migrate --write src notebooks        change the files
+  tf-lso migrate --check $(git ls-files '*.py')
+  tf-lso migrate --write - < old.py > new.py
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `tf-lso migrate` to its parser."""
+    options.add_shared(parser, _FORMATS)
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument(
+        "--write",
+        action="store_true",
+        help="write the files, each in one step; the program of the standard input is "
+        "written to the standard output",
+    )
+    does.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing, and exit with 1 if something would change",
+    )
+    does.add_argument(
+        "--diff",
+        action="store_true",
+        help="print the diff and nothing else, and exit with 1 if there is one",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the migration, write its report to stdout and return the exit code."""
+    if options.explained(args):
+        return 0
+    chosen = options.chosen(args)
+    if chosen is None:
+        return options.NOTHING_READ
+    from tf_lso.migrate import writing
+
+    outcome = writing.migrate(args.paths, chosen, args.write)
+    _print(args, outcome)
+    if outcome.unreadable:
+        return 2
+    return int((args.check or args.diff) and bool(outcome.changed))
+
+
+def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
+    """Print the report; a program from the standard input has the output for itself."""
+    from tf_lso.migrate import files, machine, report
+
+    style = report.Style(report.wants_colour(), args.verbose)
+    if args.diff:
+        print(report.painted_diff(outcome, style), end="")
+        return
+    shown = machine.as_json if args.format == "json" else report.migrate_text
+    text = shown(outcome, style)
+    if not (args.write and files.STDIN in args.paths):
+        print(text, end="")
+        return
+    print(text, end="", file=sys.stderr)
+    for file in outcome.files:
+        if file.path == files.STDIN:
+            sys.stdout.buffer.write(file.new)

@@ -1,0 +1,68 @@
+"""Small questions about LibCST's nodes, and nodes that the fixes make."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import libcst as cst
+import libcst.matchers as m
+from libcst.helpers import get_full_name_for_node
+
+from tf_lso.migrate.findings import Edit
+
+
+def bound_name(alias: cst.ImportAlias) -> str:
+    """Return the name that an import binds."""
+    name = alias.evaluated_alias or alias.evaluated_name
+    return name.partition(".")[0]
+
+
+def root(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression that a chain of attributes starts with."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node
+
+
+def dotted(path: str) -> cst.Attribute | cst.Name:
+    """Return the expression of a dotted path."""
+    found: cst.Attribute | cst.Name
+    first, *rest = path.split(".")
+    found = cst.Name(first)
+    for name in rest:
+        found = cst.Attribute(found, cst.Name(name))
+    return found
+
+
+def replaced_by(path: str) -> Edit:
+    """Return the edit that writes another dotted path for an expression."""
+
+    def edit(node: Any) -> cst.BaseExpression:
+        return dotted(path).with_changes(lpar=node.lpar, rpar=node.rpar)
+
+    return edit
+
+
+def imported_module(node: cst.ImportFrom) -> str:
+    """Return the module of a `from` import, with the dots of a relative one."""
+    module = get_full_name_for_node(node.module) if node.module else ""
+    return "." * len(node.relative) + (module or "")
+
+
+def literal(node: cst.CSTNode | None) -> str | None:
+    """Return the text of a string, or None."""
+    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+        value = node.evaluated_value
+        return value if isinstance(value, str) else None
+    return None
+
+
+def keywords(call: cst.Call) -> Mapping[str, cst.Arg]:
+    """Return the keyword arguments of a call."""
+    return {arg.keyword.value: arg for arg in call.args if arg.keyword}
+
+
+def positional(call: cst.Call) -> list[cst.BaseExpression] | None:
+    """Return the positional arguments of a call; None where it has `*arguments`."""
+    if m.findall(call, m.Arg(star="*")):
+        return None
+    return [arg.value for arg in call.args if not arg.keyword and not arg.star]
