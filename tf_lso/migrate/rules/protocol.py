@@ -9,13 +9,20 @@ from tf_lso.names import old_behaviors
 
 # A private class of the state of a loss scale, which programs derived from.
 _STATE = "_DynamicLossScaleState"
-# Private names of loss scaling -> what happens today.
+_OWN_SCALE = "tf_lso.LossScale is the base class for loss scales of your own."
+# Private names of loss scaling -> what happens today, and what tf_lso has instead.
 _PRIVATE = {
-    _STATE: "AttributeError: Keras 3 has no such class.",
-    "_loss_scale": "Keras 3 does not read it, and tf_lso does not either.",
-    "_get_optimizer": "Keras 3 does not call it, and its models have none.",
+    _STATE: ("AttributeError: Keras 3 has no such class.", _OWN_SCALE),
+    "_loss_scale": (
+        "Keras 3 does not read it, and tf_lso does not either.",
+        _OWN_SCALE,
+    ),
+    "_get_optimizer": (
+        "Keras 3's models have none, and its `compile` does not call it.",
+        "tf_lso.install() gives models one that wraps an optimizer. `compile` does not "
+        "call a model's own.",
+    ),
 }
-_DOES = "tf_lso.LossScale is the base class for loss scales of your own."
 _CLASS = (
     "The optimizers of TensorFlow 2.11 and later neither have nor call it: the class "
     "trains as its base class does, or fails."
@@ -63,5 +70,6 @@ class Protocol(cst.BatchableCSTVisitor):
         if stored and "opt" not in self.program.code(node.value).lower():
             return
         status = UNSURE if name == "_get_optimizer" else BREAKS  # others may have one
-        verdict = Verdict(f"`{self.program.code(node)}`", status, _PRIVATE[name], _DOES)
-        self.program.report(PRIVATE, node.attr, verdict, why_not=_DOES)
+        today, instead = _PRIVATE[name]
+        verdict = Verdict(f"`{self.program.code(node)}`", status, today, instead)
+        self.program.report(PRIVATE, node.attr, verdict, why_not=instead)
