@@ -201,7 +201,7 @@ def main(argv=None):
     with strategy.scope():
         model = make_model()
         optimizer = mixed_precision.LossScaleOptimizer(
-            keras.optimizers.Adam(lr=LEARNING_RATE),
+            keras.optimizers.Adam(learning_rate=LEARNING_RATE),
             loss_scale=policy.loss_scale,
         )
     history = train(strategy, model, optimizer, digits, options, is_chief=chief)
