@@ -311,8 +311,9 @@ def test_the_help_teaches(capsys, command, words):
     assert [word for word in words if word not in text] == []
 
 
-def test_the_version_is_told(capsys):
-    assert told(capsys, "--version")[1].startswith("tf-lso 0.")
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_told(capsys, option):
+    assert told(capsys, option)[1].startswith("tf-lso 0.")
 
 
 @pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])

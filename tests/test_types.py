@@ -27,6 +27,7 @@ def train(model: tf.keras.Model, x: tf.Tensor, y: tf.Tensor) -> float:
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1), initial_scale=1024)
     opt.beta_1 = 0.5
     opt.learning_rate = 0.01
+    tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), clipnorm=None, use_ema=False)
     old = experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), "dynamic")
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean((model(x) - y) ** 2)
@@ -52,6 +53,7 @@ def train(model: tf.keras.Model, x: tf.Tensor, y: tf.Tensor) -> float:
 WRONG = """\
 import tensorflow as tf
 import tf_lso
+from tf_lso.keras.mixed_precision import experimental
 
 def later() -> float:
     return 1.0
@@ -64,6 +66,9 @@ opt.get_scaled_loss(later) + 1.0  # mistake
 opt.get_scaled_loss(lambda: tf.constant(1.0)) + 1.0  # mistake, where tensors have types
 tf_lso.uninstall("2.4")  # mistake
 tf_lso.wrap(opt)  # mistake
+tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), intial_scale=2)  # mistake
+tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), clipnorm=1.0)  # mistake
+experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), los_scale=2)  # mistake
 """
 
 

@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
     version = f"tf-lso {tf_lso.__version__}"
-    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("-V", "--version", action="version", version=version)
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )

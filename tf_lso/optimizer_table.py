@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +64,21 @@ KERAS3_DEFAULTS: dict[str, object] = {
     "loss_scale_factor": None,
     "gradient_accumulation_steps": None,
 }
+
+
+class Keras3Arguments(TypedDict, total=False):
+    """What a type checker accepts as these arguments: their defaults."""
+
+    weight_decay: None
+    clipnorm: None
+    clipvalue: None
+    global_clipnorm: None
+    use_ema: Literal[False]
+    ema_momentum: float
+    ema_overwrite_frequency: None
+    loss_scale_factor: None
+    gradient_accumulation_steps: None
+
 
 # Slot -> the argument that an optimizer needs to have it, and an example of its value.
 MADE_BY: dict[str, tuple[str, object]] = {

@@ -23,6 +23,8 @@ from tests.families import (
     wrapped,
 )
 from tests.refused import refused
+from tf_lso import optimizer_table as table
+from tf_lso.keras.mixed_precision import experimental
 
 pytestmark = pytest.mark.core
 
@@ -104,7 +106,10 @@ ARGUMENTS = [
     ({"max_scale": 4}, "ValueError: 'initial_scale' (32768 ... 'max_scale' (4"),
     ({"dynamic": False}, "ValueError: 'initial_scale' must be specified ... 'dynamic'"),
     *rows(OF_DYNAMIC, [3.0], "ValueError: must not be given ... 'dynamic'", **FIXED),
-    ({"initial_scal": 2}, "TypeError: unexpected ... 'initial_scal'"),
+    ({"initial_scal": 2}, "TypeError: 'initial_scal'. Did you mean 'initial_scale'?"),
+    ({"dynamc": False}, "TypeError: 'dynamc'. Did you mean 'dynamic'?"),
+    ({"clip_norm": None}, "TypeError: 'clip_norm'. Did you mean 'clipnorm'?"),
+    ({"zzz": 2}, "TypeError: 'zzz'. It accepts: optimizer, ... max_scale, name."),
     *rows("loss_scale", ["dynamic", 128], "TypeError: dynamic=False, initial_scale="),
     *rows(" ".join(KERAS3_DEFAULTS), [0.25], "ValueError: on the inner optimizer"),
 ]
@@ -124,7 +129,31 @@ def test_an_argument_is_refused_and_the_inner_optimizer_is_as_before(
     assert tf_lso.LossScaleOptimizer(inner).inner_optimizer is inner
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"los_scale": 2}, "TypeError: 'los_scale'. Did you mean 'loss_scale'?"),
+        ({"loss_scale": 2, "nam": "a"}, "TypeError: 'nam'. Did you mean 'name'?"),
+        ({"loss_scale": 2, "dynamic": True}, "TypeError: 'dynamic'. It accepts: "),
+    ],
+)
+def test_an_argument_of_the_experimental_class_is_refused(family, arguments, expected):
+    inner = FAMILIES[family].SGD(0.1, momentum=0.9)
+    with refused_unchanged(expected, attributes_of, inner):
+        experimental.LossScaleOptimizer(inner, **arguments)
+
+
+def test_a_subclass_of_the_experimental_class_may_accept_more_arguments(family):
+    class Wider(experimental.LossScaleOptimizer):
+        def __init__(self, optimizer, loss_scale, los_scale):
+            super().__init__(optimizer, loss_scale)
+            self.los_scale = los_scale
+
+    assert Wider(FAMILIES[family].SGD(), 2, los_scale=3).los_scale == 3
+
+
 def test_keras3_base_arguments_are_accepted_at_their_defaults(family):
+    assert table.Keras3Arguments.__annotations__.keys() == KERAS3_DEFAULTS.keys()
     assert tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), **KERAS3_DEFAULTS).dynamic
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from tf_lso import keras_versions
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
@@ -20,7 +21,8 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
       name: str, the optimizer's name (an addition).
 
     Raises:
-      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer.
+      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, or a keyword
+        is unknown.
       ValueError: if `loss_scale` is None or no loss scale, another wrapper holds the
         optimizer, or the strategy in scope is not supported.
 
@@ -46,6 +48,10 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
 
     def __new__(cls, *args, **kwargs):
         """Make an instance of the class that serves the family of the optimizer."""
+        if cls.__init__ is LossScaleOptimizer.__init__:  # a subclass may accept others
+            accepted = ("optimizer", "loss_scale", "name")
+            for name in kwargs.keys() - set(accepted):
+                validation.refuse_keyword(name, accepted)
         return super().__new__(cls, *args, **kwargs)
 
     # `inspect` and `help` show the arguments of the constructor.

@@ -34,6 +34,11 @@ from tf_lso.scaling import skipped
 from tf_lso.scaling import step as step_lib
 from tf_lso.scaling.rule import ScaleRule
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tf_lso import optimizer_table as table
+
 MISSING: Any = binding.MISSING  # of an argument that was not given
 _FLOAT16_MAX = 65504.0
 
@@ -181,7 +186,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         hysteresis: int = ScaleRule.hysteresis,
         min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
-        **keywords: Any,
+        **keywords: "Unpack[table.Keras3Arguments]",
     ) -> None:
         inner = binding.the_inner(optimizer, inner_optimizer)
         validation.check_dynamic(dynamic)

@@ -1,5 +1,6 @@
 """What constructors, and then steps, refuse, and what the messages say."""
 
+import difflib
 import inspect
 
 import tensorflow as tf
@@ -7,6 +8,7 @@ import tensorflow as tf
 from tf_lso import keras_versions
 from tf_lso import optimizer_table as table
 from tf_lso import variables as variables_lib
+from tf_lso.scaling import options
 
 _SUPPORTED = (
     tf.distribute.OneDeviceStrategy,
@@ -41,14 +43,28 @@ def check_keras3_arguments(arguments):
                 "fixed scale write dynamic=False, initial_scale=..."
             )
         if name not in table.KERAS3_DEFAULTS:
-            raise TypeError(
-                f"LossScaleOptimizer got an unexpected keyword argument {name!r}."
-            )
+            accepted = ["optimizer", "dynamic", *options.OF_OPTIMIZER.values(), "name"]
+            refuse_keyword(name, accepted, table.KERAS3_DEFAULTS)
         if value != table.KERAS3_DEFAULTS[name]:
             raise ValueError(
                 f"LossScaleOptimizer does not support {name!r}, but got {value!r}. Set it "
                 "on the inner optimizer, where it works."
             )
+
+
+def refuse_keyword(name, accepted, also_similar=()):
+    """Raise TypeError for an unknown keyword `name` of a constructor.
+
+    The message suggests the most similar name of `accepted` and `also_similar`. If none is
+    similar, it lists `accepted`.
+    """
+    similar = difflib.get_close_matches(name, [*accepted, *also_similar], n=1)
+    remedy = f"It accepts: {', '.join(accepted)}."
+    if similar:
+        remedy = f"Did you mean {similar[0]!r}?"
+    raise TypeError(
+        f"LossScaleOptimizer got an unexpected keyword argument {name!r}. {remedy}"
+    )
 
 
 def scales_the_loss(optimizer):
