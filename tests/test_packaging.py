@@ -88,6 +88,16 @@ def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
         assert re.search(rf"\b{re.escape(python)}\b", row)
 
 
+@pytest.mark.parametrize(
+    "page", ["README.md", "compat_docs/explanation/contributing.md"]
+)
+def test_a_page_names_no_count_of_tests(page):
+    text = (ROOT / page).read_text(
+        encoding="utf-8"
+    )  # each new test would make it untrue
+    assert re.findall(r"\d,?\d\d\d (?:passed|tests)|: \d,?\d\d\d in", text) == []
+
+
 def test_the_framework_extras_begin_with_the_matrix_and_allow_newer_versions(config):
     extras = config["options.extras_require"]
     for name in ("tensorflow", "tensorflow-cpu", "tf-keras"):

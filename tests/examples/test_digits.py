@@ -87,7 +87,6 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
         assert legend.legend_handles[0].get_color() == "tab:red"
 
 
-@pytest.mark.slow
 def test_too_little_learning_is_a_failure(tmp_path):
     arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
     done = preloaded.run([*_ARGUMENTS, *arguments], ROOT, PYTHONPATH=str(ROOT))
