@@ -48,6 +48,7 @@ def main(minutes, *command):
 
 def stop(number, frame):
     """Leave `main` through its `finally`, which ends the command."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # GNU `timeout` sends it twice
     raise SystemExit(128 + number)
 
 
@@ -64,7 +65,7 @@ def adopt_orphans():
 def interrupt(process):
     """Interrupt the process group of a command that still runs, and wait for a while.
 
-    Another signal, such as a second Ctrl-C, ends the waiting.
+    A second Ctrl-C ends the waiting.
     """
     if process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired, SystemExit):

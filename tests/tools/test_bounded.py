@@ -110,6 +110,34 @@ def test_a_signal_ends_the_command_with_its_descendants(number, leader, grandchi
         process.communicate()
 
 
+# Says that it was interrupted, and what it can say after another signal was sent.
+REPORTS = """
+import time
+try:
+    print("ready", flush=True)
+    time.sleep(10_000)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    print(input(), flush=True)
+"""
+
+
+def test_the_second_sigterm_of_timeout_does_not_cut_the_report_short():
+    """GNU `timeout` signals its command, and then the group of the command."""
+    with subprocess.Popen(
+        [sys.executable, bounded.__file__, "10", sys.executable, "-c", REPORTS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "interrupted\n"
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate("what failed\n", timeout=HANGS_AFTER)
+    assert (rest, process.returncode) == ("what failed\n", 128 + signal.SIGTERM)
+
+
 # Stuck in C between two tests, where no signal and no timeout of a test reaches it.
 STUCK = """
 import ctypes, os, signal
