@@ -1,25 +1,8 @@
-# Sourced by the tools beside it. Sets root, the checkout, and environment, the virtual
+# Sourced by the tools in this folder. Sets what python.sh sets, and environment, the virtual
 # environment, which is made or brought up to date where needed. The caller's PYTHON and
 # TF_LSO_TENSORFLOW choose it, as tools/run --help says.
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-
-# Whatever goes to standard output belongs to the program that the tool runs.
-say() { printf '%s\n' "$*" >&2; }
-fail() { say "$(basename "$0"): $*"; exit 1; }
-
-# Sets python and version. A shim of pyenv can stand on the PATH and still refuse to run.
-choose_python() {
-  local candidates=(python3 python3.13 python3.12 python3.11 python3.10)
-  local program='import sys; print("%d.%d" % sys.version_info[:2])'
-  if [ -n "${PYTHON:-}" ]; then candidates=("$PYTHON"); fi
-  for python in "${candidates[@]}"; do
-    version=$("$python" -c "$program" 2>/dev/null) || continue
-    case $version in 3.10 | 3.11 | 3.12 | 3.13) return ;; esac
-  done
-  fail "found no Python 3.10 to 3.13 that runs${PYTHON:+; PYTHON=$PYTHON is none}." \
-    "Install one, or name it: PYTHON=/path/to/python3"
-}
+source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 
 # What the environment was made from; another answer means: install again.
 fingerprint() {
@@ -54,7 +37,6 @@ sys.exit(of("tensorflow") != of(sys.argv[1]))'
   fingerprint >"$stamp"
 }
 
-choose_python
 # The default is the one that tf-keras requires. Another gets an environment of its own,
 # since it cannot be installed cleanly over the first.
 distribution=${TF_LSO_TENSORFLOW:-tensorflow}

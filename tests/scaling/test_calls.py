@@ -2,12 +2,11 @@
 
 import gc
 import logging
-import zlib
 
 import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, STYLES, copies, keras, wrapped
+from tests.families import STYLES, copies, keras, wrapped
 from tests.scaling.programs import Bench, in_thread
 from tf_lso.scaling import calls as calls_lib
 
@@ -16,14 +15,9 @@ pytestmark = pytest.mark.core
 PLACES = ["eager", "f"]
 METHODS = ["get_scaled_loss", "scale_loss"]
 
-
-@pytest.fixture
-def family(request):
-    """One for each case: what is tested here is common to the families.
-
-    The contract, and the random programs, have each family with each protocol.
-    """
-    return list(FAMILIES)[zlib.crc32(request.node.name.encode()) % len(FAMILIES)]
+# The tests of this file run with each family: see the fixture `family` of conftest.py. The
+# long ones run with these families only; "new" applies a step with the code of "legacy".
+OF_LONG_TESTS = ["keras3", "legacy"]
 
 
 @pytest.fixture
@@ -105,6 +99,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.parametrize("family", OF_LONG_TESTS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs(bench, program, warnings):
     for times in (1, 2, 3):
@@ -136,6 +131,7 @@ AFTER_EACH = (
 )
 
 
+@pytest.mark.parametrize("family", OF_LONG_TESTS)
 @pytest.mark.parametrize("program", AFTER_TWO + AFTER_EACH)
 def test_programs_whose_scale_grows(family, program, warnings):
     growth, each = (1 if program in AFTER_EACH else 2), program.count("apply")
@@ -188,6 +184,7 @@ def test_where_nothing_tells_what_is_applied(bench, program):
     assert bench.steps == REFUSED[program]
 
 
+@pytest.mark.parametrize("family", OF_LONG_TESTS)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("looked_at", PLACES)
 @pytest.mark.parametrize(
@@ -286,6 +283,7 @@ def test_a_function_that_only_applies_takes_what_it_was_traced_with(
     assert bench.steps == 1 + 2 * 8
 
 
+@pytest.mark.parametrize("family", OF_LONG_TESTS)
 @pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
 def test_three_losses_of_one_function_of_which_the_first_applied_overflows(
     family, kind

@@ -1,10 +1,15 @@
 """The bound that tools/test puts over the whole run."""
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
-from tests.processes import start
+from tests.processes import HANGS_AFTER, LEAN, start
 from tools import bounded
 
 # With less patience for what it has interrupted.
@@ -15,9 +20,50 @@ bounded.GRACE_SECONDS = {bounded.GRACE_SECONDS / 10}
 sys.exit(bounded.main(*sys.argv[1:]))
 """
 
+PATIENCE_SECONDS = 10
+
+# A child, which starts a grandchild with the arguments of this program, prints both
+# process IDs, and waits until it is interrupted.
+FAMILY = """
+import os, subprocess, sys, time
+grandchild = subprocess.Popen(
+    [sys.executable, "-c", sys.argv[1]], start_new_session=sys.argv[2] == "session"
+)
+print(os.getpid(), grandchild.pid, flush=True)
+time.sleep(10_000)
+"""
+SLEEPS = "import time; time.sleep(10_000)"
+IGNORES_INTERRUPTS = (
+    f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {SLEEPS}"
+)
+in_a_session_of_its_own = pytest.param(
+    "session",
+    marks=pytest.mark.skipif(
+        sys.platform != "linux", reason="only Linux gives orphans to bounded.py"
+    ),
+)
+
 
 def run(minutes, program):
     return start(["-c", IMPATIENT, minutes, sys.executable, "-c", program])
+
+
+def still_there(pids):
+    """Return those of the processes that exist; wait until the system has reaped them."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while running := [pid for pid in pids if exists(pid)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    return running
+
+
+def exists(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_command_that_ends_keeps_its_exit_code():
@@ -33,6 +79,63 @@ def test_a_command_that_hangs_is_ended_with_its_children():
     assert done.returncode == 124
     assert "still ran after 0.02 minutes" in done.stderr
     assert "TF_LSO_TEST_MINUTES" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "grandchild", [SLEEPS, IGNORES_INTERRUPTS], ids=["sleeps", "ignores interrupts"]
+)
+@pytest.mark.parametrize("leader", ["group", in_a_session_of_its_own])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_command_with_its_descendants(number, leader, grandchild):
+    command = [sys.executable, "-c", FAMILY, grandchild, leader]
+    process = subprocess.Popen(
+        [sys.executable, "-c", IMPATIENT, "10", *command],
+        env={**os.environ, "PYTHONPATH": LEAN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    descendants = [int(pid) for pid in process.stdout.readline().split()]
+    try:
+        assert len(descendants) == 2
+        process.send_signal(number)
+        code = process.wait(HANGS_AFTER)
+        assert still_there(descendants) == []
+        assert code == 128 + number
+    finally:
+        for pid in descendants:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.kill()
+        process.communicate()
+
+
+# Says that it was interrupted, and what it can say after another signal was sent.
+REPORTS = """
+import time
+try:
+    print("ready", flush=True)
+    time.sleep(10_000)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    print(input(), flush=True)
+"""
+
+
+def test_the_second_sigterm_of_timeout_does_not_cut_the_report_short():
+    """GNU `timeout` signals its command, and then the group of the command."""
+    with subprocess.Popen(
+        [sys.executable, bounded.__file__, "10", sys.executable, "-c", REPORTS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "interrupted\n"
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate("what failed\n", timeout=HANGS_AFTER)
+    assert (rest, process.returncode) == ("what failed\n", 128 + signal.SIGTERM)
 
 
 # Stuck in C between two tests, where no signal and no timeout of a test reaches it.
