@@ -40,13 +40,12 @@ class TestReport:
     def test_the_verdict_says_which_zeros_are_meant(self, report):
         text = " ".join(str(report).split())
         assert "few gradients that are not 0 become 0 in float16 at" in text
-        assert "but are not 0 at the largest scale that fits" in text
+        assert "but are not 0 at a larger scale that fits" in text
 
     def test_plot_without_a_path_returns_a_figure_that_shows_inline(self, report):
         pytest.importorskip("matplotlib")
         figure = report.plot()
         assert figure._repr_png_().startswith(b"\x89PNG")
-        assert figure.legends
 
     def test_a_plot_with_a_path_returns_nothing(self, report, tmp_path):
         pytest.importorskip("matplotlib")

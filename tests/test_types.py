@@ -39,7 +39,7 @@ def train(model: tf.keras.Model, x: tf.Tensor, y: tf.Tensor) -> float:
     old.minimize(later, model.trainable_variables)
     wrapped = tf_lso.wrap(tf.keras.optimizers.SGD(0.1), model)
     report = tf_lso.debugging.explain(model, x, y, optimizer=wrapped)
-    print(report.first.kind, report.layers[0].outputs.largest)
+    print(report.first.kind, report.layers[0].values.largest)
     tf_lso.raise_if_stuck(opt, patience=100)
     tf_lso.summary.loss_scale(opt)
     tf_lso.checkpoints.restore("ckpt", model=model, optimizer=opt)

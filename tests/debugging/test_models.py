@@ -114,30 +114,24 @@ class TestLoss:
         report = debugging.explain(model, next(iter(dataset)))
         assert report.loss == pytest.approx(debugging.explain(model, X, Y).loss)
 
-    def test_a_function_has_no_weights(self):
-        with pytest.raises(ValueError, match="'sample_weight' must be None"):
-            debugging.explain(healthy(keras), X, Y, np.ones(4), loss=planted.error)
+    def test_of_keras_gets_the_weights(self, module):
+        model, weights = healthy(module), np.array([0.0, 0.0, 4.0, 0.0], "float32")
+        loss = module.losses.MeanSquaredError()
+        report = debugging.explain(model, X, Y, weights, loss=loss)
+        expected = float(planted.error(Y[2:3], model(X)[2:3]))
+        assert report.loss == pytest.approx(expected, rel=1e-2)
 
     @pytest.mark.parametrize(
-        "loss, error, message",
+        "loss, message",
         [
-            (None, ValueError, "is None. Compile the model"),
-            (3, TypeError, "'loss' must be"),
-            ("mse", TypeError, "'mse'. Compile the model"),
-            (lambda y, outputs: None, ValueError, "must be a scalar, but is None"),
-            (lambda y, outputs: y, ValueError, r"scalar.*\(4, 1\).*reduce_mean"),
+            (None, "but got: None. Compile the model"),
+            (lambda y, outputs: None, "must be a scalar, but got: None"),
+            (lambda y, outputs: tf.constant(y), r"scalar, but got: .*\(4, 1\)"),
         ],
     )
-    def test_that_is_refused(self, module, loss, error, message):
-        with pytest.raises(error, match=message):
+    def test_that_is_refused(self, module, loss, message):
+        with pytest.raises(ValueError, match=message):
             explain(healthy(module), loss=loss)
-
-    @needs_keras3
-    def test_that_fails_without_targets(self):
-        model = healthy(keras)
-        model.compile("sgd", loss="mse")
-        with pytest.raises(ValueError, match="'y' is missing"):
-            debugging.explain(model, X)
 
 
 class TestScale:
@@ -168,9 +162,7 @@ class TestScale:
         scaling = keras.optimizers.LossScaleOptimizer(sgd, initial_scale=16.0)
         assert validation.scale_of(scaling) == 16
 
-    @pytest.mark.parametrize(
-        "wrong", [0, -1.0, np.inf, np.nan, "big", True, ...], ids=str
-    )
+    @pytest.mark.parametrize("wrong", [0, -1.0, np.inf, np.nan])
     def test_that_is_none(self, wrong):
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
             validation.scale_of(None, wrong)
@@ -183,20 +175,10 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="in eager code"):
             traced(X)
 
-    @pytest.mark.parametrize(
-        "x, y, error, message",
-        [
-            (X[:0], Y[:0], ValueError, "must have examples"),
-            (X, Y[:2], ValueError, "same number of examples"),
-            ([["a"] * 3] * 4, Y, TypeError, "'x' must be arrays"),
-            (X, [1.0] * 4, TypeError, "'y' must be arrays"),
-            (object(), Y, TypeError, "'x' must be arrays"),
-            (tf.data.Dataset.from_tensors(X), Y, TypeError, r"next\(iter\(dataset\)\)"),
-        ],
-    )
-    def test_data(self, module, x, y, error, message):
-        with pytest.raises(error, match=message):
-            explain(healthy(module), x, y)
+    def test_a_whole_data_set(self, module):
+        dataset = tf.data.Dataset.from_tensors((X, Y))
+        with pytest.raises(TypeError, match=r"next\(iter\(dataset\)\)"):
+            debugging.explain(healthy(module), dataset, loss=planted.error)
 
     def test_no_float16_layer(self, module):
         layer = module.layers.Dense(1, dtype="mixed_bfloat16")
@@ -252,8 +234,8 @@ def test_frozen_layers_have_no_gradient(module):
     assert [one.layer for one in report.variables] == ["b", "b"]
     assert report.layers[0].gradient is None
     model.layers[1].trainable = False
-    report = explain(model, loss_scale=64)
-    assert (report.variables, report.fitting_scale) == ([], 64)
+    report = explain(model)
+    assert (report.variables, report.fitting_scale) == ([], None)
     assert report.first.kind is None
 
 
@@ -279,4 +261,4 @@ def test_slices(module):
     model = planted.of_integers(module, module.layers.Flatten(**HALF))
     x = np.zeros((4, 3), "int32")
     (embedding, *_) = explain(model, x).variables
-    assert embedding.gradient.at_scale.size == 2  # the one row, summed up
+    assert embedding.gradient.size == 2  # the one row, summed up

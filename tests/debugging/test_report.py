@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.debugging import planted
 from tests.families import keras, needs_keras3
-from tf_lso.debugging import plot, statistics
+from tf_lso.debugging import observe, plot, statistics
 
 
 @functools.cache
@@ -19,41 +19,68 @@ def report_of(name, **kwargs):
 
 class TestStatistics:
     def test_values(self):
-        values = statistics.values_of(np.array([1, -3, np.inf, -np.inf, np.nan, 0]))
+        array = [1, -3, np.inf, -np.inf, np.nan, 0]
+        values = statistics.values_of([tf.constant(array[:3]), tf.constant(array[3:])])
         assert (values.size, values.largest, values.nonfinite) == (6, 3.0, 0.5)
-        assert (values.infinite, values.nan) == (2, 1)
+        assert (values.infinite, values.nan, values.kinds) == (2, 1, "inf and NaN")
         assert values.exponents == {0: 1, 1: 1}
 
-    def test_a_gradient_at_a_scale(self):
-        at_scale = np.array([0.0, 2.0**-20, 512.0, 0.0], "float32")
-        fitting = np.array([2.0**-26, 2.0**-16, 8192.0, 0.0], "float32")
-        gradient = statistics.gradient_of(at_scale, fitting, 256.0)
-        assert (gradient.unscaled.largest, gradient.at_scale.largest) == (32.0, 512.0)
-        # 2**-24 is the smallest float16: 2**-34 is lost with and without scaling. What is
-        # 0 at the fitting scale is not lost.
-        assert gradient.lost_without_scaling == pytest.approx(1 / 3)
-        assert gradient.lost == pytest.approx(1 / 3)
-        assert gradient.unscaled.exponents == {-34: 1, -24: 1, 5: 1}
-        assert gradient.at_scale.exponents == {-20: 1, 9: 1}
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+    def test_of_each_dtype(self, dtype):
+        values = statistics.values_of([tf.constant([2.0**-14, 0.0], dtype)])
+        assert (values.size, values.exponents) == (2, {-14: 1})
 
-    def test_nothing_is_known_of_what_is_all_zero_or_empty(self):
-        for array in (np.zeros(3), np.zeros(0)):
-            gradient = statistics.gradient_of(array, array, 1.0)
-            assert (gradient.unscaled.largest, gradient.lost) == (0.0, 0.0)
-            assert statistics.values_of(array).nonfinite == 0.0
-            assert statistics.values_of(array).exponents == {}
+    def test_without_any(self):
+        for tensors in ([], [tf.zeros(0)], [tf.constant(3)]):
+            values = statistics.values_of(tensors)
+            assert (values.size, values.largest, values.nonfinite) == (0, 0.0, 0.0)
+
+
+class TestScale:
+    """The scale that fits, and the share of values that are lost at the loss scale."""
+
+    @pytest.mark.parametrize(
+        "gradients, fitting",
+        [
+            ([3.0, None, 1000.0], 2.0 ** (8 + 5)),  # 1000 * 2**5 is below 2**15
+            ([0.0], 2.0 ** (8 + 39)),  # what became 0 is below 2**-24
+            ([3.0, np.inf], None),
+            ([np.nan], None),
+            ([None], None),
+        ],
+    )
+    def test_follows_from_the_largest_gradient(self, gradients, fitting):
+        tensors = [g if g is None else tf.constant([0.0, g]) for g in gradients]
+        assert observe._fitting_scale(tensors, 2.0**8) == fitting
+
+    def test_is_not_known_where_a_layer_overflows_within(self):
+        def function(x):
+            small = planted.scaled_backward(x, 1e-4)
+            return planted.scaled_backward(small, 60000)
+
+        model = planted.around(keras, planted.owned(keras, "within", function))
+        report = planted.explained(planted.Case(model, None))
+        assert (report.first.kind, report.fitting_scale) == (None, None)
+        assert "fits this batch" not in str(report)
+
+    def test_what_is_not_0_at_the_other_scale_is_lost(self):
+        at_scale = tf.constant([0.0, 2.0**-20, 512.0, 0.0])
+        other = tf.constant([2.0**-26, 2.0**-16, 8192.0, 0.0])
+        assert observe._lost(at_scale, other) == pytest.approx(1 / 3)
+        assert observe._lost(tf.zeros(3), tf.zeros(3)) == 0.0
+        assert observe._lost(tf.constant(0.0), tf.constant(1.0)) == 1.0
 
 
 def test_layers_are_in_the_order_of_the_pass_with_their_paths_and_calls():
     shared = report_of("shared_layer_at_its_second_call").layers
-    assert [(one.layer, one.call, one.outputs.nonfinite > 0) for one in shared] == [
-        ("bad", 1, False),
-        ("bad", 2, True),
-        ("b", 1, True),
+    assert [(one.layer, one.name, one.values.nonfinite > 0) for one in shared] == [
+        ("bad", "bad", False),
+        ("bad", "bad (call 2)", True),
+        ("b", "b", True),
     ]
     nested = report_of("layer_in_a_layer_in_a_layer")
     assert nested.first.path == "block/middle/bad"
-    paths = [one.path for one in nested.layers]
+    paths = [one.layer for one in nested.layers]
     assert paths == "block block/middle block/middle/a block/middle/bad head".split()
 
 
@@ -61,14 +88,13 @@ def test_layers_are_in_the_order_of_the_pass_with_their_paths_and_calls():
 def test_numbers_are_those_of_the_model_itself():
     report = report_of("healthy", loss_scale=64)
     hidden = 0.1 * planted.X.sum(axis=1)
-    assert report.layers[0].outputs.largest == pytest.approx(hidden.max(), rel=1e-2)
+    assert report.layers[0].values.largest == pytest.approx(hidden.max(), rel=1e-2)
     outputs = 0.4 * hidden[:, np.newaxis]
     assert report.loss == pytest.approx(np.mean((outputs - planted.Y) ** 2), rel=1e-2)
     bias = report.variables[-1]
     assert (bias.name.endswith("b/bias"), bias.layer) == (True, "b")
     expected = abs(np.mean(2 * (outputs - planted.Y)))
-    assert bias.gradient.unscaled.largest == pytest.approx(expected, rel=1e-2)
-    assert bias.gradient.at_scale.largest == pytest.approx(64 * expected, rel=1e-2)
+    assert bias.gradient.largest == pytest.approx(64 * expected, rel=1e-2)
     assert report.variables[0].values.largest == pytest.approx(0.1)
     assert report.layers[0].inputs.largest == pytest.approx(1.0)
     assert report.layers[1].dtype == "float16"
@@ -77,24 +103,25 @@ def test_numbers_are_those_of_the_model_itself():
 class TestText:
     def test_a_row_is_one_line_and_ends_with_the_whole_name(self):
         report = report_of("layer_in_a_layer_in_a_layer")
-        head, layers, variables, key = str(report).split("\n\n")
+        head, table, key = str(report).split("\n\n")
         assert max(map(len, f"{head}\n{key}".splitlines())) < 80
-        first, *rows = layers.splitlines()
+        first, *rows = table.splitlines()
         assert [*map(str.split, [first, *rows[2:4]])] == [
-            ["dtype", "input", "output", "inf,", "NaN", "Layer"],
-            ["float16", "1", "5.73", "0", "%", "block/middle/a"],
-            ["float16", "5.73", "-", "100", "%", "block/middle/bad"],
+            "dtype input value inf, NaN gradient inf, NaN lost Layer or variable".split(),
+            "float16 1 5.73 0 % - 100 % 0 % block/middle/a".split(),
+            "float16 5.73 - 100 % - 100 % 0 % block/middle/bad".split(),
         ]
-        column = first.index("Layer")
-        assert [row[column:] for row in rows] == [one.path for one in report.layers]
-        assert len(variables.splitlines()) == 1 + len(report.variables)
+        column, shown = first.index("Layer"), [*report.layers, *report.variables]
+        assert [row[column:] for row in rows] == [one.name for one in shown]
 
     def test_says_what_is_wrong_and_what_to_do(self):
         text = " ".join(str(report_of("gradient_times")).split())
         assert "First: backward overflow in layer 'bad'." in text
         assert "a dynamic loss scale skips the step and shrinks" in text
         assert "Scaling the loss cannot help" in report_of("huge_kernel").first.message
-        assert "beyond" not in text
+        assert "without scaling" not in text
+        message = report_of("huge_kernel_on_small_values").first.message
+        assert "They are not finite without scaling either" in message
         assert "A larger loss scale keeps" in report_of("tiny_gradient").first.message
         message = report_of("kernel_beyond_float16").first.message
         assert "bad/kernel" in message and "65504" in message
@@ -127,7 +154,7 @@ class TestAdvice:
         assert "The weights are large: lower the learning rate" in message
 
     def test_a_division(self):
-        assert "It divides by 0" in report_of("one_by_zero").first.message
+        assert "Look for a division by 0" in report_of("one_by_zero").first.message
 
     def test_a_layer_of_float32(self):
         exp = planted.owned(keras, "exp", lambda x: tf.exp(tf.cast(x, "float32") * 500))

@@ -6,15 +6,7 @@ environment.require_tensorflow()  # all that uses TensorFlow begins here
 
 # ruff: noqa: E402
 from tf_lso.debugging.explaining import explain
-from tf_lso.debugging.report import First, LayerCall, Report, VariableGradient
-from tf_lso.debugging.statistics import Gradient, Values
+from tf_lso.debugging.report import First, Report, Row
+from tf_lso.debugging.statistics import Values
 
-__all__ = [
-    "First",
-    "Gradient",
-    "LayerCall",
-    "Report",
-    "Values",
-    "VariableGradient",
-    "explain",
-]
+__all__ = ["First", "Report", "Row", "Values", "explain"]

@@ -29,17 +29,18 @@ class Call:
     # Floating-point tensors, the inputs as Keras has cast them to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    input_values: statistics.Values | None = None
-    output_values: statistics.Values | None = None
-    # Lists of `Gradient`, filled after the backward pass.
-    input_gradients: list = dataclasses.field(default_factory=list)
-    output_gradients: list = dataclasses.field(default_factory=list)
+    input_values: Any = None  # `Values` of all inputs, and of all outputs
+    output_values: Any = None
+
+    @property
+    def name(self):
+        """The path, with the number of the call from the second one on."""
+        return self.path if self.number == 1 else f"{self.path} (call {self.number})"
 
     def __str__(self):
         """Return what messages call it."""
-        path = "" if self.path == self.layer.name else f" ({self.path})"
-        times = "" if self.number == 1 else f", call {self.number}"
-        return f"layer '{self.layer.name}'{path}{times}"
+        name = "" if self.name == self.layer.name else f", {self.name}"
+        return f"layer '{self.layer.name}'{name}"
 
     @property
     def is_container(self):
@@ -51,7 +52,7 @@ class Call:
     def weight_values(self):
         """Return pairs of a name and `Values` of the layer's variables."""
         return [
-            (variables_lib.name_of(weight), values_of([raw]))
+            (variables_lib.name_of(weight), statistics.values_of([raw]))
             for weight in getattr(self.layer, "weights", ())
             # A lookup table of tf_keras is a weight, but not a variable.
             if isinstance(raw := variables_lib.raw(weight), tf.Variable)
@@ -74,11 +75,11 @@ def observed(model, keras):
             seen = _new_call(layer, open_calls[-1], moments, (args, kwargs))
             # Each use of a tensor becomes another tensor, which has its own gradient.
             args, kwargs = _copied(seen.arguments, seen.inputs)
-            seen.input_values = values_of(seen.inputs)
+            seen.input_values = statistics.values_of(seen.inputs)
             moments.append((seen, True))
             open_calls.append(seen)
             outputs = _copied(original(*args, **kwargs), seen.outputs)
-            seen.output_values = values_of(seen.outputs)
+            seen.output_values = statistics.values_of(seen.outputs)
             moments.append((open_calls.pop(), False))
             return outputs
 
@@ -86,17 +87,13 @@ def observed(model, keras):
 
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
-            # Some layers, such as Keras 2's for `tf.exp`, have a `call` of their own.
-            undo.callback(_restore_call, layer, vars(layer).get("call"))
+            # Some layers, such as Keras 2's for `tf.exp`, have a `call` of their own. It
+            # returns after the observing one is gone: callbacks run from last to first.
+            own = {name: call for name, call in vars(layer).items() if name == "call"}
+            undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)
+            undo.callback(vars(layer).pop, "call")
         yield moments
-
-
-def _restore_call(layer, before):
-    if before is None:
-        del vars(layer)["call"]
-    else:
-        vars(layer)["call"] = before
 
 
 def _new_call(layer, parent, moments, arguments):
@@ -106,18 +103,14 @@ def _new_call(layer, parent, moments, arguments):
 
 
 def _observable(model, keras):
-    """Return the layers and operations in a model, without the cells inside an LSTM or GRU."""
-    found = {}
-    for layer in wrapping.all_layers(model):
+    """Return the layers and operations in a model, without the cells of recurrent layers."""
+    layers = list(wrapping.all_layers(model))
+    found = {id(layer): layer for layer in layers}
+    for layer in layers:
         # A functional model of Keras 3 also has operations such as `keras.ops.exp`.
-        for one in (layer, *getattr(layer, "operations", ())):
-            found[id(one)] = one
-    rnn = keras.layers.RNN
-    for layer in list(found.values()):
-        # These cells run once for each time step. A cell that the program passes to `RNN`
-        # is a layer of the program.
-        if isinstance(layer, rnn) and type(layer) is not rnn:
-            found.pop(id(layer.cell), None)
+        found.update((id(one), one) for one in getattr(layer, "operations", ()))
+        if isinstance(layer, keras.layers.RNN):
+            found.pop(id(layer.cell), None)  # it runs once for each time step
     return list(found.values())
 
 
@@ -133,9 +126,3 @@ def _copied(structure, copies):
         return copy
 
     return tf.nest.map_structure(copied, structure)
-
-
-def values_of(tensors):
-    """Return the `Values` of tensors or variables together; ignores integers."""
-    arrays = [tensor.numpy() for tensor in tensors if tensor.dtype.is_floating]
-    return statistics.values_of(*arrays)

@@ -2,11 +2,14 @@
 
 from typing import Any
 
-import tensorflow as tf
-
 from tf_lso import graphs
-from tf_lso.debugging import diagnosis, observe, statistics, validation
-from tf_lso.debugging.report import LayerCall, Report
+from tf_lso.debugging import backward, forward, observe, statistics, validation
+from tf_lso.debugging.report import First, Report, Row
+
+_HEALTHY = (
+    "All values are finite, and few gradients that are not 0 become 0 in float16 at the "
+    "loss scale {:g}."
+)
 
 
 def explain(
@@ -21,7 +24,8 @@ def explain(
 ) -> Report:
     """Explain where values of one batch overflow or vanish, and which loss scale fits.
 
-    Runs one forward pass, as in training, and backward passes at several scales, eagerly.
+    Runs one forward pass, as in training, and two backward passes, eagerly. The second one,
+    at another scale, shows which zeros are small numbers, or whether scaling overflows.
     Afterwards, also after an exception, variables (weights, batch statistics, metrics) and
     the random state of TensorFlow, Keras, NumPy and Python are restored. What a layer of
     your own changes apart from its variables, such as a list, stays changed. A layer that
@@ -33,10 +37,10 @@ def explain(
         `train_on_batch`; or, without `y`, a tuple (x, y) or (x, y, sample_weight) as a
         data set yields it.
       y: the targets of the batch. None if the loss needs none.
-      sample_weight: the weights of the examples, for a compiled loss. Defaults to None.
+      sample_weight: the weights of the examples. Defaults to None.
       loss: None for that of `compile`; or a `Loss` of Keras or a function, which is called
-        with `y` and the outputs and returns a scalar. What the model adds (`add_loss`,
-        regularizers) counts too.
+        with `y` and the outputs, and with `sample_weight` if you pass it, and returns a
+        scalar. What the model adds (`add_loss`, regularizers) counts too.
       optimizer: the optimizer whose scale is read, by default the model's. Without a
         scale it is 1.
       loss_scale: number or loss scale, to use in place of the optimizer's.
@@ -46,10 +50,9 @@ def explain(
 
     Raises:
       RuntimeError: in a `tf.function`, a graph or the scope of several replicas.
-      TypeError: if `model` is not a model, `loss` not a function, or the data not arrays.
-      ValueError: if the model is not built, no layer computes in float16, the batch is
-        empty or of different lengths, the loss is missing or not a scalar, or the scale
-        is not positive and finite.
+      TypeError: if `model` is not a model, or `x` a whole data set.
+      ValueError: if the model is not built, no layer computes in float16, the loss is
+        missing or not a scalar, or the scale is not positive and finite.
 
     Example:
     >>> import keras
@@ -74,34 +77,48 @@ def explain(
     batch = validation.batch_of(x, y, sample_weight, keras)
     seen = observe.run(model, keras, batch, loss, scale)
     return Report(
-        first=diagnosis.first_of(_values_of_data(batch), seen),
-        loss=seen.loss,
+        first=_first(batch, seen),
+        loss=float(seen.loss),
         loss_scale=scale,
         fitting_scale=seen.fitting_scale,
-        layers=[_layer_call(call) for call in seen.calls[1:] or seen.calls],
-        variables=seen.variables,
+        layers=[
+            _row(
+                seen,
+                one.name,
+                one.path,
+                one.output_values,
+                one.outputs,
+                one.input_values,
+            )
+            for one in seen.calls[1:] or seen.calls
+        ],
+        variables=[
+            _row(
+                seen,
+                one.name,
+                one.call.path,
+                statistics.values_of([one.raw]),
+                [one.raw],
+            )
+            for one in seen.variables
+        ],
     )
 
 
-def _values_of_data(batch):
-    """Return {name: `Values`} of the floating-point parts of a batch."""
-    found = {}
-    for name, data in zip(("x", "y", "sample_weight"), batch):
-        parts = tf.nest.flatten(data)
-        for index, part in enumerate(parts):
-            if isinstance(part, tf.Tensor) and part.dtype.is_floating:
-                shown = name if len(parts) == 1 else f"{name}, part {index},"
-                found[shown] = statistics.values_of(part.numpy())
-    return found
-
-
-def _layer_call(call):
-    return LayerCall(
-        layer=call.layer.name,
-        path=call.path,
-        call=call.number,
-        dtype=call.outputs[0].dtype.name if call.outputs else None,
-        inputs=call.input_values,
-        outputs=call.output_values,
-        gradient=call.output_gradients[0] if call.output_gradients else None,
+def _first(batch, seen):
+    """Return the `First` of a batch and an `observe.Pass`."""
+    return (
+        forward.first_in_data(batch)
+        or forward.first_in_forward_pass(seen)
+        or backward.first_that_is_not_finite(seen)
+        or backward.first_that_vanishes(seen)
+        or First(None, None, None, _HEALTHY.format(seen.scale))
     )
+
+
+def _row(seen, name, layer, values, tensors, inputs=None):
+    """Return the `Row` of the outputs of a layer, or of a variable."""
+    gradients = seen.gradients_of(tensors[:1])
+    gradient, lost = gradients[0] if gradients else (None, 0.0)
+    dtype = tensors[0].dtype.name if tensors else None
+    return Row(name, layer, dtype, inputs, values, gradient, lost)

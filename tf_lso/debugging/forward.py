@@ -1,55 +1,87 @@
-"""Where the forward pass first computes a value that is not finite, and in which operation."""
+"""The first trouble of a forward pass: a value that is not finite, and its cause."""
 
 import contextlib
-import dataclasses
 import re
-from typing import Any
 
 import tensorflow as tf
 
+from tf_lso.debugging import statistics
+from tf_lso.debugging.report import First
 
-@dataclasses.dataclass(frozen=True)
-class Trouble:
-    """The first value of a forward pass that is not finite.
+_NO_SCALE = "Scaling the loss cannot help: it changes only the backward pass."
+_FLOAT32 = 'let the layer compute in float32 (dtype="float32")'
 
-    Attributes:
-      call: `observe.Call`, the call to blame.
-      place: "cast" where the input became inf when Keras cast it to the layer's dtype,
-        "code" between the layers that this one calls, "output" of the layer.
-      operation: str or None, the TensorFlow operation that computed the value.
-      values: `Values`, those that are not all finite.
-      is_overflow: bool, whether the first such value was inf, or else NaN.
-    """
-
-    call: Any
-    place: str
-    operation: str | None
-    values: Any
-    is_overflow: bool
+# A product of two values overflows float16 only if one of them is above 256, the root of
+# 65536. A sum of many values, or a factor in the layer's own code, needs no such value.
+_LARGE = 256.0
 
 
-def trouble_of(moments):
-    """Return the `Trouble` of a forward pass, None if all values are finite."""
-    for call, begins in moments:
-        values = call.input_values if begins else call.output_values
+def first_in_data(batch):
+    """Return the `First` of a batch (x, y, sample_weight) that is not finite, or None."""
+    for name, data in zip(("x", "y", "sample_weight"), batch):
+        parts = tf.nest.flatten(data, expand_composites=True)
+        values = statistics.values_of(one for one in parts if one is not None)
         if values.nonfinite:
-            return _located(call, begins, values)
+            message = (
+                f"{name} holds {values.kinds}, before any layer sees it. No loss scale "
+                "helps: look for missing values and divisions by 0 where the data is "
+                "prepared."
+            )
+            return First("input", None, None, message)
     return None
 
 
-def _located(call, begins, values):
-    if begins and call.parent is None:
-        # The data is finite, so that only the cast to the model's dtype is left.
-        return Trouble(call, "cast", "Cast", values, True)
-    suspect = call.parent if begins else call
+def first_in_forward_pass(seen):
+    """Return the `First` of an `observe.Pass` whose values are not finite, or None."""
+    for call, begins in seen.moments:
+        values = call.input_values if begins else call.output_values
+        if values.nonfinite:
+            return _first_in_layer(call, begins, values)
+    loss = statistics.values_of([seen.loss])
+    if loss.nonfinite:
+        message = (
+            f"All layers are finite, the loss holds {loss.kinds}. {_NO_SCALE} Compute "
+            "the loss in float32: cast the outputs first, or give the last layer "
+            'dtype="float32". Look also at what the loss divides by and takes the '
+            "logarithm of: use for instance `from_logits=True` in place of a softmax."
+        )
+        return First(_kind(loss.infinite > 0), None, None, message)
+    return None
+
+
+def _first_in_layer(call, begins, values):
+    """Return the `First` where a call begins or ends with values that are not finite."""
+    suspect = call.parent if begins and call.parent else call
     operation, is_inf = _first_nonfinite_operation(suspect)
     # Inf leads to NaN and not the other way round: NaN after inf is an overflow. A softmax
     # makes NaN of it before the layer returns.
     is_overflow = is_inf or values.infinite > 0
-    if begins and operation == "Cast":
-        return Trouble(call, "cast", operation, values, is_overflow)
-    place = "code" if begins else "output"
-    return Trouble(suspect, place, operation, values, is_overflow)
+    first_made = f"{values.kinds}. {_NO_SCALE}"
+    if operation:
+        first_made += f" The operation {operation} makes the first of them."
+    if begins and (call.parent is None or operation == "Cast"):
+        # The values were finite before Keras cast them to the dtype of this layer.
+        suspect = call
+        message = (
+            f"The input of {call} is finite, but too large for float16, which ends at "
+            f"65504: the cast to float16 makes {first_made} Normalize the input, or "
+            f"{_FLOAT32}."
+        )
+    elif begins:
+        message = (
+            f"The code of {suspect} itself, between the layers it calls, makes "
+            f"{first_made} Keep the values smaller there, or cast them to float32 first."
+        )
+    else:
+        message = (
+            f"The input of {call} is finite, its output holds {first_made} "
+            f"{_cause(call, operation, is_overflow)}"
+        )
+    return First(_kind(is_overflow), suspect.layer.name, suspect.path, message)
+
+
+def _kind(is_overflow):
+    return "forward overflow" if is_overflow else "forward nan"
 
 
 def _first_nonfinite_operation(call):
@@ -68,3 +100,39 @@ def _first_nonfinite_operation(call):
             name = re.search(r'op "(\w+)" \(#', str(error))
             return name and name[1], "Inf elements" in str(error)
     return None, False
+
+
+def _cause(call, operation, is_overflow):
+    """Return why the output of a layer is not finite, and the remedy."""
+    weights = call.weight_values()
+    for name, held in weights:
+        if held.nonfinite:
+            return (
+                f"The variable {name} itself holds {held.kinds}: load weights from before "
+                "it did, and find the step that wrote it."
+            )
+    if not is_overflow or operation in ("Div", "RealDiv", "Reciprocal", "Rsqrt"):
+        return (
+            "Look for a division by 0 or by a value near 0, or a logarithm or root of a "
+            "negative number. Add an epsilon that float16 can hold, at least 1e-7."
+        )
+    inputs, weight, and_weights = call.input_values.largest, 0.0, "it has no weights"
+    if weights:
+        name, held = max(weights, key=lambda pair: pair[1].largest)
+        weight = held.largest
+        and_weights = f"its weights up to {weight:g} ({name})"
+    ranges = f"Its input has values up to {inputs:g}, and {and_weights}."
+    if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
+        return f"{ranges} It does not compute in float16: look at its own code."
+    if max(inputs, weight) <= _LARGE:
+        # Smaller inputs or weights are no remedy: they are not what is large.
+        return (
+            f"{ranges} These are not large, so what the layer computes from them, such as "
+            "a product with a large factor, an exponential or a sum of many values, is "
+            f"beyond 65504: make that smaller, or {_FLOAT32}."
+        )
+    if weight > inputs:
+        remedy = "The weights are large: lower the learning rate, use weight decay"
+    else:
+        remedy = "The input is large: normalize it"
+    return f"{ranges} Float16 ends at 65504. {remedy}, or {_FLOAT32}."

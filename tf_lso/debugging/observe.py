@@ -1,126 +1,125 @@
-"""Run one forward and backward pass of a model, and measure its values and gradients."""
+"""Run one forward pass and two backward passes of a model, and measure values and gradients."""
 
-import bisect
 import dataclasses
 import math
+from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_lso import variables as variables_lib
 from tf_lso.debugging import calls as calls_lib
-from tf_lso.debugging import forward, report, restored_state, statistics, validation
+from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.scaling import gradients as gradients_lib
 
-# The smallest and largest scale that the search tries. At a smaller one a gradient that is
-# never finite may become 0 and seem to fit; a larger one leaves no room in float32.
-_SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-14, 2.0**100
+# Half of what float16 holds, because the smallest numbers are rounded by up to a half.
+_LARGEST = 2.0**15
+_SMALLEST = 2.0**-24  # the smallest float16 above 0
+
+
+class Gradient(NamedTuple):
+    """A gradient at the loss scale, and which share of its values became 0 there."""
+
+    values: statistics.Values
+    lost: float
+
+
+class Variable(NamedTuple):
+    """A trainable variable."""
+
+    name: str
+    raw: tf.Variable
+    call: calls_lib.Call  # of the innermost layer that has it
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """What one forward and backward pass showed."""
+    """What the passes showed."""
 
     moments: list  # pairs of a `Call` and whether it begins, in the order of the pass
-    trouble: forward.Trouble | None
-    loss: float
+    loss: tf.Tensor
     scale: float
     fitting_scale: float | None
-    variables: list  # of `VariableGradient`
+    gradients: dict  # id of a tensor or variable -> `Gradient`
+    variables: list[Variable]
 
     @property
     def calls(self):
         """The calls in the order in which they began."""
         return [call for call, begins in self.moments if begins]
 
+    def gradients_of(self, tensors):
+        """Return the `Gradient`s of those tensors that have one."""
+        return [self.gradients[id(one)] for one in tensors if id(one) in self.gradients]
+
 
 def run(model, keras, batch, loss, scale):
-    """Run one forward and backward pass on a batch (x, y, sample_weight), return a `Pass`."""
-    weights = list(model.trainable_variables)
-    raw_weights = [variables_lib.raw(variable) for variable in weights]
+    """Run a model on a batch (x, y, sample_weight), return a `Pass`."""
+    weights = [(one, variables_lib.raw(one)) for one in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
         # A `tf.function` in the model would hide the layers that it calls.
         tf.config.run_functions_eagerly(True)
         with tape:
-            tape.watch(raw_weights)
+            tape.watch([raw for _, raw in weights])
             with calls_lib.observed(model, keras) as moments:
-                outputs = validation.outputs_of(model, batch[0])
+                outputs = model(batch[0], training=True)
             value = validation.loss_of(model, batch, outputs, loss)
-        trouble = forward.trouble_of(moments)
         calls = [call for call, begins in moments if begins]
-        tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
-        gradients, fitting = _gradients(tape, value, [*raw_weights, *tensors], scale)
-    for call in calls:
-        call.input_gradients = [g for t in call.inputs if (g := gradients.get(id(t)))]
-        call.output_gradients = [g for t in call.outputs if (g := gradients.get(id(t)))]
-    owners = _owners(calls)
-    variables = [
-        report.VariableGradient(
-            name=variables_lib.name_of(variable),
-            layer=owners[id(variable)].path if id(variable) in owners else None,
-            values=calls_lib.values_of([raw]),
-            gradient=gradients.get(id(raw)),
-        )
-        for variable, raw in zip(weights, raw_weights)
-    ]
-    return Pass(moments, trouble, float(value), scale, fitting, variables)
-
-
-def _owners(calls):
-    """Return id of a variable -> the first call of the innermost layer that has it."""
-    held = [(getattr(call.layer, "trainable_variables", ()), call) for call in calls]
+        tensors = [one for call in calls for one in (*call.inputs, *call.outputs)]
+        sources = [*(raw for _, raw in weights), *tensors]
+        gradients, fitting = _gradients(tape, value, sources, scale)
     owners = {}
-    # The layer with the fewest variables comes last and overwrites the layers around it.
-    for own, call in sorted(held, key=lambda pair: (-len(pair[0]), -pair[1].number)):
+    for call in calls:  # a layer begins after the layers around it
+        own = getattr(call.layer, "trainable_variables", ())
         owners.update(dict.fromkeys(map(id, own), call))
-    return owners
+    variables = [
+        Variable(variables_lib.name_of(one), raw, owners.get(id(one), calls[0]))
+        for one, raw in weights
+    ]
+    return Pass(moments, value, scale, fitting, gradients, variables)
 
 
 def _gradients(tape, loss, sources, scale):
-    """Return {id of a source: `Gradient`}, and the largest scale that fits or None."""
+    """Return {id of a source: `Gradient`}, and a loss scale that fits or None."""
 
     def gradients_at(scale):
         # The gradient of `loss * scale` begins with the scale in the dtype of the loss.
         seed = tf.cast(tf.constant(scale, tf.float32), loss.dtype)
-        return _dense(tape.gradient(loss, sources, output_gradients=seed))
+        found = tape.gradient(loss, sources, output_gradients=seed)
+        summed = gradients_lib.with_summed_rows(found)
+        return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
 
     at_scale = gradients_at(scale)
-    fitting = _fitting_scale(gradients_at, scale, at_scale)
-    at_fitting = at_scale if fitting is None else gradients_at(fitting)
+    # Scaling is to blame for what is finite without it. Of gradients that are finite, a
+    # larger scale shows which of their zeros are small numbers.
+    reference = _fitting_scale(at_scale, scale) or min(scale, 1.0)
+    at_reference = gradients_at(reference)
     found = {
-        id(source): statistics.gradient_of(one.numpy(), best.numpy(), fitting or scale)
-        for source, one, best in zip(sources, at_scale, at_fitting)
+        id(source): Gradient(statistics.values_of([one]), _lost(one, other))
+        for source, one, other in zip(sources, at_scale, at_reference)
         if one is not None
     }
-    return found, fitting
+    return found, _fitting_scale(at_reference, reference)
 
 
-def _dense(gradients):
-    """Return gradients as tensors: of slices the summed rows, and None as it is."""
-    summed = gradients_lib.with_summed_rows(gradients)
-    return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
+def _fitting_scale(gradients, scale):
+    """Return about the largest scale, `scale` times a power of two, that fits float16.
 
-
-def _fitting_scale(gradients_at, scale, gradients):
-    """Return the largest `scale * 2**n` at which all gradients are finite, or None.
-
-    A dynamic loss scale would find it by halving and doubling, in up to 100 backward
-    passes. Bisection takes about 7.
+    Returns:
+      The scale, from the largest of the gradients at `scale`, or None if some are not
+      finite, or if there are none.
     """
-    if all(one is None for one in gradients):
-        return scale  # all layers are frozen
-    lowest = math.floor(math.log2(_SMALLEST_SCALE / scale))
-    highest = math.floor(math.log2(_LARGEST_SCALE / scale))
-    fits = _all_finite(gradients)
-    powers = range(0, max(highest, 0) + 1) if fits else range(lowest + 1, 0)
-
-    def overflows(power):
-        return not _all_finite(gradients_at(math.ldexp(scale, power)))
-
-    fitting = bisect.bisect_left(powers, True, key=overflows)
-    return math.ldexp(scale, powers[fitting - 1]) if fitting else None
+    found = [one for one in gradients if one is not None]
+    values = statistics.values_of(found)
+    if values.nonfinite or not values.size:
+        return None
+    largest = max(values.largest, _SMALLEST)
+    return math.ldexp(scale, math.floor(math.log2(_LARGEST / largest)))
 
 
-def _all_finite(gradients):
-    found = [tf.math.is_finite(one) for one in gradients if one is not None]
-    return all(bool(tf.reduce_all(one)) for one in found)
+def _lost(at_scale, at_reference):
+    """Return the share of values that are 0 at the scale, of those not 0 at the reference."""
+    at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
+    lost = at_scale[is_known] == 0
+    return float(lost.mean()) if lost.size else 0.0

@@ -6,19 +6,20 @@ import os
 import textwrap
 from typing import Any
 
-from tf_lso.debugging import advice, statistics
+from tf_lso.debugging import statistics
 
-_WIDTH = 79  # of the paragraphs; a row of a table is one line
+_WIDTH = 79  # of the paragraphs; a row of the table is one line
 
-# The headings of the tables. The name of a row is its first cell and is printed last.
-_LAYERS = ("Layer", "dtype", "input", "output", "inf, NaN")
-_GRADIENTS = ("gradient", "scaled", "inf, NaN", "lost at 1", "lost")
-_VARIABLES = ("Variable", "value", *_GRADIENTS)
+# The name of a row is its first cell and is printed last: no name is cut or moves a column.
+_HEADING = (
+    *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
+    *("gradient", "inf, NaN", "lost"),
+)
 _KEY = (
-    'The numbers are the largest finite magnitudes, or "-" where no value is finite. '
+    "The numbers are the largest finite magnitudes of a layer's inputs, of its outputs or "
+    'the variable, and of the gradient at the loss scale, or "-" where no value is finite. '
     '"lost" is the share of the gradient\'s values that become 0 at the loss scale, but '
-    'are not 0 at the largest scale that fits; "lost at 1" is the same in float16 without '
-    "a loss scale."
+    "are not 0 at a larger scale that fits, or at 1 where they overflow."
 )
 
 
@@ -41,51 +42,37 @@ class First:
     path: str | None
     message: str
 
-
-@dataclasses.dataclass(frozen=True)
-class LayerCall:
-    """One call of a layer.
-
-    Attributes:
-      layer: str, its name.
-      path: str, the names of the layers around it and its own, "outer/inner".
-      call: int, which call of this layer it is; 1 is the first.
-      dtype: str, of its first floating-point output; None if it has none.
-      inputs: `Values` of all its floating-point inputs, in the layer's dtype.
-      outputs: `Values` of all its floating-point outputs.
-      gradient: `Gradient` with respect to its first output; None where training computes
-        none.
-    """
-
-    layer: str
-    path: str
-    call: int
-    dtype: str | None
-    inputs: statistics.Values
-    outputs: statistics.Values
-    gradient: statistics.Gradient | None
-
     @property
     def title(self) -> str:
-        """The path, with the number of the call from the second call on."""
-        return self.path if self.call == 1 else f"{self.path} (call {self.call})"
+        """The kind of trouble and its layer."""
+        where = f" in layer '{self.layer}'" if self.layer else ""
+        return (self.kind or "nothing is wrong") + where
 
 
 @dataclasses.dataclass(frozen=True)
-class VariableGradient:
-    """One variable.
+class Row:
+    """One call of a layer, or one variable.
 
     Attributes:
-      name: str, its path.
-      layer: str, the path of the innermost called layer that has it, or None.
-      values: `Values` of the variable itself.
-      gradient: `Gradient`, None where the loss does not depend on the variable.
+      name: str, the path of the layer, "outer/inner", and the number of the call from the
+        second one on; or the path of the variable.
+      layer: str, the path of the layer; for a variable the innermost that has it.
+      dtype: str, of the values; None if they are not floating-point.
+      inputs: `Values` of all inputs of the layer, in its dtype; None for a variable.
+      values: `Values` of all outputs of the layer, or of the variable.
+      gradient: `Values` of the gradient at the loss scale with respect to the first output
+        or the variable; None where training computes none.
+      lost: float, the share of the gradient's values that are 0 at the loss scale, but not
+        at a larger scale that fits, or at 1 where they overflow.
     """
 
     name: str
-    layer: str | None
+    layer: str
+    dtype: str | None
+    inputs: statistics.Values | None
     values: statistics.Values
-    gradient: statistics.Gradient | None
+    gradient: statistics.Values | None
+    lost: float
 
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
@@ -96,36 +83,35 @@ class Report:
       first: `First`, the first place of trouble.
       loss: float, before scaling.
       loss_scale: float, the scale of the backward pass.
-      fitting_scale: float, the largest scale, `loss_scale` times a power of two, at which
-        all gradients of this batch are finite. None if there is none.
-      layers: list of `LayerCall`, in the order of the pass.
-      variables: list of `VariableGradient`.
+      fitting_scale: float, about the largest scale at which the gradients of this batch
+        fit into float16, computed from the largest of them. None where it is not known.
+      layers: list of `Row`, the calls of layers in the order of the pass.
+      variables: list of `Row`.
     """
 
     first: First
     loss: float
     loss_scale: float
     fitting_scale: float | None
-    layers: list[LayerCall]
-    variables: list[VariableGradient]
+    layers: list[Row]
+    variables: list[Row]
 
     def __str__(self) -> str:
-        blocks = ["\n".join(textwrap.fill(part, _WIDTH) for part in self._head())]
-        blocks.append(_table(_LAYERS, map(_layer_row, self.layers)))
-        if self.variables:  # there are none where all layers are frozen
-            blocks.append(_table(_VARIABLES, map(_variable_row, self.variables)))
-        return "\n\n".join([*blocks, textwrap.fill(_KEY, _WIDTH)])
-
-    def _head(self):
-        """Return the paragraphs above the tables."""
         scale = f"Loss {self.loss:.4g}. Loss scale {self.loss_scale:g}."
         if self.fitting_scale is not None:
-            scale += f" Up to {self.fitting_scale:g} fits this batch."
-        return f"First: {advice.place_of(self.first)}.", self.first.message, scale
+            scale += f" Up to about {self.fitting_scale:g} fits this batch."
+        head = f"First: {self.first.title}.", self.first.message, scale
+        rows = [_HEADING, *map(_cells, [*self.layers, *self.variables])]
+        blocks = (
+            "\n".join(textwrap.fill(part, _WIDTH) for part in head),
+            "\n".join("".join(f"{c:>10} " for c in row[1:]) + row[0] for row in rows),
+            textwrap.fill(_KEY, _WIDTH),
+        )
+        return "\n\n".join(blocks)
 
     def __repr__(self) -> str:
         return (
-            f"<Report: {advice.place_of(self.first)}, loss scale {self.loss_scale:g}, "
+            f"<Report: {self.first.title}, loss scale {self.loss_scale:g}, "
             f"{len(self.layers)} layer calls, {len(self.variables)} variables>"
         )
 
@@ -137,8 +123,8 @@ class Report:
         """Draw the magnitudes of all values against the range of float16.
 
         Each layer and each variable is a row. The left panel shows the log2 magnitudes of
-        a layer's outputs or a variable's values, the right panel those of the gradient,
-        without and with the loss scale. The column "inf, NaN" shows the share of these.
+        a layer's outputs or a variable's values, the right panel those of the gradient at
+        the loss scale. The column "inf, NaN" shows the share of these.
 
         Args:
           path: str or path, a file whose suffix matplotlib knows, such as ".png".
@@ -156,32 +142,15 @@ class Report:
         return plot.draw(self, path)
 
 
-def _table(heading, rows):
-    """Return a table as text. With the name last, no name is cut or moves a column."""
-    return "\n".join(
-        "".join(f"{cell:>10} " for cell in cells) + name
-        for name, *cells in (heading, *rows)
-    )
-
-
-def _layer_row(row):
-    dtype, nonfinite = row.dtype or "", _share(row.outputs.nonfinite)
-    return row.title, dtype, _largest(row.inputs), _largest(row.outputs), nonfinite
-
-
-def _variable_row(row):
-    gradient = row.gradient
-    if gradient is None:
-        return row.name, _largest(row.values), "none", "", "", "", ""
-    return (
-        row.name,
-        _largest(row.values),
-        _largest(gradient.unscaled),
-        _largest(gradient.at_scale),
-        _share(gradient.at_scale.nonfinite),
-        _share(gradient.lost_without_scaling),
-        _share(gradient.lost),
-    )
+def _cells(row):
+    """Return the cells of a row of the table."""
+    values = _largest(row.values), _share(row.values.nonfinite)
+    gradient = ("none", "", "")
+    if row.gradient is not None:
+        nonfinite, lost = _share(row.gradient.nonfinite), _share(row.lost)
+        gradient = _largest(row.gradient), nonfinite, lost
+    inputs = "" if row.inputs is None else _largest(row.inputs)
+    return row.name, row.dtype or "", inputs, *values, *gradient
 
 
 def _largest(values):

@@ -1,7 +1,5 @@
-"""The arguments of `explain`: checked, converted and called. Errors say what to pass."""
+"""The arguments of `explain`: checked and called. Errors say what to pass."""
 
-import contextlib
-import inspect
 import math
 
 import numpy as np
@@ -58,110 +56,54 @@ def scale_of(*candidates):
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
         scales = [getattr(given, name, None) for name in names]
         given = next((scale for scale in scales if scale is not None), 1.0)
-    number = math.nan
-    with contextlib.suppress(TypeError, ValueError):
-        number = float(given() if callable(given) else given)
-    if not 0 < number < math.inf or isinstance(given, bool):
+    number = float(given() if callable(given) else given)
+    if not 0 < number < math.inf:
         raise ValueError(
-            "'loss_scale' must be a positive finite number, a loss scale such as "
-            f"tf_lso.FixedLossScale(128) or an optimizer, but got: {given!r}."
+            "'loss_scale' must be a positive finite number or a loss scale such as "
+            f"tf_lso.FixedLossScale(128), but got: {given!r}."
         )
     return number
 
 
 def batch_of(x, y, sample_weight, keras):
     """Return (x, y, sample_weight) as tensors; float64 becomes Keras's default dtype."""
+    if isinstance(x, tf.data.Dataset):
+        raise TypeError(
+            f"'x' must be one batch, but got: {x!r}. Pass one batch of the data set: "
+            "`explain(model, next(iter(dataset)))`."
+        )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
         # Keras reads a tuple that a data set yields in the same way. Several inputs of a
         # model without targets are a list or a dict.
         x, y, sample_weight = (*x, sample_weight)[:3]
-    named = {"x": x, "y": y, "sample_weight": sample_weight}
-    batch = tuple(_tensors_of(name, data, keras) for name, data in named.items())
-    tensors = [one for one in tf.nest.flatten(batch) if isinstance(one, tf.Tensor)]
-    sizes = {len(one) for one in tensors if one.shape.rank}
-    if len(sizes) > 1:
-        raise ValueError(
-            "'x', 'y' and 'sample_weight' must have the same number of examples, but got "
-            f"arrays of {', '.join(map(str, sorted(sizes)))}. Pass one batch of each."
-        )
-    if 0 in sizes:
-        raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
-    return batch
 
-
-def _tensors_of(name, data, keras):
     def tensor(one):
         if one is None or tf.is_tensor(one):
             return one
-        if not hasattr(one, "shape"):
-            raise TypeError(
-                f"'{name}' must be arrays or tensors, alone or in lists, tuples and "
-                f"dicts, but got: {one!r}. Of a data set pass one batch: "
-                "`explain(model, next(iter(dataset)))`. Of numbers make an array."
-            )
-        array = np.asarray(one)
-        is_double = array.dtype == np.float64
-        return tf.convert_to_tensor(
-            array, keras.backend.floatx() if is_double else None
-        )
+        is_double = getattr(one, "dtype", None) == np.float64
+        return tf.convert_to_tensor(one, keras.backend.floatx() if is_double else None)
 
-    return tf.nest.map_structure(tensor, data)
-
-
-def outputs_of(model, x):
-    """Return the outputs of a model in training."""
-    parameters = inspect.signature(model.call).parameters.values()
-    takes = any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in parameters)
-    return model(x, training=True) if takes else model(x)
-
-
-_LOSSES = (
-    "Compile the model with a loss, or pass a Loss of Keras or a function of y and the "
-    "model's outputs that returns a scalar of floating point, for instance by "
-    "tf.reduce_mean"
-)
+    return tf.nest.map_structure(tensor, (x, y, sample_weight))
 
 
 def loss_of(model, batch, outputs, loss):
     """Return the loss of a batch, a scalar tensor, with what the model itself adds."""
-    # A model that overrides `compute_loss` may be compiled without a loss.
-    names = ("loss", "optimizer")
-    is_compiled = any(getattr(model, name, None) is not None for name in names)
-    added = model.losses
-    if loss is None and is_compiled:
-        value, added = _compiled(model, batch, outputs), []
-    elif loss is None:
-        value = 0.0 if added else None
-    else:
-        value = _called(loss, batch, outputs)
-    if value is not None:
-        value = tf.convert_to_tensor(value)
-    if value is None or value.shape.rank != 0 or not value.dtype.is_floating:
-        got = "None" if value is None else f"{value.dtype.name} of shape {value.shape}"
-        raise ValueError(f"The loss must be a scalar, but is {got}. {_LOSSES}.")
-    return tf.add_n([value, *(tf.cast(one, value.dtype) for one in added)])
-
-
-def _compiled(model, batch, outputs):
     x, y, sample_weight = batch
-    arguments = {"x": x, "y": y, "y_pred": outputs, "sample_weight": sample_weight}
-    if "training" in inspect.signature(model.compute_loss).parameters:
-        arguments["training"] = True
-    try:
-        return model.compute_loss(**arguments)
-    except (TypeError, ValueError) as error:
-        if y is not None:
-            raise
-        raise ValueError("Computing the loss failed, and 'y' is missing.") from error
-
-
-def _called(loss, batch, outputs):
-    if not callable(loss):
-        raise TypeError(f"'loss' must be a function, but got: {loss!r}. {_LOSSES}.")
-    _, y, sample_weight = batch
-    if sample_weight is not None:
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    # A model that overrides `compute_loss` may be compiled without a loss.
+    is_compiled = getattr(model, "loss", None) or getattr(model, "optimizer", None)
+    added = model.losses
+    if loss is not None:
+        value = loss(y, outputs, **weights)
+    elif is_compiled:
+        value, added = model.compute_loss(x=x, y=y, y_pred=outputs, **weights), []
+    else:
+        value = 0.0 if added else None
+    if value is None or len(tf.shape(value)) > 0:
         raise ValueError(
-            "'sample_weight' must be None where 'loss' is passed, because only a compiled "
-            "loss has weights. Let the function multiply by them itself."
+            f"The loss must be a scalar, but got: {value!r}. Compile the model with a loss, "
+            "or pass a Loss of Keras or a function of y and the model's outputs that returns "
+            "a scalar, for instance by tf.reduce_mean."
         )
-    return loss(y, outputs)
+    value = tf.convert_to_tensor(value)
+    return tf.add_n([value, *(tf.cast(one, value.dtype) for one in added)])

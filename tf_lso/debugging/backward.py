@@ -1,0 +1,81 @@
+"""The first trouble of a backward pass: a gradient that overflows, is NaN, or vanishes."""
+
+from tf_lso.debugging.report import First
+
+# The share of lost values that counts as an underflow. The detector of Micikevicius et al.
+# (2018, section 3.2), which diverged without scaling, lost 31 %.
+UNDERFLOW = 0.25
+_FLOAT16_MAX = 65504.0
+
+
+def first_that_is_not_finite(seen):
+    """Return the `First` of an `observe.Pass` whose gradients are not finite, or None."""
+    found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
+    if found is None:
+        return None
+    call, place, gradient = found
+    start = f"Gradients cease to be finite {place} {call}."
+    if seen.fitting_scale is not None:
+        message = (
+            f"{start} At the loss scale {seen.scale:g} they overflow, which is normal: a "
+            "dynamic loss scale skips the step and shrinks. About "
+            f"{seen.fitting_scale:g} would fit."
+        )
+        return First("backward overflow", call.layer.name, call.path, message)
+    kind = "backward overflow" if gradient.values.infinite else "backward nan"
+    message = (
+        f"{start} They are not finite without scaling either, so no loss scale helps: look "
+        "for a root, a norm or a division near 0, whose derivative is not finite in "
+        "float16, and for gradients beyond 65504."
+    )
+    return First(kind, call.layer.name, call.path, message)
+
+
+def first_that_vanishes(seen):
+    """Return the `First` of an `observe.Pass` whose gradients become 0, or None."""
+    found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
+    if found is None:
+        return None
+    call, place, gradient = found
+    fitting = (
+        "" if seen.fitting_scale is None else f", up to about {seen.fitting_scale:g}"
+    )
+    message = (
+        f"At the loss scale {seen.scale:g} {gradient.lost:.0%} of the gradient's values "
+        f"become 0 in float16 {place} {call}. A larger loss scale keeps them{fitting}."
+    )
+    return First("underflow", call.layer.name, call.path, message)
+
+
+def _first_on_the_way_back(seen, is_bad):
+    """Return the call to blame for the first bad gradient, where, and the gradient.
+
+    Where: on the way through the layer, between the layers that the layer calls, or behind
+    its output, which is in the loss or where gradients of several branches are summed.
+    """
+    behind = None  # the call that the backward pass has just gone through
+    for call, begins in reversed(seen.moments):
+        if call.is_container:
+            continue  # Keras's own models add nothing to the gradients of their layers
+        gradients = seen.gradients_of(call.inputs if begins else call.outputs)
+        if bad := next(filter(is_bad, gradients), None):
+            if begins:
+                return call, "on the way back through", bad
+            return *_source(seen, call, behind), bad
+        behind = call if begins else behind
+    # The gradients of all outputs are good: a layer's own sum for a variable is not.
+    for variable in reversed(seen.variables):
+        for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
+            return variable.call, "on the way back through", gradient
+    return None
+
+
+def _source(seen, call, behind):
+    """Return the call that a bad gradient of a call's output comes from, and where."""
+    gradients = seen.gradients_of(behind.inputs) if behind else []
+    if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
+        # The gradient of a float32 layer is too large for float16, the dtype before it.
+        return behind, "on the way back through"
+    if call.parent is not None and not call.parent.is_container:
+        return call.parent, "between the layers called by"
+    return call, "behind the output of"
