@@ -122,15 +122,16 @@ class TestLoss:
         assert report.loss == pytest.approx(expected, rel=1e-2)
 
     @pytest.mark.parametrize(
-        "loss, message",
+        "loss, error, message",
         [
-            (None, "but got: None. Compile the model"),
-            (lambda y, outputs: None, "must be a scalar, but got: None"),
-            (lambda y, outputs: tf.constant(y), r"scalar, but got: .*\(4, 1\)"),
+            (None, ValueError, "but got: None. Compile the model"),
+            ("mse", TypeError, r"MeanSquaredError\(\), but got: 'mse'"),
+            (lambda y, outputs: None, ValueError, "must be a scalar, but got: None"),
+            (lambda y, outputs: y, ValueError, r"scalar, but got: .*\(4, 1\)"),
         ],
     )
-    def test_that_is_refused(self, module, loss, message):
-        with pytest.raises(ValueError, match=message):
+    def test_that_is_refused(self, module, loss, error, message):
+        with pytest.raises(error, match=message):
             explain(healthy(module), loss=loss)
 
 
@@ -179,6 +180,12 @@ class TestRefusals:
         dataset = tf.data.Dataset.from_tensors((X, Y))
         with pytest.raises(TypeError, match=r"next\(iter\(dataset\)\)"):
             debugging.explain(healthy(module), dataset, loss=planted.error)
+
+    def test_an_empty_batch(self, module):
+        model = healthy(module)
+        model.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="must have examples"):
+            debugging.explain(model, X[:0], Y[:0])
 
     def test_no_float16_layer(self, module):
         layer = module.layers.Dense(1, dtype="mixed_bfloat16")

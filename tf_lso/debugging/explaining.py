@@ -50,9 +50,9 @@ def explain(
 
     Raises:
       RuntimeError: in a `tf.function`, a graph or the scope of several replicas.
-      TypeError: if `model` is not a model, or `x` a whole data set.
-      ValueError: if the model is not built, no layer computes in float16, the loss is
-        missing or not a scalar, or the scale is not positive and finite.
+      TypeError: if `model` is not a model, `loss` not a function, or `x` a whole data set.
+      ValueError: if the model is not built, no layer computes in float16, the batch is
+        empty, the loss is missing or not a scalar, or the scale is not positive and finite.
 
     Example:
     >>> import keras

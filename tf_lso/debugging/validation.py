@@ -83,11 +83,21 @@ def batch_of(x, y, sample_weight, keras):
         is_double = getattr(one, "dtype", None) == np.float64
         return tf.convert_to_tensor(one, keras.backend.floatx() if is_double else None)
 
-    return tf.nest.map_structure(tensor, (x, y, sample_weight))
+    batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
+    tensors = [one for one in tf.nest.flatten(batch) if one is not None]
+    if any(0 in one.shape for one in tensors):
+        # Keras 2 computes a loss of 0 for it, and nothing would be wrong.
+        raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
+    return batch
 
 
 def loss_of(model, batch, outputs, loss):
     """Return the loss of a batch, a scalar tensor, with what the model itself adds."""
+    if loss is not None and not callable(loss):
+        raise TypeError(
+            "'loss' must be a function or a Loss of Keras, such as "
+            f"keras.losses.MeanSquaredError(), but got: {loss!r}."
+        )
     x, y, sample_weight = batch
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     # A model that overrides `compute_loss` may be compiled without a loss.
