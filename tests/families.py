@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.generation import HAS_KERAS3
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 from tf_lso.keras.mixed_precision import experimental
 
 # For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of

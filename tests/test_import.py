@@ -13,7 +13,7 @@ import tf_lso
 from tests import preloaded
 from tests.families import FAMILIES, HAS_KERAS3, keras, needs_keras3
 from tests.processes import hiding, run
-from tf_lso import environment
+from tf_lso.frameworks import environment
 
 FIRST_IMPORT = """
     import importlib

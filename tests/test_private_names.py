@@ -24,11 +24,11 @@ import tf_lso
 from tests import preloaded
 from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2, numpy, raw
 from tests.processes import run
-from tf_lso import keras_versions, tf_private
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import optimizer_table as table
 
 if HAS_KERAS3:
-    from tf_lso import keras3_private
+    from tf_lso.frameworks import keras3_private
 
 ROOT = Path(__file__).parents[1]
 TABLE = json.loads((ROOT / "tests/private_names.json").read_text(encoding="utf-8"))
@@ -268,7 +268,8 @@ WITHOUT_THEM = """
     tf.__internal__ = None
 
     import tf_lso
-    from tf_lso import install, tf_private, uninstall
+    from tf_lso import install, uninstall
+    from tf_lso.frameworks import tf_private
     try:
         tf_lso.DynamicLossScale
     except ImportError as error:

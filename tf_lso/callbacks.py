@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from tf_lso import environment
+from tf_lso.frameworks import environment
 
 environment.require_tensorflow()
 

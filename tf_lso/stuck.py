@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tf_lso import graphs
+from tf_lso.frameworks import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
 _MOST = 5  # variables that a message names

@@ -4,7 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import environment, graphs, stuck
+from tf_lso import stuck
+from tf_lso.frameworks import environment, graphs
 
 
 @tf.autograph.experimental.do_not_convert

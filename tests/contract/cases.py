@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.contract.setting import check_equal, check_state
-from tf_lso import keras3_private
+from tf_lso.frameworks import keras3_private
 
 NAN = float("nan")
 INF = float("inf")

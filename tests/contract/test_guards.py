@@ -49,7 +49,7 @@ GUARDS = {
         ("nonfinite_on_one_replica_skips_on_all", "keras3"),
     ),
     "summing once": (
-        ("tf_lso.keras3_private:already_summed", contextlib.nullcontext),
+        ("tf_lso.frameworks.keras3_private:already_summed", contextlib.nullcontext),
         ("finite_steps_apply_and_count", "keras3"),
     ),
     "summing before clipping": (
@@ -81,7 +81,7 @@ GUARDS = {
         ("loss_scale_update_agrees", "legacy"),
     ),
     "counting each step once": (
-        ("tf_lso.keras3_private:count_steps_once", lambda optimizer: None),
+        ("tf_lso.frameworks.keras3_private:count_steps_once", lambda optimizer: None),
         ("optimizer_made_outside_the_scope", "keras3"),
     ),
     "building under the variables' strategy": (

@@ -21,7 +21,8 @@ from tests.families import (
     raw,
 )
 from tests.generation import HAS_KERAS3
-from tf_lso import debugging, keras_versions, tf_private
+from tf_lso import debugging
+from tf_lso.frameworks import keras_versions, tf_private
 
 X, Y = planted.batch(8, 3), planted.batch(8, 1)
 

@@ -14,7 +14,7 @@ from tests.golden import comparing, harness
 from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, TOLERANCE, equal
 from tests.golden.harness import CLASSES
-from tf_lso import keras_configs
+from tf_lso.frameworks import keras_configs
 from tf_lso.optimizers import config as configs
 from tf_lso.patches import table as patches
 

@@ -16,7 +16,7 @@ def facts():
     import tensorflow as tf
 
     import tf_lso
-    from tf_lso import tf_private
+    from tf_lso.frameworks import tf_private
 
     names = ["logical CPU"] * 2
     if devices.kind() == devices.GPU:

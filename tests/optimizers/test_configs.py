@@ -25,7 +25,7 @@ from tests.families import (
 )
 from tests.generation import AS_NUMBER
 from tests.refused import refused
-from tf_lso import keras_configs
+from tf_lso.frameworks import keras_configs
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 

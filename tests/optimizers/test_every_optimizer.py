@@ -21,7 +21,7 @@ from tests.families import (
     needs_keras3,
 )
 from tests.generation import HAS_KERAS3
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import optimizer_table as table
 
 STEPS = 3
 INPUTS = np.random.RandomState(0).randn(STEPS * 8, 5).astype("float32")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, copies, number
-from tf_lso import hyperparameters
+from tf_lso.frameworks import hyperparameters
 from tf_lso.optimizers import families
 from tf_lso.optimizers.families import family as family_lib
 

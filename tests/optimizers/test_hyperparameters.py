@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, keras, keras2
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import optimizer_table as table
 
 OPTIMIZER_V2 = {
     name: facts.hyperparameters

@@ -23,7 +23,7 @@ from tests.families import (
     wrapped,
 )
 from tests.refused import refused
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import optimizer_table as table
 from tf_lso.keras.mixed_precision import experimental
 
 pytestmark = pytest.mark.core

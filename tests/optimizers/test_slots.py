@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, copies, here, keras, keras2, needs_keras3, raw
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import optimizer_table as table
 
 # What a class must be told to make all its slots.
 ARGUMENTS = {

@@ -23,7 +23,7 @@ UNINSTALLED = """
 import tf_lso
 handle = tf_lso.install(like="2.4")
 import tensorflow as tf
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 K, before = tf.keras, keras_versions.version(keras_versions.package_of_tensorflow())
 
 def there():

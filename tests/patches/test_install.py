@@ -24,7 +24,8 @@ RESOLVE = """
     handle = tf_lso.install()
     import tensorflow as tf
     import keras
-    from tf_lso import keras_versions, names
+    from tf_lso import names
+    from tf_lso.frameworks import keras_versions
     from tf_lso.patches import spellings
 
     checked = 0

@@ -25,7 +25,7 @@ from tests.families import (
     needs_keras3,
     number,
 )
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 from tf_lso.optimizers import experimental
 from tf_lso.patches import loading_configs, loading_keras3
 from tf_lso.patches import table as patches

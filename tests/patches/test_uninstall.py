@@ -118,7 +118,7 @@ PROGRAMS = {
     # The names that each row of the table changes in the Kerases that are there.
     "rows": """
     import os
-    from tf_lso import keras_versions
+    from tf_lso.frameworks import keras_versions
     from tf_lso.patches import table
     from tf_lso.patches.ledger import Ledger
 

@@ -7,7 +7,8 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.families import keras, keras2, needs_keras3, number
-from tf_lso import keras_versions, log, policies, wrapping
+from tf_lso import log, policies, wrapping
+from tf_lso.frameworks import keras_versions
 from tf_lso.keras.mixed_precision import experimental
 
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")

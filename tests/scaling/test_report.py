@@ -9,7 +9,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import needs_keras3, wrapped
-from tf_lso import graphs, log
+from tf_lso import log
+from tf_lso.frameworks import graphs
 
 NAN, INF = float("nan"), float("inf")
 STUCK = "loss scale is at its minimum"

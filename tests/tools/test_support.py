@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.processes import ROOT, start
-from tf_lso import environment
+from tf_lso.frameworks import environment
 from tools import support
 from tools.support import NEXT, PAIRS, REFERENCE, ROWS
 

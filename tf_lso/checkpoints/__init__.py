@@ -5,7 +5,7 @@
 and by order where a file has no names. `plan` says what fits; `restoring` writes, or refuses.
 """
 
-from tf_lso import environment
+from tf_lso.frameworks import environment
 
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 

@@ -7,9 +7,9 @@ newer optimizers `Adam/m/dense/kernel` (TensorFlow 2.9-2.10) or `m/dense/kernel`
 
 import re
 
-from tf_lso import keras_versions
-from tf_lso import optimizer_table as table
 from tf_lso.checkpoints.source import UNKNOWN
+from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import optimizer_table as table
 
 # Steps of a path to a variable that are no attribute. A number follows: of a layer among
 # those with weights, as in checkpoints; of a weight of a layer in the order of Keras; of

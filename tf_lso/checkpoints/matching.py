@@ -6,9 +6,9 @@ name of its slot and its model variable. What has no names is found by its order
 
 import collections
 
-from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import UNKNOWN, CheckpointError
+from tf_lso.frameworks import optimizer_table as table
 
 # --- The variables of a model.
 

@@ -4,10 +4,10 @@ import collections
 import contextlib
 import re
 
-from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.checkpoints.targets import Target, is_variable, name_of
+from tf_lso.frameworks import variables as variables_lib
 
 # What is called otherwise today: the layers in .keras files of TensorFlow 2.12, and the
 # weights of DepthwiseConv1D and DepthwiseConv2D.

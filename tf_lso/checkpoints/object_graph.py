@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import (
     UNKNOWN,
@@ -20,6 +19,7 @@ from tf_lso.checkpoints.source import (
     Source,
     refusing,
 )
+from tf_lso.frameworks import optimizer_table as table
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from tf_lso import optimizer_table as table
 from tf_lso.checkpoints import matching
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import CheckpointError
+from tf_lso.frameworks import optimizer_table as table
 
 _NO_GRADIENT = "made anew: the file has no slots of this variable (no gradient)"
 _UNTRAINED = "made anew: the file is of before the first step"

@@ -5,11 +5,11 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras3_private
-from tf_lso import optimizer_table as table
-from tf_lso import variables as variables_lib
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import CheckpointError
+from tf_lso.frameworks import keras3_private
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import binding
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.scaling import loss_scale as loss_scale_lib

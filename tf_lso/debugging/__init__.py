@@ -1,6 +1,6 @@
 """Find the layer in which a value overflows or vanishes, and a loss scale that fits."""
 
-from tf_lso import environment
+from tf_lso.frameworks import environment
 
 environment.require_tensorflow()  # all that uses TensorFlow begins here
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tf_lso import graphs
 from tf_lso.debugging import backward, forward, observe, statistics, validation
 from tf_lso.debugging.report import First, Report, Row
+from tf_lso.frameworks import graphs
 
 _HEALTHY = (
     "All values are finite, and few gradients that are not 0 become 0 in float16 at the "

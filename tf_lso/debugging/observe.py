@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import variables as variables_lib
 from tf_lso.debugging import calls as calls_lib
 from tf_lso.debugging import restored_state, statistics, validation
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
 # Half of what float16 holds, because the smallest numbers are rounded by up to a half.

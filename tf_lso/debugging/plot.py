@@ -2,7 +2,7 @@
 
 import io
 
-from tf_lso import environment
+from tf_lso.frameworks import environment
 
 _BARS = {"color": "#0072B2", "zorder": 3, "fill": True, "alpha": 0.55}
 _TROUBLE = "#B00020"

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions, wrapping
+from tf_lso import wrapping
+from tf_lso.frameworks import keras_versions
 
 
 def keras_of(model):

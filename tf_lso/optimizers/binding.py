@@ -6,7 +6,7 @@ It derives from that class, and from those of the family that `isinstance` and K
 
 from typing import Any
 
-from tf_lso import environment, keras_versions
+from tf_lso.frameworks import environment, keras_versions
 
 environment.require_tensorflow()  # before an import of it fails
 

@@ -12,7 +12,7 @@
 import inspect
 import re
 
-from tf_lso import keras_configs, keras_versions
+from tf_lso.frameworks import keras_configs, keras_versions
 from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options

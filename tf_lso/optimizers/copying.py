@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 
 # Settings of Keras's optimizers that their configs leave out.
 _SETTINGS = (

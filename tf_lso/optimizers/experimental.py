@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import numpy as np
 
-from tf_lso import environment, keras_versions, log, tf_private
+from tf_lso import log
+from tf_lso.frameworks import environment, keras_versions, tf_private
 
 environment.require_tensorflow()  # before a Keras that does not fit fails
 
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso import graphs, hyperparameters
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import graphs, hyperparameters
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import binding, copying, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import state as state_lib
@@ -37,7 +38,7 @@ from tf_lso.scaling.rule import ScaleRule
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tf_lso import optimizer_table as table
+    from tf_lso.frameworks import optimizer_table as table
 
 MISSING: Any = binding.MISSING  # of an argument that was not given
 _FLOAT16_MAX = 65504.0

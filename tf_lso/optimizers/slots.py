@@ -8,8 +8,8 @@ import contextlib
 
 import tensorflow as tf
 
-from tf_lso import optimizer_table as table
-from tf_lso import tf_private
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import tf_private
 
 # TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
 # a way of its own; optimizers that keep lists save their lists.

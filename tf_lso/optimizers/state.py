@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import graphs, keras_versions, log
-from tf_lso import variables as variables_lib
+from tf_lso import log
+from tf_lso.frameworks import graphs, keras_versions
+from tf_lso.frameworks import variables as variables_lib
 
 # The child of a checkpoint that holds deferred slots, if there are any.
 DEFERRED = "slots_that_wait"

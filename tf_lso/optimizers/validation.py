@@ -5,9 +5,9 @@ import inspect
 
 import tensorflow as tf
 
-from tf_lso import keras_versions
-from tf_lso import optimizer_table as table
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import options
 
 _SUPPORTED = (

@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 
-from tf_lso import environment, keras_versions
+from tf_lso.frameworks import environment, keras_versions
 from tf_lso.patches import import_hooks
 from tf_lso.patches import ledger as ledger_lib
 from tf_lso.patches import like as like_lib

@@ -7,7 +7,7 @@ says up to which version of TensorFlow the change is made.
 import os
 import types
 
-from tf_lso import keras_versions, tf_private
+from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.patches import like
 
 # Version of TensorFlow -> what `tf.keras.__version__` was. TensorFlow 2.1.1-2.1.4 said

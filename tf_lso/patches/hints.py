@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 from tf_lso.patches import like as like_lib
 
 _LINE = (

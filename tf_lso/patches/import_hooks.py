@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 
 
 class ImportHook(importlib.abc.MetaPathFinder):

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from tf_lso import tf_private
+from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 _lock = threading.RLock()

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-from tf_lso import environment, keras_versions
+from tf_lso.frameworks import environment, keras_versions
 
 # In the environment of the programs that a program starts, for `running`.
 VARIABLE = "TF_LSO_LIKE"

@@ -4,7 +4,7 @@ Keras refuses such a config, or makes its own LossScaleOptimizer from it. All ot
 go to Keras as before.
 """
 
-from tf_lso import keras_versions
+from tf_lso.frameworks import keras_versions
 from tf_lso.optimizers import config as configs
 from tf_lso.patches import loading_keras2
 

@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions
-from tf_lso import variables as variables_lib
 from tf_lso.checkpoints.layouts import OWN_GROUP
+from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers

@@ -9,7 +9,8 @@ import functools
 import importlib
 import sys
 
-from tf_lso import keras_versions, names
+from tf_lso import names
+from tf_lso.frameworks import keras_versions
 from tf_lso.patches import added_modules
 
 # Spelling of a module -> its namespace.

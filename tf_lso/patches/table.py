@@ -8,7 +8,8 @@ import types
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tf_lso import keras_versions, log
+from tf_lso import log
+from tf_lso.frameworks import keras_versions
 from tf_lso.patches import (
     compiling,
     earlier_keras2,

@@ -10,8 +10,8 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import keras_versions
 from tf_lso.checkpoints import layouts, object_graph, source
+from tf_lso.frameworks import keras_versions
 from tf_lso.optimizers import binding, state
 from tf_lso.patches.loading_keras2 import is_ours
 

@@ -2,7 +2,7 @@
 
 import functools
 
-from tf_lso import environment, keras_versions
+from tf_lso.frameworks import environment, keras_versions
 
 environment.require_tensorflow()  # before Keras is asked for what it may not have
 

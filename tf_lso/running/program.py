@@ -9,7 +9,8 @@ import sys
 import types
 from collections.abc import Callable
 
-from tf_lso import environment, patches
+from tf_lso import patches
+from tf_lso.frameworks import environment
 from tf_lso.patches import hints, import_hooks
 from tf_lso.patches import like as like_lib
 

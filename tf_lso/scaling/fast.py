@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import graphs, tf_private
+from tf_lso.frameworks import graphs, tf_private
 
 # The most tensors in one call of `packed`. Models of all sizes share the graph of a full
 # call; there are at most this many graphs of shorter ones, about 50 kB for each tensor.

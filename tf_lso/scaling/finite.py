@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import tf_private
+from tf_lso.frameworks import tf_private
 from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 

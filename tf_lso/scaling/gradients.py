@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from tf_lso import graphs
+from tf_lso.frameworks import graphs
 from tf_lso.scaling import fast
 
 # What optimizers accept as a gradient.

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import graphs
+from tf_lso.frameworks import graphs
 from tf_lso.scaling import fast
 from tf_lso.scaling import rule as rule_lib
 

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import graphs, log
+from tf_lso import log
+from tf_lso.frameworks import graphs
 from tf_lso.scaling import gradients as gradients_lib
 
 _INF, _NAN = 1, 2  # bits, which are added up

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import tf_private
-from tf_lso.graphs import after, in_graph_of_tensorflow_1, known_operations
+from tf_lso.frameworks import tf_private
+from tf_lso.frameworks.graphs import after, in_graph_of_tensorflow_1, known_operations
 from tf_lso.scaling import fast
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib

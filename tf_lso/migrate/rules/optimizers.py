@@ -5,7 +5,7 @@ from typing import Any
 
 import libcst as cst
 
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import optimizer_table as table
 from tf_lso.migrate import guards
 from tf_lso.migrate.findings import BREAKS, OPTIMIZER, Verdict
 from tf_lso.migrate.nodes import keywords, positional

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import environment, keras_versions, tf_private
+from tf_lso.frameworks import environment, keras_versions, tf_private
 
 
 @functools.cache

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, tf_private
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import validation
 from tf_lso.scaling import gradients as gradients_lib
 

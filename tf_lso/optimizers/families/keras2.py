@@ -8,8 +8,8 @@ import sys
 
 import tensorflow as tf
 
-from tf_lso import keras_versions, tf_private
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
 

@@ -8,9 +8,9 @@ import copy
 
 import tensorflow as tf
 
-from tf_lso import graphs, keras_versions, tf_private
-from tf_lso import optimizer_table as table
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import graphs, keras_versions, tf_private
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 

@@ -8,10 +8,10 @@ import traceback
 import keras
 import tensorflow as tf
 
-from tf_lso import environment, tf_private
-from tf_lso import keras3_private as private
-from tf_lso import optimizer_table as table
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import environment, tf_private
+from tf_lso.frameworks import keras3_private as private
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family, keras3_views
 from tf_lso.scaling import gradients as gradients_lib

@@ -7,8 +7,8 @@ import operator
 
 import tensorflow as tf
 
-from tf_lso import graphs, keras_versions, tf_private
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import graphs, keras_versions, tf_private
+from tf_lso.frameworks import variables as variables_lib
 
 # Variables of each optimizer of Keras 3, by the names in checkpoints. A wrapper has them
 # too, but never uses them.

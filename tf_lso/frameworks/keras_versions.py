@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tf_lso import environment
+from tf_lso.frameworks import environment
 
 PACKAGES = ("keras", "tf_keras")
 

@@ -10,9 +10,9 @@ import inspect
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import keras_versions
-from tf_lso import optimizer_table as table
-from tf_lso import variables as variables_lib
+from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import variables as variables_lib
 
 _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}

@@ -6,8 +6,8 @@ They were the hyperparameters alone: `opt.beta_1`, `opt.lr = 0.1`.
 import inspect
 import numbers
 
-from tf_lso import keras_versions
-from tf_lso import optimizer_table as table
+from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import optimizer_table as table
 
 # The documentation of TensorFlow 2.4-2.15 shows `epsilon` as the example of what is not
 # delegated. The others are properties of the wrapper.

@@ -8,7 +8,8 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log, tf_private
+from tf_lso import log
+from tf_lso.frameworks import tf_private
 
 
 def in_xla():

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import graphs, keras_versions, tf_private
+from tf_lso.frameworks import graphs, keras_versions, tf_private
 
 # Held while optimizer variables are made: two threads may run the first step at once.
 building = threading.RLock()
