@@ -24,13 +24,13 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
+    from tf_lso.optimizers.wrapping import wrap as wrap
     from tf_lso.patches import install as install
     from tf_lso.patches import uninstall as uninstall
     from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
     from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
     from tf_lso.scaling.loss_scale import LossScale as LossScale
     from tf_lso.stuck import raise_if_stuck as raise_if_stuck
-    from tf_lso.wrapping import wrap as wrap
 
 __version__ = "0.1.0"
 
@@ -43,7 +43,7 @@ _NAMES = {
     "install": "patches",
     "raise_if_stuck": "stuck",
     "uninstall": "patches",
-    "wrap": "wrapping",
+    "wrap": "optimizers.wrapping",
 }
 # The mirrors: take the old dotted name and write `tf_lso` for `tf`.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
@@ -65,7 +65,9 @@ if not _typing.TYPE_CHECKING:  # else every name would be an attribute
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _PUBLIC:
-            raise _load("mirror_attributes").attribute_error(__name__, name, _PUBLIC)
+            raise _load("names.mirror_attributes").attribute_error(
+                __name__, name, _PUBLIC
+            )
         if name in _PACKAGES:
             return _load(name)
         value = getattr(_load(_NAMES[name]), name)

@@ -7,9 +7,10 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.families import keras, keras2, needs_keras3, number
-from tf_lso import log, policies, wrapping
+from tf_lso import log, policies
 from tf_lso.frameworks import keras_versions
 from tf_lso.keras.mixed_precision import experimental
+from tf_lso.optimizers import wrapping
 
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import wrapping
 from tf_lso.checkpoints import h5, object_graph, plan
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.checkpoints.targets import OptimizerTargets
+from tf_lso.optimizers import wrapping
 
 _FILES = (".h5", ".hdf5", ".hdf", ".keras")
 

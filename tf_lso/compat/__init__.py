@@ -1,7 +1,7 @@
 """Mirror of `tf.compat`, as far as it had loss scaling."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.compat import v1, v2
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = ["v1", "v2"]
 

@@ -1,7 +1,7 @@
 """Mirror of `tf.compat.v2`, as far as it had loss scaling: of `tf` itself."""
 
 from tf_lso import keras, mixed_precision, train
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = ["keras", "mixed_precision", "train"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import wrapping
 from tf_lso.debugging import statistics
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import wrapping
 
 
 @dataclasses.dataclass(eq=False)

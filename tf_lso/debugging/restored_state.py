@@ -7,9 +7,9 @@ import random
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import wrapping
 from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import wrapping
 
 # Each pass uses the next seed, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)

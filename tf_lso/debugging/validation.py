@@ -5,8 +5,8 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import wrapping
 from tf_lso.frameworks import keras_versions
+from tf_lso.optimizers import wrapping
 
 
 def keras_of(model):

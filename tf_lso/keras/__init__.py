@@ -1,7 +1,7 @@
 """Mirror of `tf.keras`, as far as it had loss scaling."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.keras import mixed_precision
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = ["mixed_precision"]
 

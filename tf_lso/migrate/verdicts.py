@@ -1,7 +1,8 @@
 """The verdict on a dotted path: what `tf_lso.names` knows of it, in sentences."""
 
-from tf_lso import mirror_attributes, names
+from tf_lso import names
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.names import mirror_attributes
 from tf_lso.names.keras3_names import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
 from tf_lso.names.spellings import CONTRIB
 from tf_lso.names.targets import OLDER, TODAY, Target, prefixes

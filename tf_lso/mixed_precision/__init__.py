@@ -1,7 +1,7 @@
 """Mirror of `tf.mixed_precision`."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.mixed_precision import experimental
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = ["experimental"]
 

@@ -1,6 +1,6 @@
 """Mirror of `tf.mixed_precision.experimental`."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
 __all__ = ["DynamicLossScale", "FixedLossScale", "LossScale"]

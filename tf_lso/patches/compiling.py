@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import wrapping
-from tf_lso.optimizers import binding, loss_scale_optimizer
+from tf_lso.optimizers import binding, loss_scale_optimizer, wrapping
 
 # Optimizers that programs asked to leave as they are.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()

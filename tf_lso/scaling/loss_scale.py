@@ -11,10 +11,10 @@ environment.require_tensorflow()  # all that uses TensorFlow begins here
 # ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso.as_tensor import AsTensor
 from tf_lso.frameworks import graphs, tf_private
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import options, scale_variables
+from tf_lso.scaling.as_tensor import AsTensor
 from tf_lso.scaling.rule import ScaleRule
 
 _Dict: TypeAlias = dict[str, Any]

@@ -1,6 +1,6 @@
 """Mirror of `tf.train`, as far as it had loss scaling."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.train import experimental
 
 __all__ = ["experimental"]

@@ -1,9 +1,9 @@
 """Mirror of `tf.compat.v1`, as far as it had loss scaling."""
 
 from tf_lso import keras
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso import mixed_precision as _of_v2
 from tf_lso.compat.v1 import mixed_precision, train
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = ["keras", "mixed_precision", "train"]
 

@@ -1,7 +1,7 @@
 """Mirror of `tf.keras.mixed_precision`."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.keras.mixed_precision import experimental
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.policies import (
     DTypePolicy,

@@ -1,6 +1,6 @@
 """Mirror of the private `keras.mixed_precision.loss_scale_optimizer`."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer as LossScaleOptimizerV1
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 

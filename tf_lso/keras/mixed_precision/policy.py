@@ -1,6 +1,6 @@
 """Mirror of the private `keras.mixed_precision.policy`."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import ExperimentalPolicy as PolicyV1
 from tf_lso.policies import Policy, global_policy, set_global_policy, set_policy
 

@@ -1,6 +1,6 @@
 """Mirror of `tf.train.experimental`, as far as it had loss scaling."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies.graph_rewrite import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,

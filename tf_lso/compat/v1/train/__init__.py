@@ -1,7 +1,7 @@
 """Mirror of `tf.compat.v1.train`, as far as it had loss scaling."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.compat.v1.train import experimental
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = ["experimental"]
 

@@ -1,6 +1,5 @@
 """Mirror of `tf.compat.v1.train.experimental`, as far as it had loss scaling."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
 from tf_lso.compat.v1.mixed_precision import (
     DynamicLossScale,
     FixedLossScale,
@@ -9,6 +8,7 @@ from tf_lso.compat.v1.mixed_precision import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
 )
+from tf_lso.names import mirror_attributes as _mirror_attributes
 
 __all__ = [
     "DynamicLossScale",

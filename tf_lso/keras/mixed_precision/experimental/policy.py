@@ -1,6 +1,6 @@
 """Mirror of the private `keras.mixed_precision.experimental.policy`."""
 
-from tf_lso import mirror_attributes as _mirror_attributes
+from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import ExperimentalPolicy as Policy
 from tf_lso.policies import experimental_global_policy as global_policy
 from tf_lso.policies import set_policy
