@@ -39,7 +39,10 @@ _DISTRIBUTION = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
 # The programs are migrated once for all environments.
 _MIGRATED = tempfile.TemporaryDirectory()
 # Of the extra `test`, what the core and the programs need.
-_NEEDED = "hypothesis libcst pytest>=8 pytest-timeout pytest-xdist tensorboard".split()
+_NEEDED = [
+    *("hypothesis", "libcst", "pytest>=8", "pytest-timeout", "pytest-xdist"),
+    *("tensorboard", "tqdm"),
+]
 # Column of the table -> minutes at most, and arguments of pytest. The programs run twice,
 # as they are and migrated; they start as many processes as there are cores.
 _TESTS = {
