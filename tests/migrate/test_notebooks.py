@@ -104,6 +104,17 @@ def test_what_a_broken_cell_may_have_bound_is_unsure():
     assert finding["status"] == "unsure"
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["%time tf.constant(1)", "!echo {tf}", "print 'x'\ntf.constant(1)", "%%cython\ntf"],
+)
+def test_an_import_stays_for_what_is_not_parsed(cell):
+    text = notebook(IMPORT, "mp = tf.keras.mixed_precision.experimental", cell)
+    new, _, _ = migrate(text)
+    assert IMPORT in new and "tf_lso.keras.mixed_precision.experimental" in new
+    assert IMPORT not in migrate(notebook(IMPORT, USE, "x = 1"))[0]
+
+
 @pytest.mark.parametrize("language", ["R", "julia", "scala"])
 def test_notebooks_of_other_languages_are_skipped(language):
     info = {"name": language}

@@ -60,12 +60,14 @@ class Place(NamedTuple):
     Attributes:
       adds_install: whether `tf_lso.install()` may be added. Otherwise the result only
         says what it is needed for.
-      drops_imports: whether imports that are no longer used may go. Other files import
-        them from the `__init__.py` of a package.
+      drops_imports: whether imports that are no longer used may go. Other files may
+        import them from a module of a package.
+      words: the words of text that belongs to the program and is not parsed.
     """
 
     adds_install: bool = True
     drops_imports: bool = True
+    words: frozenset[str] = frozenset()
 
 
 SCRIPT = Place()
@@ -192,7 +194,9 @@ def _applied(
     if not (edits or moved or adds):
         return Result(findings, program.module.code, 0, installs)
     chains = [node for node in edits if isinstance(node, cst.BaseExpression)]
-    unused = imports.unused(program, chains) if place.drops_imports else set()
+    unused = set[cst.ImportAlias]()
+    if place.drops_imports:
+        unused = imports.unused(program, chains, place.words)
     module = program.module.visit(imports.Apply(edits, moved, unused))
     assert isinstance(module, cst.Module)
     if adds:
