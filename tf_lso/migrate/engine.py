@@ -10,7 +10,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from tf_lso import names
-from tf_lso.migrate import imports, install, settle
+from tf_lso.migrate import imports, install, own_name, settle
 from tf_lso.migrate.findings import METHOD, SAME, SILENT, Edit, Finding
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.constructors import Constructors
@@ -140,6 +140,16 @@ def check_syntax(text: str) -> None:
         ast.parse(text)
 
 
+def _compiles(text: str) -> bool:
+    """Whether Python compiles a text; `await` may stand anywhere, as in notebooks."""
+    try:
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        compile(text, "program", "exec", flags, dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
+
+
 def _chosen(findings: list[Finding], text: str, options: Options) -> list[Finding]:
     """Return the findings that are selected, and that no comment silences."""
     lines = _LINE.split(text)
@@ -200,10 +210,12 @@ def _applied(
     module = program.module.visit(imports.Apply(edits, moved, unused))
     assert isinstance(module, cst.Module)
     if adds:
-        early = options.like or not all(found.in_function for found in needing)
-        late = not early and install.has_main_guard(module)
+        waits = all(found.in_function or found.in_main for found in needing)
+        early = options.like or not waits or own_name.is_shadowed(program)
+        late = not early and install.may_be_late(module)
         module = install.with_install(module, options.like, late)
-    elif chains and not program.binds("tf_lso"):
+    elif chains and not own_name.is_imported_before(program, chains):
         module = install.with_import(module)
-    check_syntax(module.code)
+    if _compiles(program.module.code) and not _compiles(module.code):
+        raise ValueError("its migration would be no Python; it stays as it is")
     return Result(findings, module.code, len(edits) + len(moved), installs)

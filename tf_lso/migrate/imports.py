@@ -176,7 +176,7 @@ def unused(
       edited: what the fixes replace.
       words: names that text which is not parsed may use.
     """
-    words = words | program.facts.in_strings
+    words = words | program.facts.words | program.facts.in_strings
     roots = {root(node) for node in edited if isinstance(node, cst.BaseExpression)}
     found = set[cst.ImportAlias]()
     for first in roots:

@@ -1,7 +1,7 @@
 """One parsed program: what its names stand for, where its nodes are, what it imports."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import libcst as cst
@@ -9,7 +9,7 @@ import libcst.matchers as m
 from libcst import metadata as md
 from libcst.metadata.base_provider import LazyValue
 
-from tf_lso.migrate import verdicts
+from tf_lso.migrate import install, verdicts
 from tf_lso.migrate.facts import Facts
 from tf_lso.migrate.findings import WORKS, Finding, Verdict
 from tf_lso.migrate.nodes import bound_name, root
@@ -72,10 +72,10 @@ class Program:
             "tf_lso.install" in self.paths(call.func) for call in self.facts.calls
         )
 
-    def binds(self, name: str) -> bool:
-        """Whether the module binds a name."""
-        scope = self._scopes.get(self.module)
-        return scope is not None and name in scope
+    @property
+    def scopes(self) -> Iterable[md.Scope]:
+        """All scopes."""
+        return {scope for scope in self._scopes.values() if scope}
 
     # --- Nodes.
 
@@ -98,14 +98,22 @@ class Program:
         """Return the source text of a node."""
         return self.module.code_for_node(node)
 
+    def line(self, node: cst.CSTNode) -> int:
+        """Return the line of a node, from 1."""
+        return int(self._positions[node].start.line)
+
     def report(
         self, rule: str, node: cst.CSTNode, verdict: Verdict, **fields: Any
     ) -> Finding:
         """Add a finding at a node."""
         start = self._positions[node].start
         finding = Finding(rule, verdict, start.line, start.column + 1, **fields)
-        above = (parent for _, parent in self.parents(node))
-        finding.in_function = any(isinstance(p, cst.FunctionDef) for p in above)
+        # Defaults and decorators run where the function is defined.
+        finding.in_function = any(
+            isinstance(parent, cst.FunctionDef) and parent.body is child
+            for child, parent in self.parents(node)
+        )
+        finding.in_main = any(install.is_main(p) for _, p in self.parents(node))
         self.findings.append(finding)
         return finding
 
