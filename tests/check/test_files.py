@@ -1,6 +1,7 @@
 """Which files are read, files that cannot be read, and exit codes of the check."""
 
 import json
+import multiprocessing
 import os
 import re
 
@@ -54,6 +55,16 @@ def test_what_links_lead_to_is_read_once_under_its_own_name():
     os.symlink("src", "a_folder")
     document, found = check(".", "src/../a_link.py")
     assert (document["summary"]["files"], found) == (1, ["./src/model.py"])
+
+
+def test_a_pipe_in_a_folder_is_not_read():
+    write_all("a.py")
+    os.mkfifo("b.py")
+    process = multiprocessing.get_context("fork").Process(target=check, args=["."])
+    process.start()
+    process.join(60)
+    process.kill()
+    assert process.exitcode == 0
 
 
 def test_a_link_out_of_the_folder_is_not_followed():

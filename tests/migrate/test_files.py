@@ -102,6 +102,13 @@ class TestWhatIsWritten:
         assert migrate("--check", "src")[0] == 0
         assert path.read_text() == f"x = 1\n{NEW}y = 2"
 
+    def test_the_diff_of_a_file_with_a_byte_order_mark_is_a_patch(self):
+        git("init", "-q")
+        path = write("a.py", f"\ufeffx = 1\n{OLD}")
+        write("patch", run("migrate", "--diff", "a.py")[1])
+        git("apply", "patch")
+        assert path.read_bytes().decode() == f"\ufeffx = 1\n{NEW}"
+
 
 # What has no old name, or only one that stays, in bytes that are easily lost.
 KEPT = {

@@ -33,7 +33,9 @@ _TOKENS = re.compile(
         ]
     )
 )
-_IGNORED = re.compile(r"#\s*tf-lso:\s*ignore(?:\[([\w,\s]*)\])?", re.IGNORECASE)
+_IGNORED = re.compile(
+    r"#\s*tf-lso:\s*ignore(?![\w-])(?:\s*\[([\w,\s]*)\]|(?!\s*\[))", re.IGNORECASE
+)
 _SILENCED = "A comment on the line that binds its name silences it."
 _LINE = re.compile(r"\r\n|\r|\n")
 _FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
@@ -121,7 +123,7 @@ def _examined(text: str, options: Options, place: Place) -> Result:
     target = like(options.like) if options.like else TODAY
     program = Program(cst.parse_module(text), target)
     program.visit([rule(program) for rule in _RULES])
-    findings = _chosen(settle.settle(program, program.findings), text, options)
+    findings = _chosen(program, settle.settle(program, program.findings), options)
     if not any(found.fix and found.rule != SAME for found in findings):
         for found in findings:
             found.stay()  # nothing that breaks moves, so all of it stays
@@ -150,14 +152,16 @@ def _compiles(text: str) -> bool:
     return True
 
 
-def _chosen(findings: list[Finding], text: str, options: Options) -> list[Finding]:
+def _chosen(
+    program: Program, findings: list[Finding], options: Options
+) -> list[Finding]:
     """Return the findings that are selected, and that no comment silences."""
-    lines = _LINE.split(text)
+    lines = _LINE.split(program.module.code)
+    comments = {program.line(node): node.value for node in program.facts.comments}
     kept, silenced = list[Finding](), set[cst.CSTNode]()
     for found in findings:
-        line = lines[found.line - 1]
-        found.code = line.strip()
-        if _is_silenced(found.rule, line):
+        found.code = lines[found.line - 1].strip()
+        if _is_silenced(found.rule, comments.get(found.line, "")):
             silenced |= found.edits.keys() | found.moved.keys()
         elif not options.select or found.rule.startswith(options.select):
             kept.append(found)
@@ -167,9 +171,9 @@ def _chosen(findings: list[Finding], text: str, options: Options) -> list[Findin
     return kept
 
 
-def _is_silenced(rule: str, line: str) -> bool:
-    """Whether a comment on its line silences a rule."""
-    ignored = _IGNORED.search(line)
+def _is_silenced(rule: str, comment: str) -> bool:
+    """Whether the comment on its line silences a rule."""
+    ignored = _IGNORED.search(comment)
     if not ignored:
         return False
     ids = re.findall(r"\w+", (ignored[1] or "").upper())

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import libcst as cst
 
+from tf_lso.migrate import hidden_lines
 from tf_lso.migrate.engine import Options, Place, Result, check_syntax, examine
 from tf_lso.migrate.findings import Edit
 from tf_lso.migrate.imports import Apply
@@ -141,6 +142,14 @@ def examine_cells(
         start, cell = [one for one in starts if one[0] <= found.line][-1]
         found.cell, found.line = cell.number, found.line - start + 1
         found.code = re.split(r"\r\n|\r|\n", cell.text)[found.line - 1].strip()
+    result.findings += hidden_lines.find(
+        [
+            (cell.number, int(name.rpartition("_")[2]) + 1, line)
+            for cell in parsed
+            for name, line in cell.hidden.items()
+        ]
+    )
+    result.findings.sort(key=lambda found: (found.cell or 0, found.line))
     texts = _apart(result.text, parsed)
     changed = {
         c.number: t for c, t in zip(parsed, texts) if _lines(t) != _lines(c.text)

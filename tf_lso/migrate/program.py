@@ -42,6 +42,7 @@ class Program:
         self._positions = wrapper.resolve(md.PositionProvider)
         self.findings: list[Finding] = []
         self.aliases: dict[str, cst.BaseExpression] = {}
+        self._followed_now: list[cst.BaseExpression] = []
         self._wrapper = wrapper
         self.facts = Facts()
         module.visit(self.facts)
@@ -151,11 +152,13 @@ class Program:
 
     def _is_none(self, assignment: md.BaseAssignment) -> bool:
         """Whether an assignment is `name = None`."""
+        return m.matches(self._assigned(assignment), m.Name("None"))
+
+    def _assigned(self, assignment: md.BaseAssignment) -> cst.CSTNode:
+        """Return the expression that an assignment binds, or the module."""
         target = self.parent(getattr(assignment, "node", self.module))
         statement = self.parent(target) if target else None
-        return (
-            m.matches(statement, m.Assign(value=m.Name("None"))) if statement else False
-        )
+        return statement.value if isinstance(statement, cst.Assign) else self.module
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
         found: Any = self._qualified.get(node, frozenset())
@@ -168,9 +171,12 @@ class Program:
         parts = name.name.split(".")
         for end in range(len(parts), 0, -1):
             bound = self.aliases.get(".".join(parts[:end]))
-            if bound is not None:
-                (path,) = self.paths(bound)
-                return ".".join([path, *parts[end:]])
+            if bound is None or bound in self._followed_now:
+                continue  # it is bound to itself, by way of others
+            self._followed_now.append(bound)
+            paths = self.paths(bound)
+            self._followed_now.pop()
+            return ".".join([*paths, *parts[end:]]) if len(paths) == 1 else ""
         return ""
 
     def local_name(self, node: cst.CSTNode) -> str:
@@ -182,7 +188,13 @@ class Program:
     def assignments(self, name: cst.Name) -> list[md.BaseAssignment]:
         """Return what binds a name in the scope where it stands, or in one around it."""
         scope = self._scopes.get(name)
-        return list(scope[name.value]) if scope else []
+        found = list(scope[name.value]) if scope else []
+        bound = (self._assigned(one) for one in found)
+        if scope and any(
+            isinstance(b, (cst.Name, cst.Attribute)) and root(b) is name for b in bound
+        ):
+            return list(scope.parent[name.value])  # `mp = mp` of a class
+        return found
 
     def imports(self, name: cst.Name) -> list[md.ImportAssignment]:
         """Return the imports that bind a name."""
