@@ -115,8 +115,19 @@ def examine(text: str, options: Options, place: Place = SCRIPT) -> Result:
         with warnings.catch_warnings():  # the program's own, about its texts
             warnings.simplefilter("ignore")
             return _examined(text, options, place)
+    except KeyError as error:  # LibCST raises it where the stack ends its walk
+        if _is_of_recursion(error):
+            raise RecursionError from error
+        raise
     finally:
         sys.setrecursionlimit(limit)
+
+
+def _is_of_recursion(error: BaseException) -> bool:
+    """Whether an error was raised while a RecursionError was handled."""
+    while error.__context__ and not isinstance(error, RecursionError):
+        error = error.__context__
+    return isinstance(error, RecursionError)
 
 
 def _examined(text: str, options: Options, place: Place) -> Result:

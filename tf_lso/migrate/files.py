@@ -194,7 +194,7 @@ def _unreadable(path: str, error: BaseException, cell: int | None = None) -> Unr
     line = getattr(error, "lineno", None)
     match error:
         case RecursionError() | MemoryError():
-            why = "nested too deeply for Python's parser"
+            why = "nested too deeply for this Python"
         case json.JSONDecodeError():
             why, line = f"not the JSON of a notebook: {error.msg}", None
         case UnicodeDecodeError():
