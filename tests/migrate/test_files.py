@@ -110,6 +110,16 @@ class TestWhatIsWritten:
         assert path.read_bytes().decode() == f"\ufeffx = 1\n{NEW}"
 
 
+def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
+    monkeypatch.setattr("tf_lso.migrate.install._first", lambda body: 0)
+    old = "from __future__ import annotations\nimport tensorflow as tf\n"
+    old += "tf.keras.mixed_precision.experimental\n"
+    path = write("a.py", old)
+    code, printed = migrate("--write", "--like", "2.4", "a.py")
+    assert (code, path.read_text()) == (2, old)
+    assert "left alone  its migration would be no Python" in printed
+
+
 # What has no old name, or only one that stays, in bytes that are easily lost.
 KEPT = {
     "carriage returns": b"x = 1\r\ny = 'mixed_precision'\r\n",
