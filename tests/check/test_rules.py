@@ -78,6 +78,9 @@ def test_ids_are_accepted_in_lower_case(chosen):
         ("# tf-lso: ignore[lso101]", True),
         ("# tf-lso: ignore[LSO109, LSO101]  # why", True),
         ("# tf-lso: ignore[LSO102]", False),
+        ("# noqa # tf-lso: ignore [lso101] why", True),
+        ("# tf-lso: ignore [LSO999]", False),
+        ("# tf-lso: ignored by the team", False),
         ("# ignore", False),
     ],
 )
@@ -87,6 +90,18 @@ def test_a_comment_silences_a_rule_on_its_line(comment, silenced):
     rules = [one["rule"] for one in checked(program)["findings"]]
     assert rules == (["LSO102"] if silenced else ["LSO102", "LSO101"])
     assert ("tf.keras.mixed_precision.exp" in migrated(program)[0]) == silenced
+
+
+def test_a_string_silences_nothing():
+    program = PROGRAM.replace("'mixed_float16'", "'# tf-lso: ignore'")
+    rules = [one["rule"] for one in checked(program)["findings"]]
+    assert rules == ["LSO102", "LSO101"]
+
+
+def test_select_given_twice_chooses_both():
+    given = ("--select", "LSO101", "--select", "lso102")
+    rules = [one["rule"] for one in checked(PROGRAM, *given)["findings"]]
+    assert rules == ["LSO102", "LSO101"]
 
 
 @pytest.mark.parametrize("like", [None, "2.4"])

@@ -102,6 +102,23 @@ class TestWhatIsWritten:
         assert migrate("--check", "src")[0] == 0
         assert path.read_text() == f"x = 1\n{NEW}y = 2"
 
+    def test_the_diff_of_a_file_with_a_byte_order_mark_is_a_patch(self):
+        git("init", "-q")
+        path = write("a.py", f"\ufeffx = 1\n{OLD}")
+        write("patch", run("migrate", "--diff", "a.py")[1])
+        git("apply", "patch")
+        assert path.read_bytes().decode() == f"\ufeffx = 1\n{NEW}"
+
+
+def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
+    monkeypatch.setattr("tf_lso.migrate.install._first", lambda body: 0)
+    old = "from __future__ import annotations\nimport tensorflow as tf\n"
+    old += "tf.keras.mixed_precision.experimental\n"
+    path = write("a.py", old)
+    code, printed = migrate("--write", "--like", "2.4", "a.py")
+    assert (code, path.read_text()) == (2, old)
+    assert "left alone  its migration would be no Python" in printed
+
 
 # What has no old name, or only one that stays, in bytes that are easily lost.
 KEPT = {
@@ -258,12 +275,11 @@ class TestFolders:
 
     def test_a_package_keeps_its_imports(self):
         program = "import tensorflow as tf\nx = tf.keras.mixed_precision.experimental\n"
-        package, module = (write(f"pkg/{n}.py", program) for n in ("__init__", "a"))
-        migrate("--write", ".")
-        assert package.read_text().startswith(
-            "import tensorflow as tf\nimport tf_lso\n"
-        )
-        assert module.read_text().startswith("import tf_lso\n")
+        for path in [write(f"pkg/{name}.py", program) for name in ("__init__", "a")]:
+            migrate("--write", ".")
+            assert path.read_text().startswith(
+                "import tensorflow as tf\nimport tf_lso\n"
+            )
 
 
 def test_an_interrupt_ends_it_between_files():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from tf_lso import names
-from tf_lso.migrate import imports, install, settle
+from tf_lso.migrate import imports, install, own_name, settle
 from tf_lso.migrate.findings import METHOD, SAME, SILENT, Edit, Finding
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.constructors import Constructors
@@ -33,7 +33,9 @@ _TOKENS = re.compile(
         ]
     )
 )
-_IGNORED = re.compile(r"#\s*tf-lso:\s*ignore(?:\[([\w,\s]*)\])?", re.IGNORECASE)
+_IGNORED = re.compile(
+    r"#\s*tf-lso:\s*ignore(?![\w-])(?:\s*\[([\w,\s]*)\]|(?!\s*\[))", re.IGNORECASE
+)
 _SILENCED = "A comment on the line that binds its name silences it."
 _LINE = re.compile(r"\r\n|\r|\n")
 _FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
@@ -60,12 +62,14 @@ class Place(NamedTuple):
     Attributes:
       adds_install: whether `tf_lso.install()` may be added. Otherwise the result only
         says what it is needed for.
-      drops_imports: whether imports that are no longer used may go. Other files import
-        them from the `__init__.py` of a package.
+      drops_imports: whether imports that are no longer used may go. Other files may
+        import them from a module of a package.
+      words: the words of text that belongs to the program and is not parsed.
     """
 
     adds_install: bool = True
     drops_imports: bool = True
+    words: frozenset[str] = frozenset()
 
 
 SCRIPT = Place()
@@ -111,15 +115,26 @@ def examine(text: str, options: Options, place: Place = SCRIPT) -> Result:
         with warnings.catch_warnings():  # the program's own, about its texts
             warnings.simplefilter("ignore")
             return _examined(text, options, place)
+    except KeyError as error:  # LibCST raises it where the stack ends its walk
+        if _is_of_recursion(error):
+            raise RecursionError from error
+        raise
     finally:
         sys.setrecursionlimit(limit)
+
+
+def _is_of_recursion(error: BaseException) -> bool:
+    """Whether an error was raised while a RecursionError was handled."""
+    while error.__context__ and not isinstance(error, RecursionError):
+        error = error.__context__
+    return isinstance(error, RecursionError)
 
 
 def _examined(text: str, options: Options, place: Place) -> Result:
     target = like(options.like) if options.like else TODAY
     program = Program(cst.parse_module(text), target)
     program.visit([rule(program) for rule in _RULES])
-    findings = _chosen(settle.settle(program, program.findings), text, options)
+    findings = _chosen(program, settle.settle(program, program.findings), options)
     if not any(found.fix and found.rule != SAME for found in findings):
         for found in findings:
             found.stay()  # nothing that breaks moves, so all of it stays
@@ -138,14 +153,26 @@ def check_syntax(text: str) -> None:
         ast.parse(text)
 
 
-def _chosen(findings: list[Finding], text: str, options: Options) -> list[Finding]:
+def _compiles(text: str) -> bool:
+    """Whether Python compiles a text; `await` may stand anywhere, as in notebooks."""
+    try:
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        compile(text, "program", "exec", flags, dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
+
+
+def _chosen(
+    program: Program, findings: list[Finding], options: Options
+) -> list[Finding]:
     """Return the findings that are selected, and that no comment silences."""
-    lines = _LINE.split(text)
+    lines = _LINE.split(program.module.code)
+    comments = {program.line(node): node.value for node in program.facts.comments}
     kept, silenced = list[Finding](), set[cst.CSTNode]()
     for found in findings:
-        line = lines[found.line - 1]
-        found.code = line.strip()
-        if _is_silenced(found.rule, line):
+        found.code = lines[found.line - 1].strip()
+        if _is_silenced(found.rule, comments.get(found.line, "")):
             silenced |= found.edits.keys() | found.moved.keys()
         elif not options.select or found.rule.startswith(options.select):
             kept.append(found)
@@ -155,9 +182,9 @@ def _chosen(findings: list[Finding], text: str, options: Options) -> list[Findin
     return kept
 
 
-def _is_silenced(rule: str, line: str) -> bool:
-    """Whether a comment on its line silences a rule."""
-    ignored = _IGNORED.search(line)
+def _is_silenced(rule: str, comment: str) -> bool:
+    """Whether the comment on its line silences a rule."""
+    ignored = _IGNORED.search(comment)
     if not ignored:
         return False
     ids = re.findall(r"\w+", (ignored[1] or "").upper())
@@ -192,14 +219,18 @@ def _applied(
     if not (edits or moved or adds):
         return Result(findings, program.module.code, 0, installs)
     chains = [node for node in edits if isinstance(node, cst.BaseExpression)]
-    unused = imports.unused(program, chains) if place.drops_imports else set()
+    unused = set[cst.ImportAlias]()
+    if place.drops_imports:
+        unused = imports.unused(program, chains, place.words)
     module = program.module.visit(imports.Apply(edits, moved, unused))
     assert isinstance(module, cst.Module)
     if adds:
-        early = options.like or not all(found.in_function for found in needing)
-        late = not early and install.has_main_guard(module)
+        waits = all(found.in_function or found.in_main for found in needing)
+        early = options.like or not waits or own_name.is_shadowed(program)
+        late = not early and install.may_be_late(module)
         module = install.with_install(module, options.like, late)
-    elif chains and not program.binds("tf_lso"):
+    elif chains and not own_name.is_imported_before(program, chains):
         module = install.with_import(module)
-    check_syntax(module.code)
+    if _compiles(program.module.code) and not _compiles(module.code):
+        raise ValueError("its migration would be no Python; it stays as it is")
     return Result(findings, module.code, len(edits) + len(moved), installs)

@@ -1,5 +1,7 @@
 """Collects what a program consists of, in one walk over its tree."""
 
+import re
+
 import libcst as cst
 
 from tf_lso.migrate.nodes import imported_module, literal
@@ -14,6 +16,9 @@ class Facts(cst.CSTVisitor):
       calls, chains, bases: all calls, attributes, and base classes.
       attributes: the names of all attributes that it reads.
       words: these names, and its strings.
+      in_strings: the words in its strings.
+      names: identifier -> its nodes, in whatever scope.
+      comments: all comments.
       captured: the names that patterns of `match` bind, which LibCST does not see.
       assigned: all assignments.
     """
@@ -26,8 +31,19 @@ class Facts(cst.CSTVisitor):
         self.bases: list[cst.BaseExpression] = []
         self.attributes: set[str] = set()
         self.words: set[str] = set()
+        self.in_strings: set[str] = set()
         self.captured: set[str] = set()
         self.assigned: list[cst.Assign] = []
+        self.names: dict[str, list[cst.Name]] = {}
+        self.comments: list[cst.Comment] = []
+
+    def visit_Name(self, node: cst.Name) -> None:
+        """Note the identifier."""
+        self.names.setdefault(node.value, []).append(node)
+
+    def visit_Comment(self, node: cst.Comment) -> None:
+        """Note the comment."""
+        self.comments.append(node)
 
     def visit_Assign(self, node: cst.Assign) -> None:
         """Note the assignment."""
@@ -63,7 +79,9 @@ class Facts(cst.CSTVisitor):
 
     def visit_SimpleString(self, node: cst.SimpleString) -> None:
         """Note the text."""
-        self.words.add(literal(node) or "")
+        text = literal(node) or ""
+        self.words.add(text)
+        self.in_strings.update(re.findall(r"\w+", text))
 
     def visit_MatchAs(self, node: cst.MatchAs) -> None:
         """Note the captured name."""

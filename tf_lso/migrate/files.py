@@ -1,9 +1,12 @@
 """Reads the files of a run, and says why one cannot be read."""
 
+import contextlib
 import dataclasses
+import functools
 import io
 import json
 import os
+import re
 import sys
 import tokenize
 from collections.abc import Iterable
@@ -11,10 +14,12 @@ from collections.abc import Iterable
 from tf_lso import log
 from tf_lso.migrate import engine, notebooks
 from tf_lso.migrate.engine import Options
-from tf_lso.migrate.finding_files import find
+from tf_lso.migrate.finding_files import SUFFIXES, find
 from tf_lso.migrate.findings import Examined, Finding, Unreadable
 
 STDIN = "-"
+# The modules of `from a.b import c`, `from . import a` and `import a.b, c`.
+_IMPORTS = re.compile(rb"\bfrom +(\w[\w.]*|\.+\w[\w.]*|\.+ +import\b.*)|\bimport +(.+)")
 # What the parsers raise for a text that is not Python.
 _ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
@@ -73,6 +78,7 @@ def check(
     def failed(path: str, error: Exception) -> None:
         outcome.unreadable.append(Unreadable(path, reason(error)))
 
+    _imported_in.cache_clear()  # the files may have changed
     paths = list(paths)
     listed = find([path for path in paths if path != STDIN], failed)
     if command == "migrate":  # a pipe would wait for its writer
@@ -129,27 +135,48 @@ def _entry(path: str) -> str:
     return f"the program that imports {os.path.basename(folder)}"
 
 
+def _is_imported(path: str) -> bool:
+    """Whether a file beside it may import from a file."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return path != STDIN and os.path.splitext(name)[0] in _imported_in(folder)
+
+
+@functools.cache
+def _imported_in(folder: str) -> frozenset[str]:
+    """Return the words in the names of all modules that programs of a folder import."""
+    found = set[bytes]()
+    for name in os.listdir(folder):
+        file = os.path.join(folder, name)
+        if name.lower().endswith(SUFFIXES) and os.path.isfile(file):
+            with contextlib.suppress(OSError):
+                for line in _read(file).split(b"\n"):
+                    imported = _IMPORTS.search(line)
+                    found.update(re.findall(rb"\w+", imported[0]) if imported else ())
+    return frozenset(word.decode("utf-8", "replace") for word in found)
+
+
 def _program(file: Examined, options: Options) -> None:
     text, encoding = decoded(file.old)
-    is_init = os.path.basename(file.path) == "__init__.py"
-    place = engine.Place(adds_install=not file.entry, drops_imports=not is_init)
+    place = engine.Place(not file.entry, not file.entry and not _is_imported(file.path))
     result = engine.examine(text, options, place)
     _note(file, result)
     file.new = result.text.encode(encoding)
 
 
 def _notebook(file: Examined, options: Options) -> None:
-    parsed = []
+    parsed, unparsed = list[notebooks.Cell](), list[str]()
     for number, text in notebooks.cells(file.old):
+        cell = None
         try:
             cell = notebooks.parse(number, text)
         except _ERRORS as error:
             if engine.may_have_old_names(text):
                 file.unreadable.append(_unreadable(file.path, error, number))
-            continue
         if cell:
             parsed.append(cell)
-    result, texts = notebooks.examine_cells(parsed, options)
+        else:
+            unparsed.append(text)
+    result, texts = notebooks.examine_cells(parsed, options, unparsed)
     _note(file, result)
     if texts:
         file.new = notebooks.encoded(file.old, texts)
@@ -167,7 +194,7 @@ def _unreadable(path: str, error: BaseException, cell: int | None = None) -> Unr
     line = getattr(error, "lineno", None)
     match error:
         case RecursionError() | MemoryError():
-            why = "nested too deeply for Python's parser"
+            why = "nested too deeply for this Python"
         case json.JSONDecodeError():
             why, line = f"not the JSON of a notebook: {error.msg}", None
         case UnicodeDecodeError():

@@ -44,7 +44,7 @@ def _below(path: str, failed: Failed) -> Iterator[str]:
         folders[:] = (n for n in wanted if os.path.join(folder, n) not in ignored)
         for file in (os.path.join(folder, name) for name in sorted(names)):
             if file.lower().endswith(SUFFIXES) and file not in ignored:
-                if os.path.exists(file):
+                if os.path.isfile(file):  # a pipe would wait for its writer
                     yield file
 
 

@@ -54,7 +54,8 @@ class Finding:
       edits: the nodes that the fix changes, each with its edit.
       moved: the imported names that the fix moves.
       needs_install: why the migrated program needs `tf_lso.install()` for it, or "".
-      in_function: whether it runs later than the statements of the module.
+      in_function: whether it stands in the body of a function.
+      in_main: whether it stands in the main guard.
       of_call: whether it is about the arguments of a call, and not about a name.
       file, cell: where it is; the cells of a notebook are counted from 1.
       code: the source line, stripped.
@@ -71,6 +72,7 @@ class Finding:
     moved: "dict[cst.ImportAlias, str]" = dataclasses.field(default_factory=dict)
     needs_install: str = ""
     in_function: bool = False
+    in_main: bool = False
     of_call: bool = False
     file: str = ""
     cell: int | None = None

@@ -12,6 +12,7 @@ _CAUGHT = {
     *("Exception", "BaseException"),
 }
 _VERSION = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION"))
+_SUPPRESS = m.Name("suppress") | m.Attribute(attr=m.Name("suppress"))
 _HASATTR = m.Call(func=m.Name("hasattr"))
 # What ends the code that a `try` protects: a function runs later.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
@@ -23,27 +24,38 @@ def guard(program: Program, node: cst.CSTNode) -> str:
     for _, parent in program.parents(node):
         if isinstance(parent, _LATER):
             caught = False
-        elif caught and isinstance(parent, cst.Try) and _catches(parent):
+        elif caught and _catches(parent):
             return EXCEPT
         elif _asks(program, parent):
             return TEST
     return ""
 
 
-def _catches(node: cst.Try) -> bool:
-    """Whether a `try` catches what an old name raises."""
-    for handler in node.handlers:
-        if handler.type is None:
-            return True
-        names = {name.value for name in m.findall(handler.type, m.Name())}  # type: ignore[attr-defined]
-        if names & _CAUGHT:
-            return True
-    return False
+def _catches(node: cst.CSTNode) -> bool:
+    """Whether a `try`, or `with suppress(...)`, catches what an old name raises."""
+    if isinstance(node, cst.With):
+        return any(_names(item) & _CAUGHT for item in node.items if _suppresses(item))
+    if not isinstance(node, cst.Try):
+        return False
+    return any(
+        handler.type is None or _names(handler.type) & _CAUGHT
+        for handler in node.handlers
+    )
+
+
+def _suppresses(item: cst.WithItem) -> bool:
+    return m.matches(item, m.WithItem(m.Call(_SUPPRESS)))
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    """Return the names in an expression."""
+    found = m.findall(node, m.Name())
+    return {name.value for name in found if isinstance(name, cst.Name)}
 
 
 def _asks(program: Program, node: cst.CSTNode) -> bool:
-    """Whether a node is an `if` or an `and` that asks for a version or an attribute."""
-    if isinstance(node, (cst.If, cst.IfExp)):
+    """Whether a node is an `if`, `while` or `and` that asks for a version or an attribute."""
+    if isinstance(node, (cst.If, cst.IfExp, cst.While)):
         test: cst.CSTNode = node.test
     elif isinstance(node, cst.BooleanOperation):
         test = node

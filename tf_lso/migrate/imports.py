@@ -163,25 +163,50 @@ def _comments(names: list[cst.ImportAlias]) -> tuple[cst.Comment, ...]:
 # --- Imports that are no longer used.
 
 
-def unused(program: Program, edited: Iterable[cst.CSTNode]) -> set[cst.ImportAlias]:
+def unused(
+    program: Program, edited: Iterable[cst.CSTNode], words: Set[str] = frozenset()
+) -> set[cst.ImportAlias]:
     """Return the imports that only the replaced chains have used.
 
     They stand at the top level, alone on their line, without a comment that would go
     with them.
+
+    Args:
+      program: the program.
+      edited: what the fixes replace.
+      words: names that text which is not parsed may use.
     """
+    words = words | program.facts.words | program.facts.in_strings
     roots = {root(node) for node in edited if isinstance(node, cst.BaseExpression)}
     found = set[cst.ImportAlias]()
     for first in roots:
         if not isinstance(first, cst.Name):
             continue
+        if first.value in words or not _uses(program, first.value) <= roots:
+            continue
         for assignment in program.imports(first):
-            uses = {root(use.node) for use in assignment.references}  # type: ignore[arg-type]
-            if uses <= roots and first.value not in program.facts.words:
-                found |= {
-                    alias
-                    for alias in getattr(assignment.node, "names", ())
-                    if bound_name(alias) == first.value and _may_go(program, alias)
-                }
+            found |= {
+                alias
+                for alias in getattr(assignment.node, "names", ())
+                if bound_name(alias) == first.value and _may_go(program, alias)
+            }
+    return found
+
+
+def _uses(program: Program, name: str) -> set[cst.BaseExpression]:
+    """Return all that a program writes by a name, in whatever scope.
+
+    `import tensorflow.keras` and `import tensorflow as tensorflow` may bind one name, and
+    LibCST divides its uses among them.
+    """
+    found = set[cst.BaseExpression]()
+    for node in program.facts.names.get(name, ()):
+        parent = program.parent(node)
+        is_attribute = isinstance(parent, cst.Attribute) and parent.attr is node
+        is_keyword = isinstance(parent, cst.Arg) and parent.keyword is node
+        above = (type(parent) for _, parent in program.parents(node))
+        if not (is_attribute or is_keyword or cst.ImportAlias in above):
+            found.add(node)
     return found
 
 

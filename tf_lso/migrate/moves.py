@@ -39,7 +39,11 @@ def binding_is_guarded(
 
 
 def _edit(
-    program: Program, finding: Finding, node: cst.BaseExpression, new: str
+    program: Program,
+    finding: Finding,
+    node: cst.BaseExpression,
+    new: str,
+    seen: frozenset[cst.CSTNode] = frozenset(),
 ) -> None:
     """Replace a chain of attributes, or move what binds the name that it starts with."""
     first = root(node)
@@ -50,11 +54,17 @@ def _edit(
         finding.edits[node] = replaced_by(new)
     elif isinstance(first, cst.Name):
         for binding in program.bindings(first):
-            if not is_guarded(program, finding, binding):
-                _move(program, finding, binding)
+            known = binding in seen  # `a = b` and `b = a`
+            if not known and not is_guarded(program, finding, binding):
+                _move(program, finding, binding, seen | {binding})
 
 
-def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
+def _move(
+    program: Program,
+    finding: Finding,
+    binding: cst.CSTNode,
+    seen: frozenset[cst.CSTNode],
+) -> None:
     """Move an import, or the expression of an alias, that binds a name."""
     if isinstance(binding, cst.ImportAlias):
         path, statement = binding.evaluated_name, program.parent(binding)
@@ -63,9 +73,10 @@ def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
         if new := _replacement(program, path):
             finding.moved[binding] = new
     elif isinstance(binding, cst.BaseExpression):
-        (path,) = program.paths(binding)
-        if new := _replacement(program, path):
-            _edit(program, finding, binding, new)
+        paths = program.paths(binding)
+        new = _replacement(program, *paths) if len(paths) == 1 else None
+        if new:
+            _edit(program, finding, binding, new, seen)
 
 
 def _replacement(program: Program, path: str) -> str | None:

@@ -7,12 +7,13 @@ their names. All other bytes of the file stay.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import libcst as cst
 
-from tf_lso.migrate.engine import Options, Result, check_syntax, examine
+from tf_lso.migrate import hidden_lines
+from tf_lso.migrate.engine import Options, Place, Result, check_syntax, examine
 from tf_lso.migrate.findings import Edit
 from tf_lso.migrate.imports import Apply
 from tf_lso.migrate.install import MAGIC
@@ -117,9 +118,17 @@ def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> b
 
 
 def examine_cells(
-    parsed: list[Cell], options: Options
+    parsed: list[Cell], options: Options, unparsed: Iterable[str] = ()
 ) -> tuple[Result, dict[int, str]]:
-    """Return what is found in the cells, and the new texts of those that change."""
+    """Return what is found in the cells, and the new texts of those that change.
+
+    Args:
+      parsed: the cells.
+      options: what the command was asked for.
+      unparsed: the texts of the other cells, which may use names of these.
+    """
+    hidden = [line for cell in parsed for line in cell.hidden.values()]
+    words = frozenset(re.findall(r"\w+", "\n".join([*hidden, *unparsed])))
     joined, line = list[str](), 1
     starts = list[tuple[int, Cell]]()
     for cell in parsed:
@@ -128,11 +137,19 @@ def examine_cells(
         starts.append((line + len(between) + bool(cell.indent), cell))
         joined.append(text)
         line += text.count("\n") + 1
-    result = examine("\n".join(joined), options)
+    result = examine("\n".join(joined), options, Place(words=words))
     for found in result.findings:
         start, cell = [one for one in starts if one[0] <= found.line][-1]
         found.cell, found.line = cell.number, found.line - start + 1
         found.code = re.split(r"\r\n|\r|\n", cell.text)[found.line - 1].strip()
+    result.findings += hidden_lines.find(
+        [
+            (cell.number, int(name.rpartition("_")[2]) + 1, line)
+            for cell in parsed
+            for name, line in cell.hidden.items()
+        ]
+    )
+    result.findings.sort(key=lambda found: (found.cell or 0, found.line))
     texts = _apart(result.text, parsed)
     changed = {
         c.number: t for c, t in zip(parsed, texts) if _lines(t) != _lines(c.text)

@@ -35,7 +35,8 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
     parser.add_argument(
         "--select",
         type=_rules,
-        default=(),
+        action="extend",
+        default=[],
         metavar="RULES",
         help="rules, or beginnings of them, with commas between them: only these count",
     )
@@ -81,7 +82,7 @@ def chosen(args: argparse.Namespace) -> "Options | None":
         return None
     from tf_lso.migrate.engine import Options
 
-    return Options(args.select, args.like or "")
+    return Options(tuple(args.select), args.like or "")
 
 
 def _like(version: str) -> str:

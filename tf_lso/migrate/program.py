@@ -1,7 +1,7 @@
 """One parsed program: what its names stand for, where its nodes are, what it imports."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import libcst as cst
@@ -9,7 +9,7 @@ import libcst.matchers as m
 from libcst import metadata as md
 from libcst.metadata.base_provider import LazyValue
 
-from tf_lso.migrate import verdicts
+from tf_lso.migrate import install, verdicts
 from tf_lso.migrate.facts import Facts
 from tf_lso.migrate.findings import WORKS, Finding, Verdict
 from tf_lso.migrate.nodes import bound_name, root
@@ -42,6 +42,7 @@ class Program:
         self._positions = wrapper.resolve(md.PositionProvider)
         self.findings: list[Finding] = []
         self.aliases: dict[str, cst.BaseExpression] = {}
+        self._followed_now: list[cst.BaseExpression] = []
         self._wrapper = wrapper
         self.facts = Facts()
         module.visit(self.facts)
@@ -72,10 +73,10 @@ class Program:
             "tf_lso.install" in self.paths(call.func) for call in self.facts.calls
         )
 
-    def binds(self, name: str) -> bool:
-        """Whether the module binds a name."""
-        scope = self._scopes.get(self.module)
-        return scope is not None and name in scope
+    @property
+    def scopes(self) -> Iterable[md.Scope]:
+        """All scopes."""
+        return {scope for scope in self._scopes.values() if scope}
 
     # --- Nodes.
 
@@ -98,14 +99,22 @@ class Program:
         """Return the source text of a node."""
         return self.module.code_for_node(node)
 
+    def line(self, node: cst.CSTNode) -> int:
+        """Return the line of a node, from 1."""
+        return int(self._positions[node].start.line)
+
     def report(
         self, rule: str, node: cst.CSTNode, verdict: Verdict, **fields: Any
     ) -> Finding:
         """Add a finding at a node."""
         start = self._positions[node].start
         finding = Finding(rule, verdict, start.line, start.column + 1, **fields)
-        above = (parent for _, parent in self.parents(node))
-        finding.in_function = any(isinstance(p, cst.FunctionDef) for p in above)
+        # Defaults and decorators run where the function is defined.
+        finding.in_function = any(
+            isinstance(parent, cst.FunctionDef) and parent.body is child
+            for child, parent in self.parents(node)
+        )
+        finding.in_main = any(install.is_main(p) for _, p in self.parents(node))
         self.findings.append(finding)
         return finding
 
@@ -143,11 +152,13 @@ class Program:
 
     def _is_none(self, assignment: md.BaseAssignment) -> bool:
         """Whether an assignment is `name = None`."""
+        return m.matches(self._assigned(assignment), m.Name("None"))
+
+    def _assigned(self, assignment: md.BaseAssignment) -> cst.CSTNode:
+        """Return the expression that an assignment binds, or the module."""
         target = self.parent(getattr(assignment, "node", self.module))
         statement = self.parent(target) if target else None
-        return (
-            m.matches(statement, m.Assign(value=m.Name("None"))) if statement else False
-        )
+        return statement.value if isinstance(statement, cst.Assign) else self.module
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
         found: Any = self._qualified.get(node, frozenset())
@@ -160,9 +171,12 @@ class Program:
         parts = name.name.split(".")
         for end in range(len(parts), 0, -1):
             bound = self.aliases.get(".".join(parts[:end]))
-            if bound is not None:
-                (path,) = self.paths(bound)
-                return ".".join([path, *parts[end:]])
+            if bound is None or bound in self._followed_now:
+                continue  # it is bound to itself, by way of others
+            self._followed_now.append(bound)
+            paths = self.paths(bound)
+            self._followed_now.pop()
+            return ".".join([*paths, *parts[end:]]) if len(paths) == 1 else ""
         return ""
 
     def local_name(self, node: cst.CSTNode) -> str:
@@ -174,7 +188,13 @@ class Program:
     def assignments(self, name: cst.Name) -> list[md.BaseAssignment]:
         """Return what binds a name in the scope where it stands, or in one around it."""
         scope = self._scopes.get(name)
-        return list(scope[name.value]) if scope else []
+        found = list(scope[name.value]) if scope else []
+        bound = (self._assigned(one) for one in found)
+        if scope and any(
+            isinstance(b, (cst.Name, cst.Attribute)) and root(b) is name for b in bound
+        ):
+            return list(scope.parent[name.value])  # `mp = mp` of a class
+        return found
 
     def imports(self, name: cst.Name) -> list[md.ImportAssignment]:
         """Return the imports that bind a name."""

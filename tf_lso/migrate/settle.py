@@ -6,7 +6,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from tf_lso import names
-from tf_lso.migrate import verdicts
+from tf_lso.migrate import own_name, verdicts
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
@@ -52,7 +52,7 @@ def settle(program: Program, findings: list[Finding]) -> list[Finding]:
         _leave_to_keras_3(found)
     if not program.target.keras_2:
         _settle_objects(program, found)
-    if "tf_lso" not in program.packages and program.binds("tf_lso"):
+    if own_name.is_shadowed(program):
         for one in found:
             if one.fix:
                 one.leave(_OWN_NAME)

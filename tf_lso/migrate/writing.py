@@ -73,7 +73,8 @@ def diff(file: Examined) -> str:
 
 def _lines(data: bytes) -> list[str]:
     try:
-        text, _ = decoded(data)
+        text, encoding = decoded(data)
+        text = "\ufeff" * (encoding == "utf-8-sig") + text
     except (SyntaxError, ValueError):
         text = data.decode("utf-8", "surrogateescape")
     return re.findall(r"[^\n]*\n|[^\n]+", text)

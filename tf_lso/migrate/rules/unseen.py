@@ -1,6 +1,7 @@
 """LSO108: chains that end as an old name does, behind a name that cannot be seen."""
 
 import libcst as cst
+import libcst.matchers as m
 
 from tf_lso.migrate import verdicts
 from tf_lso.migrate.findings import UNSEEN, UNSURE, Verdict
@@ -12,6 +13,8 @@ _SHADOWED = (
     "The name that it starts with is bound to something else too, or cannot be seen; "
     "write {} by hand."
 )
+# What a chain may start with, where another module of the program or a star binds it.
+_PARENTS = {"mixed_precision": "tensorflow.keras", "keras": "tensorflow"}
 
 
 class Unseen(cst.BatchableCSTVisitor):
@@ -48,11 +51,21 @@ class Unseen(cst.BatchableCSTVisitor):
         while isinstance(part, cst.Attribute):
             steps.insert(0, part.attr.value)
             part = part.value
-        for start in range(len(steps) - 2):
-            path = ".".join(["tensorflow", *steps[start:]])
+        paths = ["tensorflow." + ".".join(steps[i:]) for i in range(len(steps) - 2)]
+        if isinstance(part, cst.Name) and self._may_be_a_module(part):
+            paths.append(".".join([_PARENTS[part.value], part.value, *steps]))
+        for path in paths:
             if verdicts.is_old(path) and (verdict := verdicts.of_path(path)):
                 return verdict.replacement
         return None
+
+    def _may_be_a_module(self, first: cst.Name) -> bool:
+        """Whether a name may be the old module; `from . import` brings the program's own."""
+        statements = (one.node for one in self.program.imports(first))
+        own = m.ImportFrom(module=None, relative=[m.AtLeastN(n=1)])
+        return first.value in _PARENTS and not any(
+            m.matches(s, own) for s in statements
+        )
 
     def _is_another(self, first: cst.BaseExpression) -> bool:
         """Whether a chain starts with a module that is not TensorFlow or Keras."""
