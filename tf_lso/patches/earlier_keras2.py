@@ -4,6 +4,8 @@ The Keras 2 of today is that of TensorFlow 2.15. Each function is a row of the t
 says up to which version of TensorFlow the change is made.
 """
 
+import contextlib
+import importlib
 import os
 import types
 
@@ -29,7 +31,12 @@ def say_version(keras, ledger):
     """Give `tf.keras.__version__` as that TensorFlow had it. With tf_keras it is missing."""
     version = KERAS_VERSIONS[like.parsed(os.environ[like.VARIABLE])]
     package = keras_versions.package_of(keras)
-    for module in like.public_modules(package):
+    modules = like.public_modules(package)
+    # TensorFlow 2.12-2.15 copy the public names of Keras there.
+    for name in ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"):
+        with contextlib.suppress(ImportError):
+            modules.append(importlib.import_module(name))
+    for module in modules:
         if module.__name__ != package:  # its version is that of the code
             ledger.set_attribute(module, "__version__", version)
 
