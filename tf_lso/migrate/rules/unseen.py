@@ -52,6 +52,9 @@ class Unseen(cst.BatchableCSTVisitor):
             steps.insert(0, part.attr.value)
             part = part.value
         paths = ["tensorflow." + ".".join(steps[i:]) for i in range(len(steps) - 2)]
+        # The name may stand for Keras, which has the module `mixed_precision`.
+        if steps[0] == "mixed_precision":
+            paths.append(".".join(["tensorflow.keras", *steps]))
         if isinstance(part, cst.Name) and self._may_be_a_module(part):
             paths.append(".".join([_PARENTS[part.value], part.value, *steps]))
         for path in paths:
@@ -70,4 +73,6 @@ class Unseen(cst.BatchableCSTVisitor):
     def _is_another(self, first: cst.BaseExpression) -> bool:
         """Whether a chain starts with a module that is not TensorFlow or Keras."""
         known = self.program.paths(first)
-        return bool(known) and not any(p.startswith("tensorflow") for p in known)
+        return bool(known) and not any(
+            p.startswith(("tensorflow", "keras")) for p in known
+        )
