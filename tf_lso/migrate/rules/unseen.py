@@ -53,7 +53,8 @@ class Unseen(cst.BatchableCSTVisitor):
             part = part.value
         paths = ["tensorflow." + ".".join(steps[i:]) for i in range(len(steps) - 2)]
         # The name may stand for Keras, which has the module `mixed_precision`.
-        if steps[0] == "mixed_precision":
+        is_imported = isinstance(part, cst.Name) and self.program.imports(part)
+        if steps[0] == "mixed_precision" and is_imported:
             paths.append(".".join(["tensorflow.keras", *steps]))
         if isinstance(part, cst.Name) and self._may_be_a_module(part):
             paths.append(".".join([_PARENTS[part.value], part.value, *steps]))
