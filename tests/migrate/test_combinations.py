@@ -9,18 +9,17 @@ from tests.check.test_lookup import BY_ATTRIBUTE, FORMS, spelled
 from tests.migrate.programs import migrated
 from tf_lso import names
 
-# Spelled module -> the names that it had, for all modules that migrate moves.
+# Spelled module -> the names that it had, for all modules that migrate moves. A name of
+# today's API only stays: no version of that module before TensorFlow 2.16 had it.
 MODULES = {
-    spelled: tuple(names.mirror_names(namespace))
+    spelled: tuple(
+        name
+        for name, use in names.mirror_names(namespace).items()
+        if not use.versions.startswith("2.16")
+    )
     for spelled, namespace in names.MODULES.items()
     # TensorFlow's own copy of Keras stays where it is the only Keras.
     if names.mirror_names(namespace) and ".python.keras" not in spelled
-}
-# Of today's API only: such a name stays, and tells that a program is for Keras 3.
-NEW = {
-    name
-    for name, use in names.NAMESPACES["keras.mixed_precision"].items()
-    if use.versions.startswith("2.16")
 }
 ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "policy")
 
@@ -29,7 +28,7 @@ ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "p
 def reached(draw):
     """(lines that bind, expression) of one name: some import, some way to it."""
     module = draw(st.sampled_from(sorted(MODULES)))
-    name = draw(st.sampled_from([n for n in MODULES[module] if n not in NEW]))
+    name = draw(st.sampled_from(MODULES[module]))
     # TensorFlow's own copies are modules, to be imported; what Keras calls `src` and
     # `api` too.
     only = {"python", "src", "api"} & set(module.split("."))
@@ -73,10 +72,6 @@ def found(program):
     return namespace["FOUND"]
 
 
-@pytest.mark.xfail(
-    reason="names of tensorflow.compat.v1.keras that tf.keras still has, such as Policy "
-    "and global_policy, are not found yet: Keras 3 has no such module"
-)
 @pytest.mark.slow
 @hypothesis.settings(deadline=None, max_examples=40)
 @hypothesis.given(programs())
