@@ -222,8 +222,8 @@ def _applied(
     unused = set[cst.ImportAlias]()
     if place.drops_imports:
         unused = imports.unused(program, chains, place.words)
-    module = program.module.visit(imports.Apply(edits, moved, unused))
-    assert isinstance(module, cst.Module)
+    changed = program.module.visit(imports.Apply(edits, moved, unused))
+    module = cst.ensure_type(changed, cst.Module)
     if adds:
         waits = all(found.in_function or found.in_main for found in needing)
         early = options.like or not waits or own_name.is_shadowed(program)

@@ -136,6 +136,11 @@ class Program:
             found.add(_COMPAT.sub("tensorflow", path))
         return frozenset(found)
 
+    def called_in_keras3(self, node: cst.Call) -> str:
+        """Return the only path that a call's function may stand for on Keras 3, or ""."""
+        paths = self.paths(node.func)
+        return next(iter(paths)) if len(paths) == 1 and not self.target.keras_2 else ""
+
     def _bound_names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
         """Return the qualified names, but for one that an `except` clause sets to None."""
         found = self._names(node)

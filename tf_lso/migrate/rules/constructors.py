@@ -79,10 +79,7 @@ class Constructors(cst.BatchableCSTVisitor):
 
     def visit_Call(self, node: cst.Call) -> None:
         """Find a call of a class that today's TensorFlow has under its old name."""
-        paths = self.program.paths(node.func)
-        if len(paths) != 1 or self.program.target.keras_2:
-            return
-        (path,) = paths
+        path = self.program.called_in_keras3(node)
         verdict = self.program.verdict(path)
         kept = verdicts.in_copy(path) or verdicts.in_tf_keras(path)
         if verdict is None or kept or not verdicts.is_there(path):

@@ -40,10 +40,7 @@ class Optimizers(cst.BatchableCSTVisitor):
 
     def visit_Call(self, node: cst.Call) -> None:
         """Find a call of an optimizer of Keras 3."""
-        paths = self.program.paths(node.func)
-        if len(paths) != 1 or self.program.target.keras_2:
-            return
-        (path,) = paths
+        path = self.program.called_in_keras3(node)
         found = _CLASS.match(path)
         if not found or found[6] not in table.OLD:
             return
