@@ -14,7 +14,7 @@ from tf_lso.frameworks import graphs
 
 NAN, INF = float("nan"), float("inf")
 STUCK = "loss scale is at its minimum"
-DAMAGED = "is no positive finite number"
+DAMAGED = "is not a positive finite number"
 
 
 @pytest.fixture

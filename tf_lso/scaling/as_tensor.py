@@ -1,4 +1,7 @@
-"""A loss scale was an object in TensorFlow 2.0-2.3 and a tensor in 2.4-2.15: be both."""
+"""Let a loss scale also work as a tensor.
+
+A loss scale was an object in TensorFlow 2.0-2.3, and a tensor in 2.4-2.15.
+"""
 
 import operator
 
@@ -16,7 +19,7 @@ def _on_value(function):
 class AsTensor:
     """The operators and attributes of a scalar tensor, on the value of `self()`."""
 
-    # NumPy must leave `array * scale` to the methods below.
+    # With this, NumPy calls the methods below for `array * scale`.
     __array_priority__ = 1000
 
     @property
@@ -38,7 +41,7 @@ class AsTensor:
         return np.asarray(self.numpy(), dtype)
 
     def __bool__(self):
-        # `if policy.loss_scale:` asked whether there is one.
+        # In old programs `if policy.loss_scale:` asked whether there is a loss scale.
         return True
 
     def __format__(self, spec):
@@ -50,9 +53,9 @@ class AsTensor:
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
             return tf.equal(self(), tf.cast(other, self.dtype))
-        return NotImplemented  # Python compares identity, as in TensorFlow 2.0-2.3
+        return NotImplemented  # then Python compares identity, as in TensorFlow 2.0-2.3
 
-    # Sets and dicts find a scale by identity.
+    # Sets and dicts compare loss scales by identity.
     __hash__ = object.__hash__
 
 

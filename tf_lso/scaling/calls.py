@@ -1,8 +1,8 @@
-"""Whether the gradients of a step are still scaled, and by which scale they are divided.
+"""Decide whether the gradients of a step are still scaled, and by what to divide them.
 
 Two protocols work on one optimizer. A legacy program calls `get_scaled_loss`, then
-`get_unscaled_gradients`, and applies what that returned. A Keras 3 program calls
-`scale_loss` alone, and the apply divides. So an apply must know which calls came before.
+`get_unscaled_gradients`, and applies the result. A Keras 3 program calls only `scale_loss`,
+and the apply divides. So an apply must know which calls came before it.
 
 A *place* is one traced function, with everything that is traced inside it, or one thread
 of eager code. Each place has a state of two fields:
@@ -12,16 +12,16 @@ of eager code. Each place has a state of two fields:
 | `get_scaled_loss` | `LEGACY` | `SCALED` |
 | `scale_loss` | `KERAS3` | `SCALED` |
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
-| an apply of gradients that may be of this place | stays | None |
+| an apply of gradients that this place may have made | stays the same | None |
 
 An apply divides if the kind is `KERAS3`. Gradients *wait* while they are pending in the
-place that made them, since another place may apply them. `Calls.divisor` has the rules for
-that, and says which steps are refused. The divisor is the scale that the traced function's
-own last scaling call read; everywhere else it is the scale as it is now, which is what
-TensorFlow 2.0-2.15 and Keras 3 do.
+place that made them, because another place may apply them. `Calls.divisor` states the rules
+for them, and which steps are refused. In a traced function the divisor is the scale that
+its own last scaling call read. Everywhere else it is the current scale, as in
+TensorFlow 2.0-2.15 and Keras 3.
 
-These states are Python objects. So a traced function sets its own while it is traced, and
-its later calls change nothing.
+These states are Python objects. A function sets its state while it is traced, and calling
+it later changes nothing.
 """
 
 import functools
@@ -60,7 +60,7 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# Kind of a call -> the warning that a function was traced for gradients of the other kind.
+# Kind of a call -> the warning if a function was traced for gradients of the other kind.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -70,7 +70,7 @@ _ASSUMED_THE_OTHER_KIND = {
         (KERAS3, "unscaled gradients"),
     )
 }
-# (Was a loss scaled?, were gradients unscaled?) -> what a step has forgotten.
+# (Was a loss scaled?, were gradients unscaled?) -> the call that the program forgot.
 _FORGOTTEN = {
     (False, False): "get_scaled_loss() and get_unscaled_gradients() were not called",
     (False, True): "get_unscaled_gradients() was called but get_scaled_loss() was not",
@@ -79,20 +79,20 @@ _FORGOTTEN = {
 
 
 class Returned:
-    """The tensors that an optimizer has returned, as long as they exist.
+    """The tensors that an optimizer has returned and that still exist.
 
-    They are known by identity: a tensor that was clipped or copied is another one.
+    They are recognized by identity. A clipped or copied tensor is not recognized.
     """
 
     def __init__(self):
         self._references = {}  # id -> weak reference
 
     def add(self, results):
-        """Add tensors, slices and callables; None is left out."""
+        """Add tensors, slices and callables. None is ignored."""
         for result in results:
             if result is not None:
                 tensor = _tensor(result)
-                # Python calls `forget` before another tensor can have this id.
+                # Python calls `forget` before another object can get this id.
                 forget = functools.partial(self._references.pop, id(tensor))
                 self._references[id(tensor)] = weakref.ref(tensor, forget)
 
@@ -108,7 +108,7 @@ def _tensor(gradient):
 
 
 class _Place:
-    """The state of one place; the table above says which call sets what."""
+    """The state of one place. The table above says which call sets which field."""
 
     def __init__(self):
         self.kind = None  # `LEGACY` or `KERAS3`; None before the first call
@@ -118,8 +118,8 @@ class _Place:
 class Calls:
     """The scaling calls of one optimizer.
 
-    Scales are float32 scalar tensors. The argument `now` of methods is a function that
-    returns the current one.
+    Scales are float32 scalar tensors. Where a method has the argument `now`, it is a
+    function that returns the current scale.
     """
 
     def __init__(self):
@@ -132,12 +132,13 @@ class Calls:
         self._lock = threading.Lock()
         self._kinds = set()  # the kinds of all calls so far, in any place
         self._has_scaled = self._has_unscaled = False
-        self._assumed = set()  # what functions that only apply take their gradients for
+        # The kinds of gradients for which functions that only apply were traced.
+        self._assumed = set()
 
-    # --- What the scaling methods call.
+    # --- Called by the scaling methods.
 
     def check_loss(self, loss, kind):
-        """Raise RuntimeError if a method of this kind must not scale `loss` now."""
+        """Raise RuntimeError if a method of this kind must not scale this loss now."""
         place = self._place()
         if place.pending == SCALED and place.kind != kind:
             raise RuntimeError(_PENDING.format(call=kind, other=place.kind))
@@ -145,7 +146,7 @@ class Calls:
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
     def scaled(self, kind, scale, result):
-        """Note that a method has scaled a loss by `scale` and returns `result`."""
+        """Record that a method has scaled a loss by `scale` and returns `result`."""
         place = self._place()
         place.kind, place.pending = kind, SCALED
         self.scale_was_read(scale)
@@ -154,18 +155,18 @@ class Calls:
         self._see(kind)
 
     def scale_was_read(self, scale):
-        """Note a scale that multiplies a loss in the code that is running."""
-        # Also called when a callable loss is called, which may be later.
+        """Record the scale that multiplies a loss in the running code."""
+        # If the loss is a callable, this runs when it is called, which may be later.
         if not tf.executing_eagerly():
             self._scales[_function()] = weakref.ref(scale)  # keeps no graph alive
 
     def check_gradients(self, gradients):
-        """Raise RuntimeError if `get_unscaled_gradients` has returned one of them."""
+        """Raise RuntimeError if `get_unscaled_gradients` has returned one of `gradients`."""
         if any(map(self.unscaled_gradients.has, gradients)):
             raise RuntimeError(_UNSCALED_TWICE)
 
     def unscaled(self, gradients):
-        """Note the list that `get_unscaled_gradients` returns."""
+        """Record the list that `get_unscaled_gradients` returns."""
         place = self._place()
         place.kind, place.pending = LEGACY, UNSCALED
         self._has_unscaled = True
@@ -177,23 +178,24 @@ class Calls:
         if tf.executing_eagerly():
             return now()
         scale = self._scales.get(_function(), lambda: None)()
-        # A scale that was read in a branch or a loop does not exist outside of it.
+        # A tensor that was made in a branch or a loop does not exist outside of it.
         is_usable = scale is not None and tf_private.is_within(scale.graph)
         return scale if is_usable else now()
 
-    # --- What an apply calls.
+    # --- Called by an apply.
 
     def divisor(self, gradients, now, *, unknown_is_scaled=False):
-        """Return the scale that divides gradients which are applied here, or None.
+        """Return the scale by which to divide gradients that are applied here, or None.
 
-        1. What `get_unscaled_gradients` returned is unscaled. The caller must not divide
-           it, whatever this returns for the other gradients.
-        2. A traced function that made a scaling call decides by its kind, and so does eager
-           code while its own gradients are pending. Eager code is refused if a function
-           has also returned scaled gradients of the other kind.
-        3. Eager code that made no scaling call takes the kind that waits elsewhere.
+        1. Gradients that `get_unscaled_gradients` returned are unscaled. The caller must
+           not divide them, whatever this method returns for the other gradients.
+        2. If a traced function made a scaling call, the kind of that call decides. The same
+           holds for eager code while its own gradients are pending. But if a function has
+           returned scaled gradients of the other kind to eager code, the step is refused.
+        3. In eager code without a scaling call, the kind that waits elsewhere decides.
         4. Otherwise the only kind that this optimizer has seen decides. If it has seen
-           none, nothing divides, unless `unknown_is_scaled`, as Keras 3's `apply` says.
+           none, the gradients are taken as unscaled, or as scaled if `unknown_is_scaled`,
+           which Keras 3's `apply` passes.
 
         In 3 and 4 the step is refused if both kinds are possible.
 
@@ -202,9 +204,7 @@ class Calls:
         """
         place = self._place()
         if all(map(self.unscaled_gradients.has, gradients)):
-            if (
-                place.pending == UNSCALED
-            ):  # a scaled loss still has its own apply to come
+            if place.pending == UNSCALED:  # a loss that is scaled has its own apply
                 place.pending = None
             return None
         kinds = self._possible_kinds(place)
@@ -216,18 +216,18 @@ class Calls:
         place.pending = None
         if kind == LEGACY:
             return None
-        # The caller divides, so nothing is forgotten. Where no call was made at all, the
-        # program has scaled its loss by itself.
+        # The caller divides, so no call was forgotten. If there was no call at all, the
+        # program has scaled its loss itself.
         self._has_scaled |= not self._kinds
         self._has_unscaled = True
         return self.scale(now)
 
     def _possible_kinds(self, place):
-        """Return the kinds that gradients applied here may be of, a set."""
+        """Return the set of kinds that gradients applied here may have."""
         if not tf.executing_eagerly():
             if place.kind is not None:
                 return {place.kind}
-            # It may be called with any kind later, so what waits now does not decide.
+            # Later calls may pass gradients of any kind, so those that wait now say nothing.
             return set(self._kinds)
         if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
@@ -239,7 +239,7 @@ class Calls:
         return set(self._kinds)
 
     def _waiting_in_functions(self, stages):
-        """Return the kinds of what functions return to eager code in these stages."""
+        """Return the kinds of pending gradients that functions have returned, in `stages`."""
         with self._lock:
             functions = list(self._functions.items())
         # A function that is being traced, or whose trace failed, has returned nothing.
@@ -250,9 +250,8 @@ class Calls:
         }
 
     def _waiting_in_threads(self):
-        """Return the kinds of scaled gradients that threads have made, a set."""
-        # Unscaled ones are left out: they are known by identity, unless a function has
-        # returned them.
+        """Return the set of kinds of scaled gradients that wait in threads."""
+        # Unscaled ones need no place, because they are recognized by identity.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 
@@ -260,7 +259,8 @@ class Calls:
 
     def forgotten(self):
         """Return a warning if scaling or unscaling was forgotten, else None."""
-        # All calls count, as in TensorFlow 2.2-2.15: they may be in different functions.
+        # As in TensorFlow 2.2-2.15 all calls count, because they may be in different
+        # functions.
         what = _FORGOTTEN.get((self._has_scaled, self._has_unscaled))
         return what and (
             f"{what} before apply_gradients(), so the gradients are not what they should "
@@ -280,7 +280,7 @@ class Calls:
     # --- Places.
 
     def _place(self):
-        """Return the place of the running code."""
+        """Return the place of the running code; make it if it is new."""
         if not tf.executing_eagerly():
             with self._lock:
                 return self._functions.setdefault(_function(), _Place())
@@ -292,5 +292,5 @@ class Calls:
 
 
 def _function():
-    """Return the graph of the function that is being traced, the outermost one."""
+    """Return the graph of the outermost function that is being traced."""
     return tf_private.outermost(tf.compat.v1.get_default_graph())

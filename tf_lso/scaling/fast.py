@@ -1,4 +1,4 @@
-"""What only speed needs. Each trick says what a step would take without it."""
+"""Tricks that only speed needs. Each docstring says what a step would cost without one."""
 
 import functools
 from typing import NamedTuple
@@ -7,21 +7,22 @@ import tensorflow as tf
 
 from tf_lso.frameworks import graphs, tf_private
 
-# The most tensors in one call of `packed`. Models of all sizes share the graph of a full
-# call; there are at most this many graphs of shorter ones, about 50 kB for each tensor.
+# The most tensors in one call of a `packed` function. All models share the graph of a full
+# call. There are at most this many graphs of shorter calls, of about 50 kB for each tensor.
 MOST = 64
-# The most numbers of a tensor that `joined` copies.
+# `joined` copies only tensors that have at most this many numbers.
 _SMALL = 4096
 
 
 def either(condition, true_fn, false_fn, of=()):
-    """Return what `tf.cond` of two branches that work on the tensors or slices `of` does.
+    """Return `tf.cond(condition, true_fn, false_fn)`, in the form that is fastest.
 
-    XLA would run both branches of a `tf.cond` and select from their results, which copies
-    all variables of an optimizer. XLA keeps a `tf.switch_case` as it is. But that cannot
-    take a tensor of unknown shape, such as the summed rows of slices. A step of ResNet-50
-    around a Keras 3 optimizer added 0.95 of what the framework's own wrapper adds without
-    this, and 0.86 with it.
+    XLA runs both branches of a `tf.cond` and selects from their results, which copies all
+    variables of an optimizer. It runs only one branch of a `tf.switch_case`. But a
+    `tf.switch_case` does not accept tensors of unknown shape, such as the summed rows of
+    slices, so `of` lists the tensors or slices that the branches use. A step of ResNet-50
+    around a Keras 3 optimizer adds 0.86 of what the framework's own wrapper adds. Without
+    this trick it adds 0.95.
     """
     if not graphs.in_xla():
         return tf.cond(condition, true_fn, false_fn)
@@ -33,13 +34,13 @@ def either(condition, true_fn, false_fn, of=()):
 
 
 def _not_known_before_it_runs(tensor):
-    """Return `tensor`, such that XLA does not try to compute it while it compiles.
+    """Return `tensor` in a form that XLA does not try to compute while it compiles.
 
-    XLA looks whether a condition, or what a branch reads, is a constant: it computes all
-    that it depends on, one number after the other, with gradients that it makes up. It
-    does not look behind a loop, and removes a loop of one iteration afterwards. The first
-    call of a step of ResNet-50 around a legacy Adam took 78 seconds of one processor
-    without this, and 15 with it; around one of Keras 3 it was 83 and 21.
+    XLA checks whether a condition, or a value that a branch reads, is a constant. For that
+    it interprets everything that the value depends on, number by number, with invented
+    gradients. It does not look behind a loop, and it removes a loop of one iteration later.
+    With this trick the first call of a step of ResNet-50 takes 15 seconds of one processor
+    around a legacy Adam and 21 around one of Keras 3. Without it, it takes 78 and 83.
     """
 
     def is_first(iteration, _):
@@ -52,11 +53,11 @@ def _not_known_before_it_runs(tensor):
 
 
 def seldom(branch):
-    """Return `branch`, which seldom runs, as a function that is one operation.
+    """Wrap a rarely taken branch in one call operation, so that skipping it is cheap.
 
-    TensorFlow passes over the operations of the branch that does not run one by one. A
-    step of 400 small variables added 1.25 of what the framework's own wrapper adds
-    without this, and 0.85 with it.
+    TensorFlow visits each operation of the branch that it does not run. With this trick a
+    step of 400 small variables adds 0.85 of what the framework's own wrapper adds. Without
+    it, it adds 1.25.
     """
     if not graphs.in_plain_function():
         return branch
@@ -64,36 +65,36 @@ def seldom(branch):
         return tf.function(
             branch, autograph=False, experimental_attributes={"_noinline": True}
         )
-    except ValueError:  # TensorFlow 2.12 takes no such attribute
+    except ValueError:  # TensorFlow 2.12 does not accept this attribute
         return branch
 
 
 class Quotient(NamedTuple):
-    """What a traced function has divided by a scalar to make a tensor."""
+    """The division by a scalar that made a tensor of a traced function."""
 
-    dividend: tf.Tensor  # of the dtype of the tensor
-    divisor: tf.Tensor  # of the dtype in which the division was, which may be wider
+    dividend: tf.Tensor  # of the same dtype as the tensor
+    divisor: tf.Tensor  # of the dtype in which the division is done, which may be wider
 
     def again(self):
-        """Return the quotient, made by operations of the running code."""
+        """Divide once more, by operations of the graph that is being built."""
         wide = tf.cast(self.dividend, self.divisor.dtype)
         return tf.cast(wide / self.divisor, self.dividend.dtype)
 
 
 def quotient(tensor):
-    """Return the `Quotient` that a tensor is, or None."""
+    """Return the `Quotient` that describes how `tensor` was made; None if by no division."""
     is_tensor = isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating
     if not is_tensor or hasattr(tensor, "numpy"):
-        return None  # slices, other numbers, and tensors of eager code
+        return None  # slices, integers, and tensors of eager code
     division = tensor.op
-    was_narrowed = division.type == "Cast"  # 16 bits are divided as 32
+    was_narrowed = division.type == "Cast"  # numbers of 16 bits are divided in float32
     if was_narrowed:
         division = division.inputs[0].op
     if division.type != "RealDiv" or division.inputs[1].shape.rank != 0:
         return None
     dividend, divisor = division.inputs
     if was_narrowed:
-        # Only float32 holds all numbers of 16 bits: no number is lost on the way.
+        # Float32 holds every number of 16 bits, so the cast to it loses nothing.
         is_ours = tensor.dtype.size == 2 and division.outputs[0].dtype == tf.float32
         if not is_ours or dividend.op.type != "Cast":
             return None
@@ -102,14 +103,14 @@ def quotient(tensor):
 
 
 def divided_here(gradients):
-    """Return a list of gradients, with those that were just divided divided again, here.
+    """Return a list of the gradients, and repeat here the divisions that made them.
 
-    A branch of a traced step calls this first. What a branch reads from outside must be
-    stored before the branch begins. What it divides itself is still in the processor's
-    cache when the variable is updated, and XLA divides and updates in one loop. Nobody
-    uses the first quotients then, so TensorFlow does not compute them. Under XLA a step of
-    ResNet-50 added 0.45 to 0.58 of what the framework's own wrapper adds without this, and
-    0.19 to 0.26 with it.
+    A branch of a traced step calls this first. Tensors that a branch reads from outside are
+    written to memory before the branch begins. A quotient that the branch computes itself
+    is still in the processor's cache when the variable is updated, and XLA divides and
+    updates in one loop. The first quotients are then unused, so TensorFlow does not compute
+    them. Under XLA a step of ResNet-50 adds 0.19 to 0.26 of what the framework's own
+    wrapper adds. Without this trick it adds 0.45 to 0.58.
     """
     here, results = tf.compat.v1.get_default_graph(), []
     for gradient in gradients:
@@ -121,12 +122,13 @@ def divided_here(gradients):
 
 
 def joined(tensors):
-    """Return tensors that hold the same numbers; the small ones of a dtype are one vector.
+    """Return tensors with the same numbers, in which small ones of a dtype are one vector.
 
-    An operation of a traced step costs some microseconds, however little it computes. To
-    join a tensor is one copy, to reduce it would be several operations. A step of 400 small
-    variables around a legacy optimizer added 0.97 of what the framework's own wrapper adds
-    without this, and 0.87 with it; around one of Keras 3 it was 0.84 and 0.62.
+    Each operation of a traced step costs some microseconds, however little it computes.
+    Joining a tensor to others is one copy, whereas reducing it takes several operations.
+    With this trick a step of 400 small variables adds 0.87 of what the framework's own
+    wrapper adds around a legacy optimizer, and 0.62 around one of Keras 3. Without it, it
+    adds 0.97 and 0.84.
     """
     small, others = {}, []
     for tensor in tensors:
@@ -140,7 +142,7 @@ def joined(tensors):
 
 @functools.lru_cache(maxsize=1024)
 def _graph(function, count, dtypes):
-    """Return the graph of a call of `function`, and the dtypes of what it returns."""
+    """Return the graph of `function` for `count` tensors, and the dtypes of its results."""
     specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
     with tf.init_scope():
         graph = tf.function(
@@ -151,16 +153,17 @@ def _graph(function, count, dtypes):
 
 
 def packed(function=None, *, in_graphs=False):
-    """Return `function` such that one call of the runtime runs it on `MOST` tensors.
+    """Decorate `function` so that one eager operation runs it on up to `MOST` tensors.
 
-    An eager operation costs about ten microseconds, however little it computes. The
-    function is one of a module, without effects or variables. It takes a list of tensors,
-    then tensors, and returns a list. Long lists are cut into parts of `MOST` tensors, an
-    even number, so that pairs stay together.
+    Each eager operation costs about ten microseconds, however little it computes. The
+    function must be one of a module, without side effects or variables. Its arguments are a
+    list of tensors and any number of further tensors, and it returns a list. Longer lists
+    are cut into parts of `MOST` tensors. That is an even number, so pairs stay together.
 
-    With `in_graphs` a `tf.function` holds the calls too. A call knows no shapes, so the
-    results must have some of their own. With 400 small variables on two replicas, around
-    a legacy optimizer, a process held 1,342 MB without this, 1,288 MB with it.
+    With `in_graphs` a `tf.function` contains these calls as well. They do not know the
+    shapes of their arguments, so the shapes of the results must not depend on them. With
+    400 small variables on two replicas, around a legacy optimizer, a process uses 1,288 MB
+    of memory. Without this trick it uses 1,342 MB.
     """
     if function is None:
         return functools.partial(packed, in_graphs=in_graphs)
@@ -168,7 +171,7 @@ def packed(function=None, *, in_graphs=False):
     @functools.wraps(function)
     def run(tensors, *others):
         is_called = tf.executing_eagerly() or (in_graphs and graphs.in_plain_function())
-        # Tapes and accumulators must see each operation.
+        # Gradient tapes and forward accumulators must see each operation.
         if not tensors or not is_called or tf_private.is_recording():
             return function(tensors, *others)
         results = []

@@ -1,4 +1,4 @@
-"""Are all gradients finite, and do all replicas agree?"""
+"""Decide whether all gradients are finite, with one answer for all replicas."""
 
 import functools
 from typing import Any, NamedTuple
@@ -11,22 +11,22 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 class Verdict(NamedTuple):
-    """What is known of the gradients of a step."""
+    """Whether the gradients of a step are finite, and what they hold if they are not."""
 
-    # Whether they are to be applied, a bool or a scalar bool tensor.
+    # Whether to apply the gradients, a bool or a scalar bool tensor.
     finite: Any
-    # Whether each gradient holds infinity, and whether NaN, on any local replica: a bool
-    # tensor [gradients, 2]. None if nobody has looked.
+    # A bool tensor of shape [gradients, 2]: whether each gradient holds infinity, and
+    # whether it holds NaN, on any local replica. None if this was not computed.
     kinds: Any = None
 
 
 @fast.packed(in_graphs=True)
 def _sums_are_finite(tensors):
-    """Return a list with whether the sum of all numbers is finite, a bool scalar."""
+    """Return a list of one scalar bool tensor: whether the sum of all numbers is finite."""
     axis, sums = tf.constant(0), [tf.constant(0.0)]
     for vectors in gradients_lib.real_vectors(tensors):
         for vector in vectors:
-            # Sums of 16 bits would overflow too soon.
+            # Sums of 16 bits would overflow although no gradient does.
             wide = tf.cast(vector, tf.float32) if vector.dtype.size == 2 else vector
             sums.append(tf.cast(tf.reduce_sum(wide, axis), tf.float32))
     return [tf.math.is_finite(tf.reduce_sum(tf.stack(sums), axis))]
@@ -39,17 +39,17 @@ def _all(verdicts):
 def _proof(tensors):
     """Return a scalar bool tensor that is True only if all tensors are finite.
 
-    False proves nothing: finite numbers may have an infinite sum. A sum reads each number
-    once and writes nothing, whereas `tf.math.is_finite` writes as many bools as it reads
-    numbers: for the 25.6 million gradients of ResNet-50 the sums take 7.8 ms in a function
-    and 6.6 under XLA, and the exact verdict 11.0 and 13.5.
+    False proves nothing, because the sum of finite numbers may be infinite. A sum reads each
+    number once and writes nothing, whereas `tf.math.is_finite` writes one bool for each
+    number. For the 25.6 million gradients of ResNet-50 the sums take 7.8 ms in a function
+    and 6.6 ms under XLA, and the exact verdict takes 11.0 and 13.5 ms.
 
-    Of a quotient the dividend is summed, so that the division can wait. If the divisor is
-    at least 1, the quotient is finite like the dividend.
+    If a tensor is a quotient, its dividend is summed, so that the division can be done
+    later. If the divisor is at least 1 and the dividend is finite, so is the quotient.
     """
     quotients = [fast.quotient(tensor) for tensor in tensors]
     summands = [t if q is None else q.dividend for t, q in zip(tensors, quotients)]
-    if not tf.executing_eagerly():  # there a call runs many operations, see `packed`
+    if not tf.executing_eagerly():  # `packed` makes small eager operations cheap
         summands = fast.joined(summands)
     is_proved = _all(_sums_are_finite(summands))
     divisors = {id(q.divisor): q.divisor for q in quotients if q is not None}
@@ -60,7 +60,7 @@ def _proof(tensors):
 
 @fast.packed(in_graphs=True)
 def _kinds(tensors):
-    """Return for each tensor whether it holds infinity, and whether NaN: bools [n, 2]."""
+    """Return a list of one bool tensor [tensors, 2]: which hold infinity, which hold NaN."""
     axis, kinds = tf.constant(0), []
     for vectors in gradients_lib.real_vectors(tensors):
         for test in (tf.math.is_inf, tf.math.is_nan):
@@ -70,12 +70,12 @@ def _kinds(tensors):
 
 
 def nonfinite_kinds(gradients):
-    """Return whether each gradient holds infinity, and whether NaN: bools [gradients, 2]."""
+    """Return a bool tensor [gradients, 2]: which hold infinity, and which hold NaN."""
     tensors = gradients_lib.values_of(gradients)
     if not tensors:
         return tf.zeros([0, 2], tf.bool)
     kinds = tf.concat(_kinds(fast.divided_here(tensors)), axis=0)
-    return tf.reshape(kinds, [len(tensors), 2])  # a call of `packed` knows no shape
+    return tf.reshape(kinds, [len(tensors), 2])  # `packed` loses the static shape
 
 
 def _verdict(gradients):
@@ -99,12 +99,12 @@ def _verdict(gradients):
 
 
 def all_finite(gradients):
-    """Return whether no gradient of this replica holds NaN or infinity; None has none."""
+    """Return whether all gradients of this replica are finite; None counts as finite."""
     return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
 def merging_is_needed():
-    """Return whether replicas must merge before they take a verdict in common."""
+    """Return whether replicas must merge before they can take one common verdict."""
     across = tf.distribute.in_cross_replica_context()
     return not (across or tf_private.needs_no_merge_call())
 
@@ -123,11 +123,12 @@ def _verdict_on_replica(gradients):
 
 
 def agreed(gradients, are_equal=False):
-    """Return the `Verdict` on the gradients of all replicas, the same on each.
+    """Return the `Verdict` on the gradients of all replicas. All replicas get the same one.
 
-    Call it in cross-replica context, or where `merging_is_needed()` is false. If all
-    replicas have equal gradients, with rows summed, the first speaks for all. Otherwise
-    several replicas take one scalar all-reduce.
+    Call this in cross-replica context, or where `merging_is_needed()` is false. If
+    `are_equal` says that all replicas have equal gradients, with duplicate rows summed, only
+    those of the first replica are read. Otherwise one scalar is all-reduced, if there are
+    several replicas.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     if are_equal:
@@ -136,7 +137,7 @@ def agreed(gradients, are_equal=False):
         run = strategy.extended.call_for_each_replica
         kinds, flags = run(_verdict_on_replica, args=(gradients,))
         flag = strategy.reduce(add, flags, axis=None)
-        # Of the replicas of other workers only the flag is known.
+        # Only the flag is known of the replicas of other workers.
         local = strategy.experimental_local_results(kinds)
         return Verdict(tf.equal(flag, 0), functools.reduce(tf.logical_or, local))
     if strategy.num_replicas_in_sync == 1:
@@ -147,7 +148,7 @@ def agreed(gradients, are_equal=False):
 
 
 def kinds_on_any_replica(gradients):
-    """Return `nonfinite_kinds` of all local replicas together, bools [gradients, 2]."""
+    """Return `nonfinite_kinds` of all local replicas, combined by a logical or."""
     local = tf.distribute.get_strategy().experimental_local_results
     copies = zip(*map(local, gradients))
     return functools.reduce(tf.logical_or, map(nonfinite_kinds, copies))

@@ -1,4 +1,4 @@
-"""Scale a loss; unscale gradients, dense, sparse or missing."""
+"""Scale a loss, and unscale gradients that are dense, sparse or None."""
 
 from typing import TypeAlias
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs
 from tf_lso.scaling import fast
 
-# What optimizers accept as a gradient.
+# The types that optimizers accept as a gradient.
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
@@ -21,8 +21,9 @@ def scale_loss(loss, scale):
 def _divided(tensors, scale):
     results = []
     for values in tensors:
-        # A float16 reciprocal of a scale of 2**25 or more is 0, and the reciprocal of 3
-        # is off in the eighth digit of a float64: divide, and in a wide dtype.
+        # Divide in float32 or wider, and do not multiply by the reciprocal: in float16 the
+        # reciprocal of 2**25 is 0, and a float32 reciprocal of 3 is wrong in the eighth
+        # digit of a float64 gradient.
         narrow = values.dtype in (tf.float16, tf.bfloat16)
         wide = tf.cast(values, tf.float32) if narrow else values
         results.append(tf.cast(wide / tf.cast(scale, wide.dtype), values.dtype))
@@ -47,29 +48,32 @@ def _with_values(gradient, values):
 
 
 def attribute_of(variable, name, default=None):
-    """Return an attribute of a variable, of its first copy if there are several.
+    """Return an attribute of a variable, or of its first copy if it has several.
 
-    Across replicas TensorFlow reads the value of each copy to look for a name.
+    A variable with several copies would read the value of each copy to find an attribute.
     """
     return getattr(getattr(variable, "values", [variable])[0], name, default)
 
 
 def overwrites(variable):
-    """Whether the "gradient" of `variable` is in fact its next value, never scaled."""
-    # Keras 3's float8 layers have such variables, and Keras marks them.
+    """Return whether the "gradient" of `variable` is its next value, which is not scaled."""
+    # The float8 layers of Keras 3 have such variables and mark them by this attribute.
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 
 def values_of(gradients):
-    """Return the tensor of each gradient; for slices, the tensor of their rows."""
+    """Return a list with the tensor of each gradient. For slices it holds their rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
 
 def real_vectors(tensors):
-    """Return for each tensor a list of vectors: two if it is complex, none of integers."""
-    # To reduce a vector takes one constant axis. To reduce a tensor of unknown rank takes
-    # five operations that compute the axes.
+    """Return for each tensor a list of its numbers as real floating-point vectors.
+
+    A complex tensor has two vectors, and a tensor of integers has none.
+    """
+    # Reducing a vector needs one constant for the axis. Reducing a tensor of unknown rank
+    # needs five operations that compute the axes.
     shape, results = tf.constant([-1]), []
     for values in tensors:
         parts = [values]
@@ -80,7 +84,7 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Return `slices` with tensors inside; callers may pass lists, tuples or arrays."""
+    """Return `slices` with tensors in place of lists, tuples or arrays."""
 
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
@@ -93,7 +97,7 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient`; slices get the variable's shape, which Keras 3 needs."""
+    """Return `gradient`. Slices get the shape of the variable, which Keras 3 needs."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_tensors(gradient)
@@ -117,10 +121,11 @@ def _summed_rows(tensors):
 
 
 def _with_summed_rows_in_xla(slices):
-    """Return slices with the summed rows first; zeros outside of the variable follow.
+    """Return slices with as many rows as `slices`: first the sums, then rows of zeros.
 
-    XLA must know the number of rows when it compiles. It cannot compile many an optimizer
-    whose rows `tf.unique` has counted, and ignores rows that are outside.
+    XLA must know the number of rows when it compiles, and it cannot compile some optimizers
+    if `tf.unique` determines the number. The indices of the zero rows are outside of the
+    variable, so XLA ignores them.
     """
     indices = tf.reshape(slices.indices, [-1])
     places, count = tf.unique(indices).idx, tf.size(indices)
@@ -133,10 +138,11 @@ def _with_summed_rows_in_xla(slices):
 
 
 def with_summed_rows(gradients):
-    """Return a list of the gradients, with rows of equal indices of slices added up.
+    """Return a list of the gradients, in which rows with equal indices are summed.
 
-    The variable gets the sum, so the sum may overflow, and is what Adam squares. The
-    result has one row for each different index, never the shape of the variable.
+    The variable receives the sum of such rows. So the sum must be finite, and it is the sum
+    that Adam squares. The result has one row for each different index. It is never a dense
+    tensor of the shape of the variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     if graphs.in_xla():

@@ -1,4 +1,4 @@
-"""The loss scales as programs see them, and `get` of numbers, strings and configs."""
+"""The loss-scale classes, and the functions that make them from arguments and configs."""
 
 import abc
 import dataclasses
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # all that uses TensorFlow begins here
+environment.require_tensorflow()  # before the first import of TensorFlow
 
 # ruff: noqa: E402
 import tensorflow as tf
@@ -21,9 +21,9 @@ _Dict: TypeAlias = dict[str, Any]
 # The base classes are found by a call, so mypy does not know them.
 _Trackable: Any = tf_private.trackable()
 
-# TensorFlow's `DynamicLossScale` divides by the multiplier.
+# TensorFlow's `DynamicLossScale` divides by the multiplier to shrink the scale.
 _DIVIDING = ScaleRule(backoff_factor=None)
-# What configs of TensorFlow 2.0-2.8 always have; those of optimizers have the first two.
+# Fields that configs of loss scales always have. Those of optimizers have the first two.
 _IN_CONFIGS = ("initial_scale", "growth_steps", "growth_factor")
 
 
@@ -47,13 +47,13 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     """
 
     def _add_weight(self, name, initial_value, dtype=None):
-        """Add a variable that checkpoints store as `name`."""
+        """Make a variable that checkpoints store under `name`."""
         variable = graphs.local_variable(initial_value, name, dtype)
         tf_private.track(self, variable, name)
         return variable
 
     def named_variables(self) -> list[tuple[str, tf.Variable]]:
-        """Return the (checkpoint name, variable) pairs of the state, a list."""
+        """Return the state as a list of pairs (name in checkpoints, variable)."""
         return sorted(tf_private.children(self).items())
 
     @abc.abstractmethod
@@ -62,56 +62,64 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     @abc.abstractmethod
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Move the loss scale after a step, in replica or cross-replica context.
+        """Update the loss scale after a step, in replica or cross-replica context.
 
-        `grads` is a nested structure of unscaled gradients, per-replica values and None.
-        The first result is an op that moves the scale in a graph, None or a tensor in
-        eager mode; the second a scalar bool tensor or bool, False to skip the step.
+        Args:
+          grads: nested structure of unscaled gradients, per-replica values and None.
+
+        Returns:
+          A pair. The first is, in a graph, the op that updates the scale; in eager mode
+          None or a tensor. The second is a bool or a scalar bool tensor, which is False if
+          the step is to be skipped.
         """
 
-    # --- What a step calls. A class that has its own `update` needs no more than that.
+    # --- Called by a step. A subclass with its own `update` need not override these.
 
     def _judge(self, gradients, are_equal):
-        """Return the `finite.Verdict`: whether a step is to be applied.
+        """Return the `finite.Verdict`, which says whether to apply a step.
 
-        `gradients` is a list of unscaled gradients or per-replica values, with rows
-        summed; `are_equal` says whether all replicas have the same ones.
+        `gradients` is a list of unscaled gradients or per-replica values, in which
+        duplicate rows are summed. `are_equal` says whether all replicas have the same
+        gradients.
         """
         del are_equal
         moved, should_apply = self.update(gradients)
         moved = graphs.known_operations([moved])
-        # A graph of TensorFlow 1 runs only what is needed.
+        # A graph of TensorFlow 1 runs only the operations that a result depends on.
         if moved and graphs.in_graph_of_tensorflow_1():
             with tf.control_dependencies(moved):
                 should_apply = tf.identity(should_apply)
         return finite_lib.Verdict(should_apply)
 
     def _advance(self, finite):
-        """Move the scale after a step; return a tensor that then exists, or None.
+        """Update the scale after a step, and return a tensor that depends on it, or None.
 
-        `finite` is the field of the verdict. `update` has moved the scale already.
+        `finite` is the field of the verdict. Here `update` has changed the scale already.
         """
         del finite
 
     def _is_at_minimum(self):
-        """Return whether the scale cannot shrink any more, a bool or bool tensor."""
+        """Return whether the scale cannot shrink any further, as a bool or a bool tensor."""
         return False
 
     @abc.abstractmethod
     def get_config(self) -> _Dict:
-        """Return the arguments that make an equal loss scale, a dict."""
+        """Return a dict of the constructor arguments that make an equal loss scale."""
 
     @classmethod
     def from_config(cls, config: _Dict) -> "LossScale":
-        """Make a loss scale from the arguments in `config`, which is not changed."""
+        """Make a loss scale from a dict of constructor arguments, which is not changed."""
         return cls(**config)
 
 
 class FixedLossScale(LossScale):
-    """A loss scale that never changes, and never skips a step.
+    """A loss scale that never changes and never skips a step.
 
     Args:
-      loss_scale_value: Python float or int, at least 1 and finite; else a ValueError.
+      loss_scale_value: Python float or int, finite and at least 1.
+
+    Raises:
+      ValueError: if the value is not a Python number, not finite, or less than 1.
 
     >>> import tf_lso
     >>> float(tf_lso.FixedLossScale(128))
@@ -131,18 +139,18 @@ class FixedLossScale(LossScale):
 
     @classmethod
     def of(cls, value):
-        """Return a fixed scale of any size; optimizers of 2.4-2.15 took less than 1."""
+        """Return a fixed scale that may be less than 1, as optimizers of 2.4-2.15 had it."""
         scale = cls(1)
         scale._loss_scale_value = value
         return scale
 
     def __call__(self) -> tf.Tensor:
         """Return the loss scale, a float32 scalar tensor."""
-        # Made at each call: a tensor of the constructor could belong to another graph.
+        # A new tensor at each call, since an older one could belong to another graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Return `(no-op, True)`: nothing moves and no step is skipped."""
+        """Return a no-op and True: the scale stays, and no step is skipped."""
         return tf.no_op(), True
 
     def __repr__(self):
@@ -154,27 +162,30 @@ class FixedLossScale(LossScale):
 
 
 class DynamicLossScale(LossScale):
-    """A loss scale that grows while gradients are finite and shrinks when not.
+    """A loss scale that grows while gradients are finite and shrinks when they are not.
 
-    A step with finite gradients is applied. Each `increment_period`-th of them in a row
-    multiplies the scale by `multiplier`, if the product is at most `max_loss_scale`. Any
-    other step is skipped and divides the scale by `multiplier`.
+    A step with finite gradients is applied. After `increment_period` such steps in a row,
+    the scale is multiplied by `multiplier` if the product is at most `max_loss_scale`. A
+    step with other gradients is skipped, and the scale is divided by `multiplier`.
+
+    The last four arguments are additions of tf_lso and are passed by keyword.
 
     Args:
-      initial_loss_scale: Python float. Choose it too high rather than too low: the scale
-        shrinks at once, and grows only once in `increment_period` steps.
-      increment_period: Python int, consecutive finite steps before the scale grows.
+      initial_loss_scale: Python float. Choose it too high rather than too low, because the
+        scale shrinks at once but grows only once in `increment_period` steps.
+      increment_period: Python int, the number of consecutive finite steps before the scale
+        grows.
       multiplier: Python float by which the scale grows and shrinks.
-      backoff_factor: Python float less than 1 that the scale is multiplied by to shrink,
-        or None to divide it by `multiplier` (an addition by keyword, as the next three).
-      hysteresis: Python int, skipped steps in a row before the scale shrinks. Above 1,
-        one bad batch does not count as an overflow.
-      min_loss_scale: Python float, the scale does not shrink below it.
-      max_loss_scale: Python float, or None for the largest float32: the scale does not
-        grow above it.
+      backoff_factor: Python float less than 1 by which the scale is multiplied to shrink,
+        or None to divide it by `multiplier`.
+      hysteresis: Python int, the number of consecutive skipped steps before the scale
+        shrinks. If it is above 1, one bad batch does not lower the scale.
+      min_loss_scale: Python float, the smallest scale.
+      max_loss_scale: Python float, the largest scale, or None for the largest float32.
 
     Raises:
-      ValueError: if one is not positive and finite, or `backoff_factor` not below 1.
+      ValueError: if a number is not positive and finite, or `backoff_factor` is not less
+        than 1.
 
     >>> import tensorflow as tf
     >>> import tf_lso
@@ -217,18 +228,18 @@ class DynamicLossScale(LossScale):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "update" in vars(cls):  # it judges and moves the scale in its own way
+        if "update" in vars(cls):  # that decides for a step, as in `LossScale`
             for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
 
     @property
     def initial_loss_scale(self) -> float:
-        """The scale at the start, a float."""
+        """The scale before the first step, a float."""
         return self._rule.initial_scale
 
     @property
     def increment_period(self) -> int:
-        """Consecutive finite steps before the scale grows, an int."""
+        """The number of consecutive finite steps before the scale grows, an int."""
         return self._rule.growth_steps
 
     @property
@@ -238,22 +249,22 @@ class DynamicLossScale(LossScale):
 
     @property
     def backoff_factor(self) -> float | None:
-        """The factor by which the scale shrinks. None divides it by `multiplier`."""
+        """The factor by which the scale shrinks, or None if it is divided by `multiplier`."""
         return self._rule.backoff_factor
 
     @property
     def hysteresis(self) -> int:
-        """Skipped steps in a row before the scale shrinks, an int."""
+        """The number of consecutive skipped steps before the scale shrinks, an int."""
         return self._rule.hysteresis
 
     @property
     def min_loss_scale(self) -> float:
-        """The scale does not shrink below it, a float."""
+        """The smallest scale, a float."""
         return self._rule.min_scale
 
     @property
     def max_loss_scale(self) -> float | None:
-        """The scale does not grow above it. None stands for the largest float32."""
+        """The largest scale, a float, or None for the largest float32."""
         largest = ScaleRule.max_scale
         return None if self._rule.max_scale == largest else self._rule.max_scale
 
@@ -264,14 +275,16 @@ class DynamicLossScale(LossScale):
         return children
 
     def __call__(self) -> tf.Tensor:
-        """Return the current loss scale, a float32 scalar tensor, read at this call."""
+        """Read the current loss scale and return it as a float32 scalar tensor."""
         return tf.convert_to_tensor(self._current_loss_scale)
 
     def assign(self, value: float) -> None:
-        """Set the scale; the count of finite steps starts again. Traced steps see it.
+        """Set the scale and start the count of finite steps again. Traced steps use it too.
 
-        TypeError or ValueError for anything but a number from `min_loss_scale` to
-        `max_loss_scale`; RuntimeError in a graph of TensorFlow 1.
+        Raises:
+          TypeError: if `value` is not a number.
+          ValueError: if it is not from `min_loss_scale` to `max_loss_scale`.
+          RuntimeError: in a graph of TensorFlow 1.
         """
         number = options.positive_number("loss_scale", value)
         low, high = self._rule.min_scale, self._rule.max_scale
@@ -283,7 +296,7 @@ class DynamicLossScale(LossScale):
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Move the scale, see `LossScale.update`. All replicas get the same verdict."""
+        """Update the scale, see `LossScale.update`. All replicas get the same answer."""
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
             return self._judge_and_advance(None, grads)
@@ -301,11 +314,11 @@ class DynamicLossScale(LossScale):
         return finite_lib.agreed(gradients, are_equal)
 
     def _advance(self, finite):
-        """Move the scale after a step, see `LossScale._advance`."""
+        """Update the scale after a step, see `LossScale._advance`."""
         return self._variables.advance(finite)
 
     def _is_at_minimum(self):
-        """Return whether the scale is at `min_loss_scale`, a bool scalar tensor."""
+        """Return whether the scale is at `min_loss_scale`, as a scalar bool tensor."""
         return self._variables.is_at_minimum()
 
     def __repr__(self):
@@ -328,10 +341,10 @@ class DynamicLossScale(LossScale):
 
 
 def make(dynamic: bool, arguments: _Dict) -> LossScale:
-    """Return the loss scale of a `LossScaleOptimizer`; errors name its argument.
+    """Return the loss scale of a `LossScaleOptimizer`. Errors name the optimizer's argument.
 
-    `arguments` is a dict of those of the constructor in `options.OF_OPTIMIZER`. One that is
-    missing has its default.
+    `arguments` is a dict of constructor arguments that `options.OF_OPTIMIZER` lists. Missing
+    ones have their defaults.
     """
     names = options.OF_OPTIMIZER
     given = {f: arguments[name] for f, name in names.items() if name in arguments}
@@ -374,28 +387,34 @@ def _make_fixed(given):
 
 
 def arguments_of(loss_scale: Any) -> _Dict:
-    """Return the arguments of `LossScaleOptimizer` that make an equal scale, a dict."""
+    """Return a dict of the arguments of `LossScaleOptimizer` that make an equal scale."""
     if isinstance(loss_scale, FixedLossScale):
         scale = loss_scale.get_config()["loss_scale_value"]
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     rule = loss_scale._rule
     if rule.backoff_factor is None and rule.growth_factor == 2:
-        rule = dataclasses.replace(rule, backoff_factor=0.5)  # the same, as a factor
+        # Dividing by 2 is the same as the default factor of optimizers.
+        rule = dataclasses.replace(rule, backoff_factor=0.5)
     arguments = options.arguments_of(
         rule, options.OF_OPTIMIZER, ScaleRule(), always=_IN_CONFIGS[:2]
     )
     return {"dynamic": True, **arguments}
 
 
-# The classes that a config may name. Users pass their own in `custom_objects`.
+# The classes that a config may name. Users pass their own classes as `custom_objects`.
 CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
 
 
 def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | None:
     """Return the loss scale that `identifier` stands for.
 
-    It is a `LossScale` or None, which is returned; an int or float of at least 1, for a
-    fixed scale; "dynamic"; or a config, see `deserialize`. Else a ValueError.
+    Args:
+      identifier: a `LossScale` or None, which is returned as it is; an int or float of at
+        least 1 for a fixed scale; "dynamic"; or a config, see `deserialize`.
+      custom_objects: dict of names and further `LossScale` classes for a config.
+
+    Raises:
+      ValueError: for any other identifier.
 
     >>> from tf_lso.scaling import loss_scale
     >>> loss_scale.get(128)
@@ -419,17 +438,19 @@ def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | Non
 
 
 def serialize(loss_scale: LossScale | None) -> _Dict | None:
-    """Return the config of a loss scale, a dict, or None for None."""
+    """Return the config of a loss scale as a dict, or None for None."""
     if loss_scale is None:
         return None
     return {"class_name": type(loss_scale).__name__, "config": loss_scale.get_config()}
 
 
 def deserialize(config: _Dict, custom_objects: _Dict | None = None) -> LossScale:
-    """Return the loss scale of a config that `serialize` returned, which is not changed.
+    """Return the loss scale of a config that `serialize` returned. The config stays as it is.
 
-    `custom_objects` is a dict of names and further `LossScale` classes. ValueError if the
-    config names no known class, or is no config.
+    `custom_objects` is a dict of names and further `LossScale` classes.
+
+    Raises:
+      ValueError: if `config` is not a config of a loss scale, or names an unknown class.
     """
     try:
         name, arguments = config["class_name"], dict(config["config"])

@@ -1,11 +1,11 @@
-"""The arguments of a dynamic loss scale: their checks, and the rule that they make."""
+"""Check the arguments of a dynamic loss scale, and make a `ScaleRule` from them."""
 
 import dataclasses
 import math
 
 from tf_lso.scaling import rule as rule_lib
 
-# Field of `ScaleRule` -> what each constructor calls the argument.
+# Field of `ScaleRule` -> the name of the argument in each constructor.
 OF_OPTIMIZER = {
     "initial_scale": "initial_scale",
     "growth_steps": "dynamic_growth_steps",
@@ -27,9 +27,10 @@ OF_DYNAMIC_LOSS_SCALE = {
 
 
 def positive_number(name, value):
-    """Return `value` as a float. TypeError and ValueError name the argument.
+    """Return `value` as a float, or raise a TypeError or ValueError that names the argument.
 
-    TensorFlow's own classes took numbers, NumPy and TensorFlow scalars, and strings.
+    As in TensorFlow's own classes it may be a number, a NumPy or TensorFlow scalar, or a
+    string.
     """
     try:
         number = float(value)
@@ -77,17 +78,17 @@ _CHECKS = {
 
 
 def checked_rule(names, usual, optional, **fields):
-    """Return the `ScaleRule` with these fields, each checked.
+    """Check the fields, and return a `ScaleRule` that has them.
 
     Args:
-      names: dict, what messages call each field: one of the two above.
-      usual: `ScaleRule` that has the defaults.
-      optional: names of the fields for which None stands for the default.
-      **fields: fields of `ScaleRule`.
+      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`, for the names in error messages.
+      usual: `ScaleRule` that holds the defaults.
+      optional: names of the fields for which None means the default.
+      **fields: values for fields of `ScaleRule`.
 
     Raises:
-      TypeError: if a value is no number.
-      ValueError: if a value is not in its range.
+      TypeError: if a value is not a number.
+      ValueError: if a value is out of its range.
     """
     checked = {}
     for field, value in fields.items():
@@ -104,9 +105,9 @@ def checked_rule(names, usual, optional, **fields):
 
 
 def arguments_of(rule, names, usual, always):
-    """Return the arguments that make an equal rule, a dict.
+    """Return a dict of the constructor arguments that make an equal rule.
 
-    It has the fields in `always`, and all others that differ from the `usual` rule.
+    It contains the fields in `always`, and each other field that differs from `usual`.
     """
     return {
         name: getattr(rule, field)

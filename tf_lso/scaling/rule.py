@@ -1,7 +1,8 @@
-"""The loss-scale rule: pure functions, used by every class, mode and test.
+"""The rule by which a loss scale changes, as pure functions.
 
-Nothing here imports TensorFlow. The numbers are Python or NumPy scalars, or tensors; then
-`where` is `tf.where`, which takes the dtype of its first value: that one is no constant.
+Every class, mode and test uses these functions. Nothing here imports TensorFlow: the
+numbers are Python scalars, NumPy scalars or tensors. For tensors `where` is `tf.where`. It
+uses the dtype of its first value, so that value is never a Python constant.
 """
 
 import dataclasses
@@ -15,14 +16,14 @@ FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest normal number
 
 @dataclasses.dataclass(frozen=True)
 class ScaleRule:
-    """How a dynamic loss scale moves, see `next_state`."""
+    """The parameters of a dynamic loss scale, see `next_state`."""
 
     initial_scale: float = 2.0**15
     growth_steps: int = 2000  # consecutive finite steps before the scale grows
     growth_factor: float = 2.0
-    # None divides by the growth factor, as TensorFlow's `DynamicLossScale` does.
+    # None means to divide by the growth factor, as TensorFlow's `DynamicLossScale` does.
     backoff_factor: float | None = 0.5
-    hysteresis: int = 1  # skipped steps in a row before the scale shrinks
+    hysteresis: int = 1  # consecutive skipped steps before the scale shrinks
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
 
@@ -30,25 +31,26 @@ class ScaleRule:
 class ScaleState(NamedTuple):
     """The state of a dynamic loss scale."""
 
-    scale: Any  # the factor of the loss, a float32 scalar
-    count: Any  # finite steps since it changed or a step was skipped, an int64 scalar
-    # Skipped steps in a row, an int64 scalar. It means something only while the count is
-    # 0, so that a step that only counts need not write it.
+    scale: Any  # float32 scalar, the factor of the loss
+    # int64 scalar, the finite steps since the scale changed or a step was skipped.
+    count: Any
+    # int64 scalar, the consecutive skipped steps. It is valid only while `count` is 0, so
+    # that a step that only counts need not write it.
     skipped: Any = 0
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
-    """Return one of two values, as `where` does for Python and NumPy scalars."""
+    """Return one of two values. This is `where` for Python and NumPy scalars."""
     return if_true if condition else if_false
 
 
 def is_usable(scale: Any) -> Any:
-    """Whether `scale` can scale a loss: it is positive and finite, so not NaN."""
+    """Return whether `scale` is positive and finite, so that it can scale a loss."""
     return (scale > 0) & (scale <= FLOAT32_MAX)
 
 
 def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
-    """Whether a step keeps the scale and adds 1 to the count, as nearly all do."""
+    """Return whether a step keeps the scale and adds 1 to the count, as nearly all do."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
@@ -57,15 +59,18 @@ def next_state(
 ) -> ScaleState:
     """Return the state after a step.
 
-    A finite step adds 1 to the count. The `growth_steps`-th in a row multiplies the scale
-    by `growth_factor`, unless the result would be above `max_scale`, and the count starts
-    again. A nonfinite step starts the count again. The `hysteresis`-th in a row, and each
-    that follows it, also multiplies the scale by `backoff_factor`, down to `min_scale`. A
-    scale that is not usable (from a damaged checkpoint) returns to `initial_scale`.
+    A finite step adds 1 to the count. When the count reaches `growth_steps`, it returns to
+    0, and the scale is multiplied by `growth_factor` unless the product exceeds `max_scale`.
+
+    A nonfinite step sets the count to 0. From the `hysteresis`-th consecutive one on, each
+    also multiplies the scale by `backoff_factor`, but not below `min_scale`.
+
+    A scale that is not usable, for instance from a damaged checkpoint, becomes
+    `initial_scale`.
 
     Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. Additions are `max_scale`,
-    `min_scale` other than 1, the recovery, `backoff_factor` (as in
-    `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex).
+    other values of `min_scale` than 1, the recovery of an unusable scale,
+    `backoff_factor` (as in `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex).
 
     >>> rule = ScaleRule(growth_steps=2)
     >>> next_state(rule, ScaleState(8.0, 1), finite=True)
@@ -74,14 +79,14 @@ def next_state(
     ScaleState(scale=4.0, count=0, skipped=1)
     """
     counts = only_counts(rule, state, finite)
-    # Not `== 0`, which in a graph of TensorFlow 1 asks whether it is the same object.
+    # Not `== 0`, which compares the identity of objects in a graph of TensorFlow 1.
     skipped = where(state.count < 1, state.skipped + 1, 1)
     scale = state.scale
     larger = scale * rule.growth_factor
     grown = where(larger <= rule.max_scale, larger, scale)
     divides = rule.backoff_factor is None
     smaller = scale / rule.growth_factor if divides else scale * rule.backoff_factor
-    # A factor can also make "smaller" grow; it must not become inf either.
+    # With a growth factor below 1 the division makes the scale larger, perhaps infinite.
     shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
     shrunk = where(shrunk >= rule.min_scale, shrunk, rule.min_scale)
     shrunk = where(skipped >= rule.hysteresis, shrunk, scale)

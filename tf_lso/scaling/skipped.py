@@ -1,4 +1,4 @@
-"""What an optimizer knows of the steps that it skipped."""
+"""Count the steps that an optimizer skips, and record which gradients overflowed."""
 
 from typing import Any, NamedTuple
 
@@ -8,9 +8,9 @@ from tf_lso import log
 from tf_lso.frameworks import graphs
 from tf_lso.scaling import gradients as gradients_lib
 
-_INF, _NAN = 1, 2  # bits, which are added up
+_INF, _NAN = 1, 2  # bits, whose sum is an index into _KINDS
 _KINDS = ["", "inf", "nan", "inf, nan"]
-_MOST = 5  # variables that a warning names
+_MOST = 5  # the most variables that a warning names
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
     "in a row: {}). Not finite: {}. Scaling cannot help: look for NaN or infinity in the "
@@ -32,18 +32,20 @@ def _path(variable):
 
 
 class Skipped:
-    """Counts the skipped steps of one optimizer, and notes which gradients overflowed."""
+    """Counts the skipped steps of one optimizer, and records which gradients overflowed."""
 
     def __init__(self, loss_scale):
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # What each variable's gradient held in the last skipped step: a place in `_KINDS`.
-        # Legacy optimizers may get further variables; then it grows.
+        # For each variable an index into `_KINDS`: what its gradient held in the last
+        # skipped step. The vector grows if a legacy optimizer gets further variables.
         self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
-        self._variables: list[Any] = []  # kept, so that no other one gets the id of one
-        self._places: dict[int, int] = {}  # id of a variable -> place in `_overflowed`
-        self._is_unreported = False  # whether a step under XLA may have got stuck
+        # A reference to each variable, so that no other object can get its id.
+        self._variables: list[Any] = []
+        self._places: dict[int, int] = {}  # id of a variable -> index in `_overflowed`
+        # Whether steps under XLA were skipped, which cannot print a warning.
+        self._is_unreported = False
         self._reported_total = 0
 
     def knows(self, variables):
@@ -51,7 +53,7 @@ class Skipped:
         return all(id(variable) in self._places for variable in variables)
 
     def watch(self, variables):
-        """Make room for what is noted of the variables. Call this before the step."""
+        """Make room in `_overflowed` for the variables. Call this before the step."""
         for variable in variables:
             if id(variable) not in self._places:
                 self._places[id(variable)] = len(self._variables)
@@ -62,7 +64,7 @@ class Skipped:
                 self._overflowed.assign(tf.pad(self._overflowed, [[0, new]]))
 
     def variables(self):
-        """Return {name: variable} of all that traced steps use."""
+        """Return {name: variable} of all variables that traced steps use."""
         variables = [self._total, self._in_a_row, self._overflowed]
         names = ["skipped_steps", "consecutive_skipped_steps", "overflowed"]
         return dict(zip(names, variables))
@@ -70,13 +72,13 @@ class Skipped:
     # --- Called by a step.
 
     def note_applied(self):
-        """End the row of skipped steps; return a list of ops."""
+        """Set the count of consecutive skipped steps to 0, and return a list of ops."""
         return [self._in_a_row.assign(0, read_value=False)]
 
     def note_skipped(self, kinds, variables):
-        """Count a skipped step before the scale moves; return a list of ops.
+        """Count a skipped step and return a list of ops. Call this before the scale changes.
 
-        `kinds` says what the gradient of each variable holds, as a `Verdict` does.
+        `kinds` says what the gradient of each variable holds, see `Verdict.kinds`.
         """
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         kinds, places = self._by_place(kinds, variables)
@@ -91,19 +93,20 @@ class Skipped:
         ]
 
     def _by_place(self, kinds, variables):
-        """Return what to assign to `_overflowed`, and the places of the variables there."""
+        """Return the next value of `_overflowed`, and the indices of `variables` in it."""
         places = [self._places[id(variable)] for variable in variables]
-        # `_overflowed` may have grown since this was traced; XLA keeps its shape.
+        # `_overflowed` may have grown since this was traced, except under XLA.
         is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         bits = tf.cast(kinds, tf.int64)
-        # A variable may stand in several pairs. What has no gradient gets the least int64.
+        # A variable may stand in several pairs. One without a gradient gets the smallest
+        # int64, which becomes 0.
         bits = tf.maximum(tf.math.unsorted_segment_max(bits, places, size), 0)
         kinds = tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
         return kinds, sorted(set(places))
 
     def _warn_if_stuck(self, in_a_row, kinds, places):
-        # At 1, 2, 4, 8, ... so that a lost run does not fill the log.
+        # After 1, 2, 4, 8, ... skipped steps, so that a lost run does not fill the log.
         is_due = tf.reduce_any(tf.equal(in_a_row, [2**power for power in range(63)]))
         paths = [_path(self._variables[place]) for place in places]
         texts = tf.strings.join([paths, " (", tf.gather(_KINDS, kinds), ")"])
@@ -119,7 +122,7 @@ class Skipped:
         return graphs.read_or_zero(self._total)
 
     def in_a_row(self):
-        """Return how many of the last steps were skipped, an int64 scalar tensor."""
+        """Return the number of steps skipped since the last applied one, an int64 scalar."""
         return graphs.read_or_zero(self._in_a_row)
 
     def stuck(self):
@@ -127,12 +130,12 @@ class Skipped:
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
-        """Return a list of `Overflow` for the last skipped step. In eager code only."""
+        """Return a list of `Overflow` for the last skipped step. Only for eager code."""
         kinds = zip(self._variables, self._overflowed.numpy())
         return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
 
     def report(self):
-        """Warn of a stuck scale that a step under XLA could not report. Eagerly."""
+        """In eager code, log the warning of a stuck scale that XLA could not print."""
         if not self._is_unreported or not tf.executing_eagerly():
             return
         total, stuck = int(self.total()), int(self.stuck())

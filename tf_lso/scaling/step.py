@@ -2,8 +2,8 @@
 
 unscale -> aggregate -> sum duplicate rows -> finite? -> apply or skip -> next scale
 
-This is the order for every optimizer and every loss scale. `Step.run` takes the first three
-stages on each replica, and `Step._finish` the others for all replicas at once.
+This is the order for every optimizer and every loss scale. `Step.run` does the first three
+stages on each replica. `Step._finish` does the others once for all replicas.
 """
 
 import numbers
@@ -36,38 +36,38 @@ class Step(NamedTuple):
           gradients: list of this replica's gradients, without None.
 
         Returns:
-          None in eager mode. In a function a scalar bool tensor: whether the step was
-          applied. In a TensorFlow 1 graph an op that runs the whole step.
+          In eager mode None. In a function a scalar bool tensor, which is True if the step
+          was applied. In a TensorFlow 1 graph an op that runs the whole step.
         """
         gradients = self.unscale(gradients, self.variables)
         gradients, variables = self._aggregate(gradients)
-        # The verdict is on the sums of duplicate rows. Some inner optimizers must get the
-        # rows themselves: they clip each row, and add them up afterwards.
+        # The verdict is on the sums of duplicate rows. Some inner optimizers need the rows
+        # themselves, because they clip each row before they add the rows up.
         summed = gradients_lib.with_summed_rows(gradients)
         to_apply = gradients if self.family.sums_rows else summed
         step = self._replace(variables=variables)  # an aggregation may reorder them
         return step._in_common(summed, to_apply)
 
     def _aggregate(self, gradients):
-        """Sum the gradients over the replicas, unless the caller has done it."""
+        """Sum the gradients over the replicas, unless the caller did so already."""
         if self.is_aggregated:
             return gradients, self.variables
         return self.family.aggregate(gradients, self.variables)
 
     def _in_common(self, summed, to_apply):
-        """Call `_finish` where all replicas act as one."""
-        # Under one device and MultiWorkerMirroredStrategy each replica can go on by itself.
+        """Call `_finish` in the context in which all replicas act together."""
+        # On one device and under MultiWorkerMirroredStrategy each replica continues alone.
         if tf_private.needs_no_merge_call():
             return self._finish(None, summed, to_apply)
-        # Under MirroredStrategy the update of an optimizer merges the replicas, and a
-        # conditional with such a branch must run in cross-replica context. There gradients
-        # are per-replica values.
+        # Under MirroredStrategy the update of an optimizer merges the replicas. TensorFlow
+        # allows that in a branch of a conditional only in cross-replica context, where the
+        # gradients are per-replica values.
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(self._finish, args=(summed, to_apply))
 
     def _finish(self, strategy, summed, to_apply):
-        """Judge the gradients, apply or skip them, and move the scale."""
-        del strategy  # `merge_call` passes it
+        """Judge the gradients, apply or skip them, and compute the next scale."""
+        del strategy  # not needed, but `merge_call` passes it
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
         with tf.control_dependencies(known_operations([applied])):
@@ -75,9 +75,9 @@ class Step(NamedTuple):
         return self._result(applied, moved)
 
     def _replicas_have_equal_gradients(self):
-        """Return whether one replica can judge for all of them."""
-        # What the caller has aggregated is not known to be the same on each replica. Nor is
-        # the "gradient" of a variable that it overwrites, which is never summed.
+        """Return whether all replicas have equal gradients, so that one can judge for all."""
+        # Gradients that the caller has aggregated may differ between replicas. So may the
+        # "gradient" that overwrites its variable, since it is never summed.
         is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
         return is_summed_here and not any(map(gradients_lib.overwrites, self.variables))
 
@@ -86,10 +86,10 @@ class Step(NamedTuple):
         finite, kinds = verdict
         if tf.executing_eagerly():
             finite = bool(finite)
-        # A number is known now: eager code has read it, and a fixed scale answers True.
+        # Eager code has read the verdict, and a fixed scale always answers True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
-        # For the meaning this is `tf.cond`; `fast` says what its three functions save.
+        # This does what `tf.cond` does. `fast` says how much time its functions save.
         return fast.either(
             finite,
             lambda: self._apply(fast.divided_here(to_apply)),
@@ -112,8 +112,8 @@ class Step(NamedTuple):
         return after([self.update(gradients, self.variables)], True)
 
     def _skip(self, kinds, gradients):
-        """Note what overflowed, and count the step; return False as a tensor."""
-        if kinds is None:  # a user's own loss scale has judged
+        """Record what overflowed, count the step, and return False as a tensor."""
+        if kinds is None:  # a user's own loss scale has judged the gradients
             kinds = finite_lib.kinds_on_any_replica(gradients)
         noted = self.skipped.note_skipped(kinds, self.variables)
         counted = self.family.count_skipped()  # `iterations` counts skipped steps too
