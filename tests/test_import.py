@@ -163,7 +163,7 @@ def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named():
     minor = tf.__version__.rpartition(".")[0]
     for message in messages:
         assert "TF_USE_LEGACY_KERAS=1" in message
-        assert "or leave TF_USE_LEGACY_KERAS out" in message
+        assert "or remove TF_USE_LEGACY_KERAS" in message
         assert f'pip install "tf-keras=={minor}.*"' in message
 
 

@@ -1,4 +1,4 @@
-"""What tf_lso needs from the machine, and which framework versions it supports."""
+"""Which versions of TensorFlow and Keras tf_lso supports, and errors for missing packages."""
 
 import importlib.metadata
 import importlib.util
@@ -10,7 +10,7 @@ from tf_lso import log
 
 
 class Versions(NamedTuple):
-    """The tested minor versions of a Keras, and whether TensorFlow accepts later ones."""
+    """The tested minor versions of a Keras, and whether later ones may be used."""
 
     oldest: tuple[int, int]
     newest: tuple[int, int]
@@ -27,8 +27,8 @@ def _own_keras(minor: int) -> Versions:
     return Versions((2, minor), (2, minor))
 
 
-# Minor version of TensorFlow -> each Keras that it works with, and its versions. TensorFlow
-# 2.12-2.15 require the Keras of their own minor version.
+# Minor version of TensorFlow -> {package: versions} of the Kerases that it works with.
+# TensorFlow 2.12-2.15 require the Keras of their own minor version.
 PAIRS: dict[tuple[int, int], dict[str, Versions]] = {
     **{(2, minor): {"keras": _own_keras(minor)} for minor in range(12, 15)},
     (2, 15): {"keras": _own_keras(15), "tf_keras": _own_keras(15)},
@@ -44,14 +44,15 @@ MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 
 
 def require(package: str, message: str) -> None:
-    """Raise ImportError with a message if a package is not installed."""
+    """Raise ImportError with `message` if a package is not installed."""
     if sys.modules.get(package) is None and importlib.util.find_spec(package) is None:
         raise ImportError(message, name=package)
 
 
 def require_tensorflow() -> None:
     """Raise ImportError unless a supported pair of TensorFlow and Keras is installed."""
-    # No requirement of the package: that could overwrite the user's distribution of it.
+    # TensorFlow is no requirement of the package tf_lso, since pip could then overwrite the
+    # distribution that the user has installed.
     require("tensorflow", MISSING)
     import tensorflow as tf
 
@@ -60,20 +61,22 @@ def require_tensorflow() -> None:
 
         version = str(keras.__version__)
     except (AttributeError, ImportError) as error:
-        _tell_of_broken_keras(tf.__version__, error)
+        _refuse_broken_keras(tf.__version__, error)
         return
     check_pair(tf.__version__, "keras", version)
 
 
-def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
-    """Raise ImportError for a Keras that cannot be imported, and say why it may be so."""
+def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
+    """Raise ImportError for a Keras that cannot be imported, with the likely reason."""
     try:
         version = importlib.metadata.version("keras")
     except importlib.metadata.PackageNotFoundError:
-        remedy = "Install TensorFlow anew, which brings it."
+        remedy = "Install TensorFlow again, which installs Keras."
     else:
         check_pair(tensorflow, "keras", version)  # the usual reason
-        remedy = f'Install it anew, `pip install --force-reinstall "keras=={version}"`.'
+        remedy = (
+            f'Install it again: `pip install --force-reinstall "keras=={version}"`.'
+        )
     require_legacy_keras()
     raise ImportError(
         f"tf_lso needs Keras, which cannot be imported: {error}. {remedy}", name="keras"
@@ -83,8 +86,8 @@ def _tell_of_broken_keras(tensorflow: str, error: Exception) -> None:
 def check_pair(tensorflow: str, package: str, version: str) -> None:
     """Raise ImportError for versions of TensorFlow and a Keras that do not fit together.
 
-    Versions that are newer than the tested ones are accepted. The first of them in a
-    process is logged as a warning.
+    Versions that are newer than the tested ones are accepted, with one warning in each
+    process.
 
     Args:
       tensorflow: str, the version of TensorFlow.
@@ -116,12 +119,12 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 
 
 def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
-    """Return the row of a minor version; a later one is taken to be as the newest."""
+    """Return the row of a minor version. A version newer than all rows gets the last row."""
     return PAIRS.get(min(tensorflow, max(PAIRS)), {})
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # The distribution that is installed, but nightly builds have no version in that range.
+    # Name the distribution that is installed. Nightly builds have no version in this range.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -130,7 +133,7 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-_warnings: list[str] = []  # those that this process has logged: at most one
+_warnings: list[str] = []  # the warnings that this process has logged, at most one
 
 
 def _warn_once(found: str) -> None:
@@ -142,14 +145,14 @@ def _warn_once(found: str) -> None:
         f"tf_lso is tested with TensorFlow {_span(min(PAIRS), newest)}, Keras "
         f"{_span(keras.oldest, keras.newest)} and tf_keras "
         f"{_span(tf_keras.oldest, tf_keras.newest)}, but found {found}, which is newer. "
-        "It goes on. If something fails that works with the tested versions, install "
+        "tf_lso continues. If something fails that works with the tested versions, install "
         "those, or a newer tf_lso."
     )
     log.logger().warning(_warnings[0])
 
 
 def tensorflow_version() -> tuple[int, int]:
-    """Return the major and minor version of the TensorFlow here; it is not imported."""
+    """Return the minor version of the installed TensorFlow, without importing it."""
     names = importlib.metadata.packages_distributions().get("tensorflow", [])
     if not names:
         raise ImportError(MISSING, name="tensorflow")
@@ -157,14 +160,17 @@ def tensorflow_version() -> tuple[int, int]:
 
 
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
-    """Raise ImportError if tf_keras is missing, which the user's `reason` makes `tf.keras`."""
+    """Raise ImportError if tf_keras is missing.
+
+    `reason` is the setting of the user that makes `tf.keras` the package tf_keras.
+    """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):  # its minor version has no release of tf-keras yet
         install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",
         f"{reason} makes tf.keras the package tf_keras, which is not installed. Install "
-        f"it, {install}, or leave {reason.partition('=')[0]} out.",
+        f"it, {install}, or remove {reason.partition('=')[0]}.",
     )
 
 
@@ -174,13 +180,13 @@ def _is_nightly(package: str) -> bool:
 
 
 def require_tensorboard(what: str) -> None:
-    """Raise ImportError if TensorBoard, which `what` needs, is missing."""
-    message = "writes by the package tensorboard, which is not installed: "
+    """Raise ImportError if TensorBoard is missing. `what` is the function that needs it."""
+    message = "needs the package tensorboard, which is not installed: "
     require("tensorboard", f"{what} {message}`pip install tensorboard`.")
 
 
 def require_legacy_keras() -> None:
-    """Raise ImportError if `tf.keras` is to be tf_keras, but that is missing."""
+    """Raise ImportError if TF_USE_LEGACY_KERAS asks for tf_keras, but it is missing."""
     import tensorflow as tf
 
     wanted = os.environ.get("TF_USE_LEGACY_KERAS")
@@ -200,7 +206,7 @@ def _span(oldest: tuple[int, int], newest: tuple[int, int]) -> str:
 
 
 def _notation(oldest: tuple[int, int], newest: tuple[int, int] | None = None) -> str:
-    """Return a range as pip writes it; without `newest` it has no upper bound."""
+    """Return a range of versions as pip writes it. `newest=None` means no upper bound."""
     beyond = f",<{newest[0]}.{newest[1] + 1}" if newest else ""
     return f">={oldest[0]}.{oldest[1]}{beyond}"
 

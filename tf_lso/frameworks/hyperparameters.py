@@ -1,6 +1,6 @@
-"""The attributes of its inner optimizer that a wrapper of TensorFlow 2.4-2.15 had.
+"""The hyperparameters that a wrapper of TensorFlow 2.4-2.15 delegated to its inner optimizer.
 
-They were the hyperparameters alone: `opt.beta_1`, `opt.lr = 0.1`.
+Examples are `opt.beta_1` and `opt.lr = 0.1`. Other attributes were not delegated.
 """
 
 import inspect
@@ -9,21 +9,22 @@ import numbers
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# The documentation of TensorFlow 2.4-2.15 shows `epsilon` as the example of what is not
-# delegated. The others are properties of the wrapper.
+# The documentation of TensorFlow 2.4-2.15 shows `epsilon` as an attribute that is not
+# delegated. The other names are properties of the wrapper itself.
 _NOT_DELEGATED = {"epsilon", "name", "jit_compile", *table.KERAS3_DEFAULTS}
 
 
 def dead_overrides(optimizer):
-    """Return the names of a user's methods that only OptimizerV2 called, a list."""
+    """Return a list of the methods of a user's class that only OptimizerV2 would call."""
     names = ("_resource_apply_dense", "_resource_apply_sparse")
     return [name for name in names if hasattr(type(optimizer), name)]
 
 
 def delegated_names(optimizer):
-    """Return the names that a wrapper of `optimizer` reads and sets on it, a frozenset."""
-    # An OptimizerV2 knows them itself. Others have those of the nearest class that had a
-    # legacy one, and the constructor arguments of newer classes that are kept as numbers.
+    """Return a frozenset of the names that a wrapper of `optimizer` delegates to it."""
+    # An OptimizerV2 lists them itself. Other optimizers have those of the nearest base
+    # class that existed as an OptimizerV2, and of classes above it the constructor
+    # arguments that the optimizer keeps as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
@@ -42,12 +43,15 @@ def delegated_names(optimizer):
 
 
 def read(optimizer, name):
-    """Return a hyperparameter; `decay` is 0 where optimizers have none, since 2.11."""
+    """Return a hyperparameter. `decay` is 0 for optimizers that have none, as since 2.11."""
     return getattr(optimizer, name, *([0.0] if name == "decay" else []))
 
 
 def write(optimizer, name, value):
-    """Set a hyperparameter, and return True; `decay` where there is none can only be 0."""
+    """Set a hyperparameter and return True.
+
+    If the optimizer has no `decay`, return False for the value 0 and refuse others.
+    """
     if name != "decay" or hasattr(optimizer, name):
         setattr(optimizer, name, value)
         return True

@@ -1,6 +1,7 @@
-"""The private names of Keras 3's optimizers and variables, for what has no public one.
+"""The private names of Keras 3's optimizers and variables that tf_lso needs.
 
-A name that Keras has moved is refused by `check_class` and `check_instance`.
+No public names do the same. `check_class` and `check_instance` raise an ImportError if Keras
+has moved one.
 """
 
 import operator
@@ -10,8 +11,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# Variables of each optimizer of Keras 3, by the names in checkpoints. A wrapper has them
-# too, but never uses them.
+# Variables that each optimizer of Keras 3 has, by their names in checkpoints. A wrapper has
+# them as well, but never uses them.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
@@ -29,12 +30,14 @@ _OF_INSTANCE = {
 
 _summed = graphs.ThreadSwitch()
 
-# A variable or a schedule; the model variables that an optimizer was built for; the
-# variables that Keras's base class has made for it; {key: place} of the variables it was
-# built for, and the key function.
+# The learning rate, which is a variable or a schedule.
 learning_rate = operator.attrgetter("_learning_rate")
+# The model variables that an optimizer was built for.
 built_variables = operator.attrgetter("_trainable_variables")
+# The variables that Keras's base class has made for an optimizer.
 own_variables = operator.attrgetter("_variables")
+# A pair: {key: index} of the variables an optimizer was built for, and the function that
+# returns the key of a variable.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -61,14 +64,17 @@ def check_instance(optimizer):
 
 
 def iteration_variable(optimizer):
-    """Return the step counter; with gradient accumulation `iterations` is a quotient."""
-    # Keras that lacks the name has no gradient accumulation.
+    """Return the variable that counts steps.
+
+    With gradient accumulation `iterations` is not this variable, but a quotient of it.
+    """
+    # Versions of Keras without the private name have no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
 
 
 def set_built_variables(optimizer, variables):
-    """Set `built_variables`; Keras would track what is assigned as its own variables."""
+    """Set `built_variables` so that Keras does not track the list as the optimizer's own."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
@@ -78,19 +84,19 @@ def build_under(optimizer, strategy):
 
 
 def aggregates():
-    """Return whether this Keras aggregates, which its versions before 3.2 do not."""
+    """Return whether optimizers of this Keras aggregate gradients, as they do since 3.2."""
     return _is_in_this_keras(_AGGREGATES)
 
 
 def sum_gradients_only_once(optimizer, instead=list):
-    """Make the update step call `instead`, not aggregate, in `already_summed`.
+    """Make an optimizer call `instead` in `already_summed`, where it would aggregate.
 
-    `instead` takes and returns (gradient, variable) pairs, which are clipped already.
+    `instead` gets (gradient, variable) pairs, which are clipped already, and returns pairs.
     """
-    # Loss scaling must aggregate before clipping: its verdict is on the sum, and clipping
-    # comes last, as in legacy.
+    # Loss scaling must aggregate before the inner optimizer clips, because the verdict is
+    # on the sums and clipping comes last, as in legacy.
     if _AGGREGATES in vars(optimizer) or not aggregates():
-        return  # it was done before, or there is nothing to do
+        return  # the optimizer was changed before, or never aggregates
     keras_sum = optimizer._all_reduce_sum_gradients
 
     def sum_gradients(grads_and_vars):
@@ -100,14 +106,14 @@ def sum_gradients_only_once(optimizer, instead=list):
 
 
 def already_summed():
-    """Return a context in which optimizers take gradients as aggregated already."""
+    """Return a context in which optimizers do not aggregate gradients again."""
     return _summed.on()
 
 
 def count_steps_once(optimizer):
-    """Make the step counter exact with threads, and outside a strategy's scope."""
-    # Keras 3 reads the counter and then assigns it, so threads lose steps, and every
-    # replica adds 1 to a counter that is not mirrored.
+    """Make the step counter exact if threads share it, or it is outside a strategy's scope."""
+    # Keras 3 reads the counter and then assigns it, so steps of other threads can be lost.
+    # If the counter is not mirrored, each replica adds 1 to it.
     variable = iteration_variable(optimizer)
     keras_assign = variable.assign
 
@@ -125,10 +131,10 @@ def count_steps_once(optimizer):
 
 
 def build_as_bare(optimizer, variables):
-    """Build an optimizer; in a function, as the bare one would be built there."""
-    # TensorFlow traces a function that has made variables again: those remain, and nothing
-    # that the first trace computed. A function of its own does the same, also where the
-    # one around it may make no variables.
+    """Build an optimizer. In a function, build it as the bare optimizer would be built."""
+    # TensorFlow traces a function a second time if it has made variables. The variables
+    # remain, but the first trace is dropped. A function of its own has the same effect, even
+    # if the function around it may not make variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -138,14 +144,14 @@ def build_as_bare(optimizer, variables):
         except Exception:
             if optimizer.built or len(optimizer.variables) != before:
                 raise
-    # A build that asks for numbers, as parts of a MultiOptimizer do that are copies.
+    # Some builds read values, such as those of the copied parts of a MultiOptimizer.
     with tf.init_scope():
         optimizer.build(variables)
 
 
 def tolerate_no_gradients(part):
     """Make a part of a MultiOptimizer ignore gradients that are all None."""
-    # Keras 3 raises an error, after other parts have already updated their variables.
+    # Keras 3 raises an error here after other parts have already updated their variables.
     keras_apply = part.apply
 
     def apply(grads, trainable_variables=None):
@@ -155,4 +161,4 @@ def tolerate_no_gradients(part):
     variables_lib.set_untracked(part, "apply", apply)
 
 
-check_class()  # when the family is imported: a missing name would pass in silence
+check_class()  # at import, since a missing name would otherwise go unnoticed

@@ -1,8 +1,8 @@
-"""Make Keras's own optimizers, and the user's, from configs of any generation.
+"""Make optimizers of Keras and of the user from configs of any generation.
 
-A config is {"class_name": ..., "config": {...}}, since TensorFlow 2.12 also with "module"
-and "registered_name". It decides of which package the optimizer is where no caller does:
-what Keras 3 wrote is for Keras 3.
+A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 it also has the keys
+"module" and "registered_name". If the caller names no package, the config decides to which
+package the optimizer belongs. A config that Keras 3 wrote gives an optimizer of Keras 3.
 """
 
 import inspect
@@ -18,14 +18,14 @@ _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
-# Keys that an optimizer class may lack if the value is None, False or 0.
+# Keys that are ignored if an optimizer class lacks them and the value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys that it may lack whatever the value: how steps are compiled, which of two classes
-# of one name it was, and what matters only if `use_ema` is True.
+# Keys that are ignored with any value if an optimizer class lacks them. They say how steps
+# are compiled and which of two classes of one name it was, or matter only with `use_ema`.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
-# Arguments that legacy classes take by name, although no signature has them.
+# Arguments that legacy classes accept by name, although their signatures lack them.
 _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 
 
@@ -43,7 +43,7 @@ def plain(value):
 
 
 def plain_dict(config, what):
-    """Return a `plain` copy of a dict; raise if it is none."""
+    """Return a `plain` copy of a dict, or raise TypeError if `config` is no dict."""
     if not isinstance(config, dict):
         raise TypeError(
             f"{what} must be a dict, but got {config!r} of type {type(config).__name__}."
@@ -52,7 +52,7 @@ def plain_dict(config, what):
 
 
 def checked(config, what="The config of an optimizer"):
-    """Return a `plain` copy of a config; raise if it is incomplete."""
+    """Return a `plain` copy of a config, or raise an error if it is incomplete."""
     config = plain_dict(config, what)
     if not {"class_name", "config"} <= config.keys():
         raise ValueError(
@@ -69,23 +69,23 @@ def checked(config, what="The config of an optimizer"):
 
 
 def short_name(config):
-    """Return the class name without a package and in lower case."""
+    """Return the class name of a config without its package and in lower case."""
     return config["class_name"].split(">")[-1].lower()
 
 
 def _written_by_keras3(config):
-    """Whether Keras 3 wrote the config of an optimizer."""
+    """Return whether Keras 3 wrote the config of an optimizer."""
     keys = config["config"].keys()
     by_its_absence = "registered_name" in config and not _KEYS_OF_KERAS2 & keys
     return by_its_absence or bool(_KEYS_OF_KERAS3 & keys)
 
 
 def _package_of(config):
-    """Return the package whose optimizer to make if only the config decides."""
+    """Return the package to which the optimizer of a config belongs."""
     if _written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
-    # TensorFlow 2.12-2.15 and tf_keras wrote the same configs: they are of tf_keras where
-    # a program has it beside Keras 3. Others, and older configs, get today's `tf.keras`.
+    # TensorFlow 2.12-2.15 and tf_keras write the same configs. They belong to tf_keras if
+    # the program uses it next to Keras 3. Other configs belong to today's `tf.keras`.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
     return keras_versions.package_of_tensorflow()
@@ -95,7 +95,7 @@ def _package_of(config):
 
 
 def custom_class(config, custom_objects, packages, *names):
-    """Return the class that the user gave or registered for a config, or None."""
+    """Return the class that the user passed or registered for a config, or None."""
     own = [config.get("registered_name") or "", config["class_name"]]
     names = [*own, *(name.split(">")[-1] for name in own), *names]
     found = [(custom_objects or {}).get(name) for name in names]
@@ -103,14 +103,14 @@ def custom_class(config, custom_objects, packages, *names):
         for package in packages:
             saving = keras_versions.public(package).saving
             registered = saving.get_registered_object(name)
-            # Keras 2 registers some classes of its own, under names of all families.
+            # Keras 2 registers some of its own classes under names of all families.
             if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
     return next(filter(inspect.isclass, found), None)
 
 
 def _kind_of(cls, name):
-    """Return the package and the kind of the class of an optimizer; see `keras_versions`."""
+    """Return the package and the family of an optimizer class, see `keras_versions`."""
     for package in keras_versions.imported():
         for kind, base in keras_versions.optimizer_bases(package).items():
             if issubclass(cls, base):
@@ -122,20 +122,20 @@ def _kind_of(cls, name):
 
 
 def _class_of_keras(config, package, base):
-    """Return the class of Keras's own that a config names."""
+    """Return the class of Keras that a config names, or raise ValueError."""
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
-    # Keras 2's own rule. TensorFlow 2.9 and Keras 3 do not write the key.
+    # The default is Keras 2's own rule. TensorFlow 2.9 and Keras 3 do not write the key.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
     # Some classes of TensorFlow 2.9 had that prefix.
     name = short_name(config).removeprefix("experimental")
-    # `install(like="2.4")` has the legacy classes in the first.
+    # After `install(like="2.4")` the first of these modules has the legacy classes.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
-    for one in bases if is_legacy else bases[::-1]:  # legacy first, if there
+    for one in bases if is_legacy else bases[::-1]:  # the preferred base class first
         classes = [c for c in members if issubclass(c, one) and c is not one]
         for cls in classes:
             if cls.__name__.lower() == name:
@@ -148,10 +148,14 @@ def _class_of_keras(config, package, base):
 
 
 def make(config, cls=None, custom_objects=None, package=None, base=None):
-    """Return the new optimizer that a `checked` config describes, which is no wrapper.
+    """Make the optimizer that a `checked` config describes. It must not be a wrapper.
 
-    `cls` is the user's class, or None for one of Keras's own, of `package` and with the
-    base class `base` if these are not None.
+    Args:
+      config: dict that `checked` returned.
+      cls: the user's class, or None for a class of Keras.
+      custom_objects: dict of names and further classes or functions.
+      package: "keras" or "tf_keras" for a class of that package, or None for any.
+      base: base class that a class of Keras must have, or None for any.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
@@ -164,19 +168,19 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
 
 
 def is_neutral(key, value):
-    """Whether an argument that a class lacks means what the class does anyway."""
+    """Return whether an argument that a class lacks can be ignored."""
     return key in _ANY or (key in _OFF and not value)
 
 
 def _arguments(cls, package, kind, config):
-    """Return the arguments for `cls.from_config`; raise if `cls` cannot do what one says."""
+    """Return the arguments for `cls.from_config`, or raise if `cls` does not support one."""
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:
         parameters = inspect.signature(base.__init__).parameters.values()
         for one in parameters:
             takes.setdefault(one.name, one.default)
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            break  # nothing gets to the classes below
+            break  # no argument reaches the base classes
     given = {}
     for key, value in config.items():
         if given.setdefault("learning_rate" if key == "lr" else key, value) != value:
@@ -198,7 +202,7 @@ def _arguments(cls, package, kind, config):
                 f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
                 "or give a class of your own in `custom_objects`."
             )
-        # Else the user's class may take it from its **kwargs.
+        # A class of the user may accept it by its **kwargs.
         arguments[key] = _as_default(cls, key, value, takes.get(key))
     return arguments
 
@@ -210,15 +214,15 @@ def _as_default(cls, key, value, default):
         return value
     if type(value) not in (int, float):
         raise TypeError(
-            f"The config of {cls.__name__} has {key!r}: {value!r}, which is no number."
+            f"The config of {cls.__name__} has {key!r}: {value!r}, which is not a number."
         )
     return float(value)  # Keras 3 refuses `momentum=0` and `learning_rate=1`
 
 
 def _convert_decay(cls, package, takes, config):
-    """Make a schedule that computes what `decay` did, where the class does not take it."""
-    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, and
-    # ignored what it read, a float32 after the first step. Later ones have another.
+    """Replace `decay` by an equal schedule if the class does not accept it."""
+    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, after the
+    # first step in float32, and ignored the value when it was read.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
@@ -228,7 +232,7 @@ def _convert_decay(cls, package, takes, config):
     rate = config.get("learning_rate", takes.get("learning_rate"))
     if not isinstance(rate, (int, float)):
         raise ValueError(
-            f"The config of {cls.__name__} has 'decay': {decay!r} beside 'learning_rate': "
+            f"The config of {cls.__name__} has 'decay': {decay!r} and 'learning_rate': "
             f"{rate!r}, and no schedule of {package} does both. Write a "
             "LearningRateSchedule that combines them."
         )
@@ -239,7 +243,7 @@ def _convert_decay(cls, package, takes, config):
 def _schedule(config, package):
     """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        return config  # which Keras 3 made of a callable, and reads itself
+        return config  # Keras 3 made it from a callable, and reads it itself
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules
     name, arguments = config["class_name"], config["config"]

@@ -1,4 +1,4 @@
-"""The Kerases that a program may have, and where each keeps its names.
+"""The packages of Keras that a program may use, and where each keeps its names.
 
 | TensorFlow | the package `keras` | the package `tf_keras` |
 |---|---|---|
@@ -6,7 +6,8 @@
 | 2.15 | Keras 2 | Keras 2 |
 | 2.16-2.21 | Keras 3 | Keras 2 |
 
-This is the one place that knows the generation of a package, which is named by a str.
+Only this module knows which generation of Keras a package is. Packages are named by
+strings.
 """
 
 import functools
@@ -20,11 +21,11 @@ from tf_lso.frameworks import environment
 
 PACKAGES = ("keras", "tf_keras")
 
-# Package of Keras 2 -> the module that `tf.keras` was. The other names of `keras` differ:
-# those of 2.12 are private ones.
+# Package of Keras 2 -> the module that was `tf.keras`. In 2.12 the names that stand
+# directly in `keras` are private ones.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
-# Private modules that programs imported, and that stand among the public names in 2.12.
+# Private modules that programs imported. In 2.12 they stand among the public names.
 _PRIVATE_IN_2_12 = tuple(
     f"keras.mixed_precision.{module}"
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
@@ -34,28 +35,28 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def version(package: str) -> str:
-    """Return the version of a package, which is imported."""
+    """Import a package and return its version."""
     return str(importlib.import_module(package).__version__)
 
 
 def is_at_least(package: str, major: int, minor: int) -> bool:
-    """Whether the version of a package, which is imported, is that one or later."""
+    """Import a package and return whether it has at least this version."""
     here = tuple(int(part) for part in version(package).split(".")[:2])
     return here >= (major, minor)
 
 
 def is_keras2(package: str) -> bool:
-    """Whether a package is Keras 2."""
+    """Return whether a package is Keras 2."""
     return version(package).startswith("2.")
 
 
 def keras2_spelled(package: str) -> str:
-    """Return how programs write the Keras 2 that a package is or that is beside it."""
+    """Return how programs spell Keras 2 if they use `package`: `tf.keras` or `tf_keras`."""
     return "tf.keras" if package == "keras" and is_keras2(package) else "tf_keras"
 
 
 def has_keras3() -> bool:
-    """Whether this TensorFlow has Keras 3."""
+    """Return whether the package `keras` is Keras 3."""
     return not is_keras2("keras")
 
 
@@ -76,14 +77,17 @@ def public(package: str) -> types.ModuleType:
 
 
 def private(package: str, path: str) -> types.ModuleType:
-    """Return a private module of Keras 2 by its path below `keras.src`, or 2.12's `keras`."""
+    """Return a private module of Keras 2 by its path below `keras.src` (2.12: `keras`)."""
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
     return importlib.import_module(f"{below}.{path}")
 
 
-@functools.cache  # `install(like=...)` puts other classes under the public names
+@functools.cache  # later `install(like=...)` may put other classes under these names
 def optimizer_bases(package: str) -> dict[str, type]:
-    """Return {"keras3": base class of optimizers}, of Keras 2 {"legacy": ..., "new": ...}."""
+    """Return {family: base class of optimizers}.
+
+    The family of Keras 3 is "keras3". Those of Keras 2 are "legacy" and "new".
+    """
     optimizers = public(package).optimizers
     if not is_keras2(package):
         return {"keras3": optimizers.Optimizer}
@@ -91,7 +95,7 @@ def optimizer_bases(package: str) -> dict[str, type]:
 
 
 def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
-    """Return the function of that name; in 2.12 it is private."""
+    """Return the function `serialize_keras_object`, which is private in Keras 2.12."""
     saving = public(package).saving
     if not is_at_least(package, 2, 13):
         saving = private(package, "saving.serialization_lib")
@@ -99,20 +103,20 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def variable_of_keras3() -> type:
-    """Return the class that all variables of Keras 3 have in common."""
-    # In Keras 3.0 and 3.6 those of layers are no instances of `keras.Variable`.
+    """Return the base class of all variables of Keras 3."""
+    # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`.
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
     return of_keras[-1]
 
 
 def state_of_keras3() -> types.ModuleType:
-    """Return the private module of Keras 3's policy, names and generators together."""
+    """Return the private module that holds Keras 3's policy, names and generators."""
     return importlib.import_module("keras.src.backend.common.global_state")
 
 
 def is_own_private(name: str) -> bool:
-    """Whether a module, by its name, is one of Keras 2 that Keras 2 itself uses."""
+    """Return whether a name is that of a private module of an imported Keras 2."""
     package = name.split(".")[0]
     if package not in imported() or not is_keras2(package):
         return False
@@ -122,18 +126,18 @@ def is_own_private(name: str) -> bool:
 
 
 def package_of(value: Any) -> str:
-    """Return the package that a module, a class or a function is of, or another one."""
+    """Return the top-level package of a module, a class or a function."""
     name: str = getattr(value, "__module__", None) or value.__name__
     return name.split(".")[0]
 
 
 def is_of_one(value: Any) -> bool:
-    """Whether a class or a function is a Keras's own."""
+    """Return whether a class or a function belongs to a package of Keras."""
     return package_of(value) in PACKAGES
 
 
 def package_of_tensorflow() -> str:
-    """Return the package that `tf.keras` is, which TF_USE_LEGACY_KERAS decides."""
+    """Return the package that `tf.keras` is. TF_USE_LEGACY_KERAS decides that."""
     environment.require_legacy_keras()
     import tensorflow as tf
 
@@ -141,7 +145,7 @@ def package_of_tensorflow() -> str:
 
 
 def register_as(cls: type, bound: type) -> None:
-    """Make Keras 3 save instances of `bound` under the name by which it loads `cls`."""
+    """Make Keras 3 save instances of `bound` under the name that `cls` is registered by."""
     if not has_keras3():
         return
     saving = public("keras").saving
@@ -151,7 +155,7 @@ def register_as(cls: type, bound: type) -> None:
 
 
 def registered(package: str, name: str | None = None) -> Callable[[_Class], _Class]:
-    """Return a decorator that makes Keras 3, where it is, find a class as `package>name`."""
+    """Return a decorator that registers a class with Keras 3, if there, as `package>name`."""
 
     def register(cls: _Class) -> _Class:
         if has_keras3():

@@ -1,4 +1,7 @@
-"""What is known of each class of optimizer, one row for each. Without TensorFlow."""
+"""A table with the slots and hyperparameters of each class of optimizer.
+
+This module does not import TensorFlow.
+"""
 
 import dataclasses
 import re
@@ -11,9 +14,9 @@ class Facts:
     """The row of one class."""
 
     # Slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11 that holds
-    # the list of variables; `a|b` if Keras 3 has `a` and tf_keras `b`.
+    # the list of variables. `a|b` means `a` in Keras 3 and `b` in tf_keras.
     slots: dict[str, str]
-    # What the OptimizerV2 of that class passed to `_set_hyper`.
+    # The names that the OptimizerV2 of this class passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
     # Whether `tf.keras.optimizers` of TensorFlow 2.0-2.15 had the class.
     is_old: bool = True
@@ -67,7 +70,7 @@ KERAS3_DEFAULTS: dict[str, object] = {
 
 
 class Keras3Arguments(TypedDict, total=False):
-    """What a type checker accepts as these arguments: their defaults."""
+    """The types of these arguments for type checkers, which accept only the defaults."""
 
     weight_decay: None
     clipnorm: None
@@ -80,7 +83,7 @@ class Keras3Arguments(TypedDict, total=False):
     gradient_accumulation_steps: None
 
 
-# Slot -> the argument that an optimizer needs to have it, and an example of its value.
+# Slot -> the argument that makes an optimizer have it, and an example of its value.
 MADE_BY: dict[str, tuple[str, object]] = {
     "momentum": ("momentum", 0.9),
     "mg": ("centered", True),
@@ -89,12 +92,12 @@ MADE_BY: dict[str, tuple[str, object]] = {
 }
 
 
-# The methods that make slots: of OptimizerV2, and of all others.
+# The methods that make slots, of OptimizerV2 and of all other optimizers.
 _MAKES_SLOTS = {"_create_slots", "build"}
 
 
 def of(classes: list[str]) -> Facts:
-    """Return the row of the first of the classes that has one, else an empty one."""
+    """Return the row of the first class that has one, or an empty row."""
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
 
 
@@ -108,12 +111,12 @@ def by_attribute(slots: dict[str, str]) -> dict[str, str]:
 
 
 def singular(attribute: str) -> str:
-    """Return what Keras calls a variable of an attribute: "velocity" in `_velocities`."""
+    """Return how Keras names a variable in a list: "velocity" for `_velocities`."""
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Attribute of Keras 3 that holds a list of slots -> the end of the slots' names. Adafactor,
-# whose attributes are single letters, does not name its slots so.
+# Attribute of Keras 3 that holds a list of slots -> the end of the names of these slots.
+# Adafactor, whose attributes are single letters, names its slots differently.
 ENDS = {
     attribute: singular(attribute)
     for facts in OPTIMIZERS.values()
@@ -122,22 +125,22 @@ ENDS = {
 } | {"_m": "momentum", "_u": "norm", AVERAGE["average"]: "average"}
 
 
-# --- The slots of one optimizer, by the row of its class.
+# --- The slots of one optimizer, from the row of its class.
 
 
 def attributes_of_slots(optimizer: Any) -> dict[str, str]:
-    """Return {slot name: attribute} of the class of `optimizer`, nearest to it."""
+    """Return {slot name: attribute} of the nearest class of `optimizer` with a row."""
     names = [cls.__name__ for cls in type(optimizer).__mro__]
     return of(names).slots | AVERAGE
 
 
 def slot_of_attributes(optimizer: Any) -> dict[str, str]:
-    """Return {attribute: slot name} of the class of `optimizer`."""
+    """Return {attribute: slot name} of the nearest class of `optimizer` with a row."""
     return by_attribute(attributes_of_slots(optimizer))
 
 
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
-    """Return {slot name: list of variables} of what `optimizer` has built."""
+    """Return {slot name: list of variables} of the slots that `optimizer` has built."""
     return {
         slot: variables
         for attribute, slot in slot_of_attributes(optimizer).items()
@@ -146,19 +149,19 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
-    """Return `variables` with the slots of `optimizer` last, and slot by slot."""
-    # For Adam, OptimizerV2's weights were m of all variables and then v of all.
+    """Return `variables` sorted: first those that are no slots, then slot by slot."""
+    # The weights of OptimizerV2's Adam were `m` of all variables, then `v` of all.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
 
 
 def slots_made(optimizer: Any) -> set[str]:
-    """Return the names of the slots that the arguments of an inner optimizer make."""
+    """Return the names of the slots in `MADE_BY` that `optimizer` has by its arguments."""
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # An OptimizerV2 has a variable of the name, and a flag that says if it is used.
+        # An OptimizerV2 has a variable of this name, and a flag that says if it is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
         if slot in known and is_used:
@@ -167,11 +170,11 @@ def slots_made(optimizer: Any) -> set[str]:
 
 
 def optional_slots(optimizer: Any) -> set[str]:
-    """Return the slots of `MADE_BY` that arguments of the class of `optimizer` make.
+    """Return the slots of `MADE_BY` that depend on arguments of the class of `optimizer`.
 
-    A class of the user's own, also one that only adds slots to Keras's, may give its slots
-    any names, which say nothing about its arguments. An average is the exception: `use_ema`
-    is an argument of the base class.
+    A class of the user's own may give its slots any names, even if it only adds slots to
+    a class of Keras. So the names of its slots say nothing about its arguments. The average
+    is an exception, because `use_ema` is an argument of the base class.
     """
     slots = set()
     for cls in type(optimizer).__mro__:
@@ -187,12 +190,12 @@ def optional_slots(optimizer: Any) -> set[str]:
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return the optional slots that only a file has, and those that only it lacks.
+    """Return two sets: the optional slots that only a file has, and those it lacks.
 
-    The class of the optimizer makes those of `always` also without the argument.
+    `always` names slots that the class of the optimizer makes without the argument.
     """
     names = slot_of_attributes(optimizer)
-    # A checkpoint names the averages of `use_ema` by their attribute.
+    # In a checkpoint the averages of `use_ema` have the name of their attribute.
     named = {names.get(name, name) for name in in_file if name not in AVERAGE}
     in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)

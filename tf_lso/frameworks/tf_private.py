@@ -1,7 +1,7 @@
-"""The private names of TensorFlow that tf_lso uses: no public name does the same.
+"""The private names of TensorFlow that tf_lso needs, since no public names do the same.
 
-A name is looked up when it is needed, so a TensorFlow that has moved it can still import
-tf_lso. tests/test_private_names.py fails when a name has moved or does something else.
+A name is looked up when it is used. So tf_lso can be imported with a TensorFlow that has
+moved one. tests/test_private_names.py fails if a name has moved or behaves differently.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eage
 
 
 def moved(framework: str, version: str, name: str, file: str) -> ImportError:
-    """Return the error for a private name, used in a file, that a framework has not."""
+    """Return the error for a private name that a framework lacks and `file` uses."""
     return ImportError(
         f"{framework} {version} has no {name}, which tf_lso uses in {file}. Install a "
         f"version of {framework} that tf_lso supports."
@@ -24,7 +24,7 @@ def moved(framework: str, version: str, name: str, file: str) -> ImportError:
 
 @functools.cache
 def _find(module, path):
-    """Return what the dotted path of a private name in a module stands for, or raise."""
+    """Return the object at a dotted path in a private module, or raise ImportError."""
     older = _IN_TENSORFLOW_2_12.get(module)
     if older is not None and importlib.util.find_spec(module) is None:
         module = older
@@ -46,35 +46,35 @@ def tf():
 
 
 def in_xla(graph):
-    """Return whether XLA, which cannot print, compiles a graph."""
+    """Return whether XLA compiles a graph."""
     module = "tensorflow.python.ops.control_flow_util"
     return _find(module, "GraphOrParentsInXlaContext")(graph)
 
 
 def is_recording():
-    """Return whether a tape or a forward accumulator may record."""
+    """Return whether a gradient tape or a forward accumulator may be recording."""
     return _find("tensorflow.python.eager.record", "could_possibly_record")()
 
 
 def graph_around(graph):
-    """Return the graph that a branch, a loop's body or a function is traced in, or None."""
+    """Return the graph in which a branch, a loop's body or a function is traced, or None."""
     return getattr(graph, "outer_graph", None)
 
 
 def outermost(graph):
-    """Return the function that a graph is traced in, the outermost one, or `graph`."""
+    """Return the graph of the outermost function in which `graph` is traced, or `graph`."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = graph_around(graph)
-    # Around the functions of eager code there is a graph that eager code never uses.
+    # Functions of eager code have an outer graph that eager code never uses.
     while around is not None and (around.building_function or not eager):
         graph, around = around, graph_around(around)
     return graph
 
 
 def is_within(graph):
-    """Return whether tensors of `graph` can be used in the graph being built."""
-    # They can in the graph itself and in its branches and loops. A function in it may be
-    # called from another graph later.
+    """Return whether tensors of `graph` can be used in the graph that is being built."""
+    # They can be used in the graph itself and in its branches and loops. They cannot be used
+    # in a function inside it, which another graph may call later.
     here = tf().compat.v1.get_default_graph()
     while here is not graph and getattr(here, "is_control_flow_graph", False):
         here = graph_around(here)
@@ -82,20 +82,20 @@ def is_within(graph):
 
 
 def has_returned(graph):
-    """Return whether the function of a graph was traced to its end, and gave something."""
+    """Return whether the function of a graph was traced to its end."""
     if not graph.building_function:
         return True
-    # That of a function that failed has neither results nor operations that must run.
+    # The graph of a function that failed has neither results nor control outputs.
     return bool(graph.control_outputs) or graph.structured_outputs is not None
 
 
 def eager_context():
-    """Return what holds the seeds of eager operations: `_seed` and `_rng`."""
+    """Return the context that holds the seeds of eager operations, `_seed` and `_rng`."""
     return _find("tensorflow.python.eager.context", "context")()
 
 
 def generators():
-    """Return the module whose `global_generator` is that of `tf.random`, or None."""
+    """Return the module that holds the `global_generator` of `tf.random`."""
     return importlib.import_module("tensorflow.python.ops.stateful_random_ops")
 
 
@@ -103,19 +103,19 @@ def generators():
 
 
 def needs_no_merge_call():
-    """Return whether the strategy at hand updates variables without `merge_call`."""
+    """Return whether the current strategy updates variables without `merge_call`."""
     name = "__internal__.distribute.strategy_supports_no_merge_call"
     return _find("tensorflow", name)()
 
 
 def strategy_of(variable):
-    """Return the strategy that a variable was made under, or None."""
-    # The public `distribute_strategy` is missing where the strategy has one device.
+    """Return the strategy under which a variable was made, or None."""
+    # Under a strategy with one device the public `distribute_strategy` is missing.
     return getattr(variable, "_distribute_strategy", None)
 
 
 def once_for_replicas(function, *args):
-    """Call a function once for all replicas, which share what it makes."""
+    """Call a function once for all replicas, so that they share the variables it makes."""
     if needs_no_merge_call():
         function(*args)
     else:
@@ -130,62 +130,62 @@ def graph_rewrite_is_on():
 
 
 def schedule(name):
-    """Return a learning-rate schedule of the Keras that TensorFlow uses itself."""
+    """Return a learning-rate schedule class of TensorFlow's own copy of Keras."""
     return _find("tensorflow.python.keras.optimizer_v2.learning_rate_schedule", name)
 
 
 def wrapped_module(module: Any) -> Any:
-    """Return the module that a module of tf.compat.v1 wraps, whose names it copies."""
+    """Return the module that a module of tf.compat.v1 wraps and whose names it copies."""
     return vars(module).get("_tfmw_wrapped_module")
 
 
-# --- Checkpoints. The public classes take the names of dependencies from attributes;
-# checkpoints of TensorFlow 2.0-2.15 have names of their own.
+# --- Checkpoints. The public classes name dependencies by their attributes. Checkpoints of
+# TensorFlow 2.0-2.15 have other names.
 
 
 def trackable():
-    """Return the base class of all that a checkpoint may hold."""
+    """Return the base class of the objects that a checkpoint may hold."""
     return _find("tensorflow", "__internal__.tracking.Trackable")
 
 
 def delegating_trackable():
-    """Return the base class of an object that a checkpoint holds as another one."""
+    """Return the base class of objects that checkpoints store as another object."""
     return _find("tensorflow", "__internal__.tracking.DelegatingTrackableMixin")
 
 
 def track(owner, child, name, overwrite=False):
-    """Make `child` the dependency of `owner` with this name in checkpoints."""
+    """Make `child` a dependency of `owner` that has this name in checkpoints."""
     owner._track_trackable(child, name, overwrite=overwrite)
 
 
 def children(owner, save_type="checkpoint", **kwargs):
-    """Return the dependencies of an object by their names, a dict."""
+    """Return {name: dependency} of an object."""
     return owner._trackable_children(save_type, **kwargs)
 
 
 def child(owner, name, known=None):
     """Return the dependency of an object with this name, or None."""
-    # TensorFlow 2.12 takes the name alone.
+    # In TensorFlow 2.12 the name is the only argument.
     return owner._lookup_dependency(name, *([] if known is None else [known]))
 
 
 def replace_lookup(owner, function):
-    """Let `function(lookup before, name, ...)` find the children that a restore asks for."""
+    """Let `function(original lookup, name, ...)` find dependencies during a restore."""
     lookup = functools.partial(function, owner._lookup_dependency)
     object.__setattr__(owner, "_lookup_dependency", lookup)
 
 
 def deferred(owner):
-    """Return the values that wait for dependencies an object will have, a dict."""
+    """Return a dict of the restored values that wait until an object has a dependency."""
     return owner._deferred_dependencies
 
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Let values that wait for children of `owner` wait until the block has ended.
+    """Restore dependencies of `owner` only at the end of the block.
 
-    In the block the children may be made, and changed: then they are restored. The block
-    gets the names of the children.
+    The block may make the dependencies and change them before they are restored. It gets
+    the names of those that wait.
     """
     waiting = deferred(owner)
     held = dict(waiting)
@@ -201,10 +201,10 @@ def restored_afterwards(owner):
 
 
 class Dependencies:
-    """Lets a class say what checkpoints hold of it, by methods of our own names.
+    """A base class with which a class can decide what checkpoints store of its objects.
 
-    Such a class stands before that of TensorFlow or Keras in the order of bases, and may
-    override the last three methods. They do what the functions above do.
+    It must stand before the classes of TensorFlow or Keras in the list of bases. Subclasses
+    may override the last three methods, which by default do what the functions above do.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

@@ -1,4 +1,4 @@
-"""Variables of all families: their names, values, copies and strategies."""
+"""Names, values, copies and strategies of the variables of all families."""
 
 import contextlib
 import threading
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 
-# Held while optimizer variables are made: two threads may run the first step at once.
+# Held while optimizer variables are made, since two threads may run their first step.
 building = threading.RLock()
 
 
@@ -21,13 +21,16 @@ class CallableList(list):
 
 
 def raw(variable):
-    """Return the TensorFlow variable of a Keras 3 variable; other variables as is."""
+    """Return the TensorFlow variable of a Keras 3 variable, or another variable as it is."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
 
 def with_gradients(loss, var_list, grad_loss, tape):
-    """Return (gradient, variable) pairs of a loss; that and `var_list` may be functions."""
+    """Return (gradient, variable) pairs of a loss.
+
+    `loss` and `var_list` may also be functions that return them.
+    """
     if callable(loss):
         with tape:
             if not callable(var_list):
@@ -39,24 +42,24 @@ def with_gradients(loss, var_list, grad_loss, tape):
 
 
 def numpy(variable):
-    """Return the value of any variable on the first local replica, an array."""
+    """Return the value of any variable on the first local replica, as an array."""
     copy = copies(variable)[0]
     in_graph = graphs.in_graph_of_tensorflow_1()
     return _session_of_keras().get_value(copy) if in_graph else copy.numpy()
 
 
 def _session_of_keras():
-    """Return what reads and sets variables in sessions; only Keras 2 has them."""
+    """Return the backend of Keras 2, which reads and sets variables in sessions."""
     return keras_versions.public(keras_versions.imported_keras2()[-1]).backend
 
 
 def copies(variable):
-    """Return the TensorFlow variables behind a variable, one for each local replica."""
+    """Return a list of the TensorFlow variables of a variable, one per local replica."""
     return list(getattr(raw(variable), "values", [raw(variable)]))
 
 
 def name_of(variable):
-    """Return what messages call `variable`: its path, its name, or its repr."""
+    """Return a name of `variable` for messages: its path, its name, or its repr."""
     path = getattr(variable, "path", None)
     return path or getattr(variable, "name", None) or repr(variable)
 
@@ -65,7 +68,7 @@ def array_for(variable, array):
     """Return `array` as a NumPy array that can be assigned to `variable`, or raise."""
     array = np.asarray(array)
     what, shape = f"The array for {name_of(variable)} in 'weights'", variable.shape
-    if array.dtype.kind in "OSU":  # objects and texts
+    if array.dtype.kind in "OSU":  # objects and strings
         raise TypeError(f"{what} must hold numbers, but got {array!r}.")
     if array.shape != tuple(shape):
         raise ValueError(f"{what} has the shape {array.shape}, but needs {shape}.")
@@ -73,9 +76,9 @@ def array_for(variable, array):
 
 
 def assign_all(variables, arrays):
-    """Assign each array to the variable at its place; if `array_for` raises, none."""
+    """Assign the arrays to the variables, or none if one of them is refused."""
     arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
-    # One by one: this also works in the thread of a replica.
+    # Copy by copy, which also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
     if graphs.in_graph_of_tensorflow_1():
         _session_of_keras().batch_set_value(pairs)
@@ -85,7 +88,7 @@ def assign_all(variables, arrays):
 
 
 class SecondName(tf_private.trackable()):  # type: ignore[misc]
-    """A second name for a variable, with its own entry in the checkpoint."""
+    """A second name for a variable, with its own entry in checkpoints."""
 
     def __init__(self, variable):
         self._variable = variable
@@ -105,12 +108,12 @@ def strategy_of(variables):
 
 
 def scope_of(strategy):
-    """Return the strategy's scope, or a null context if it is entered already."""
+    """Return the scope of a strategy, or a null context if it is the current one."""
     if strategy is tf.distribute.get_strategy():
         return contextlib.nullcontext()
     return strategy.scope()
 
 
 def set_untracked(owner, name, value):
-    """Set an attribute, which the owner's class would track or take for a hyperparameter."""
+    """Set an attribute without tracking it or treating it as a hyperparameter."""
     object.__setattr__(owner, name, value)
