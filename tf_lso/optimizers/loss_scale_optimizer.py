@@ -1,8 +1,8 @@
-"""The optimizer that programs use: its whole public surface, from top to bottom.
+"""The optimizer that programs use. All its public methods stand in this module.
 
-What differs between the families of optimizers is in the adapter that it holds,
-`families.family.Family`. One step is `scaling.step`, and which scale divides its
-gradients is in `scaling.calls`.
+Differences between the families of optimizers are in its adapter, a subclass of
+`families.family.Family`. `scaling.step` has one step, and `scaling.calls` decides which
+scale divides its gradients.
 """
 
 import copy
@@ -16,7 +16,7 @@ import numpy as np
 from tf_lso import log
 from tf_lso.frameworks import environment, keras_versions, tf_private
 
-environment.require_tensorflow()  # before a Keras that does not fit fails
+environment.require_tensorflow()  # before the import of a Keras that does not fit fails
 
 # ruff: noqa: E402
 import tensorflow as tf
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
     from tf_lso.frameworks import optimizer_table as table
 
-MISSING: Any = binding.MISSING  # of an argument that was not given
+MISSING: Any = binding.MISSING  # the default of arguments that must be passed
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# Keeps AutoGraph away from a method, in which it would find nothing to convert.
+# Tells AutoGraph not to convert a method, since it contains nothing to convert.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
@@ -55,7 +55,7 @@ def _of_inner(name: str, what: str) -> property:
     """Return a property that reads and sets an attribute of the inner optimizer."""
 
     def read(self):
-        # Without a family the constructor of the base class is running.
+        # There is no family yet while the constructor of the base class runs.
         return None if self._family is None else getattr(self.inner_optimizer, name)
 
     def write(self, value):
@@ -69,10 +69,10 @@ def _of_inner(name: str, what: str) -> property:
         self._warn_if_traced(name)
         setattr(self.inner_optimizer, name, value)
 
-    return property(read, write, doc=f"{what}, of the inner optimizer; may be set.")
+    return property(read, write, doc=f"{what}. Reads and sets the inner optimizer's.")
 
 
-# The attributes that are ours alone, which no base class may track or delegate.
+# The attributes of this class that no base class may track or delegate.
 _OWN = frozenset(
     {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
     | {"_state", "_trackable", "_traced"}
@@ -80,7 +80,7 @@ _OWN = frozenset(
 
 
 def _check_loss_scale(value):
-    """Raise TypeError for what programs of 2020 put in the place of the loss scale."""
+    """Raise TypeError if a program replaces the loss scale by an object of another class."""
     if not isinstance(value, loss_scale_lib.LossScale):
         raise TypeError(
             "The loss scale of an optimizer must be a tf_lso.LossScale. Derive your class "
@@ -103,10 +103,10 @@ def _shown(
     min_scale: float = 1.0,
     max_scale: float | None = None,
 ):
-    """What `inspect` and `help` show: the arguments of TensorFlow 2.4-2.15, and options."""
+    """The signature that `inspect` and `help` show for the constructor."""
 
 
-@keras_versions.registered("tf_lso")  # `load_model` finds it by this
+@keras_versions.registered("tf_lso")  # so that `load_model` finds the class
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
@@ -114,36 +114,39 @@ class LossScaleOptimizer(tf_private.Dependencies):
     gradient is not finite, the step is skipped on all replicas and the scale is halved.
     After `dynamic_growth_steps` finite steps the scale is doubled.
 
-    An instance also is of the classes that `isinstance` and `compile` ask for in the
-    family of the inner optimizer, whose hyperparameters (`lr`, `beta_1`, ...) it has.
+    An instance is also an instance of the optimizer classes that `isinstance` and `compile`
+    expect in the family of the inner optimizer. It has the hyperparameters of the inner
+    optimizer as attributes, such as `lr` and `beta_1`.
+
+    The arguments from `growth_factor` on are additions of tf_lso.
 
     Args:
       optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
-        of TensorFlow 2.12-2.15). Also accepted as `inner_optimizer`, as in Keras 3.
-      dynamic: bool, whether the scale moves. If False it stays at `initial_scale` and
+        of TensorFlow 2.12-2.15). It may also be passed as `inner_optimizer`, as in Keras 3.
+      dynamic: bool, whether the scale changes. If False, it stays at `initial_scale` and
         no step is skipped.
-      initial_scale: number, the first loss scale. Defaults to 2**15; a fixed one must
-        be given.
-      dynamic_growth_steps: int, finite steps in a row before the scale doubles.
-        Defaults to 2000. Only for a dynamic scale.
-      name: str. Defaults to what Keras 3 chooses, or to the name of the inner optimizer
-        of Keras 2.
-      growth_factor: number, at least 1, by which the scale is multiplied to grow.
-        Defaults to 2 (an addition, as are the next four).
+      initial_scale: number, the first loss scale. Defaults to 2**15 for a dynamic scale,
+        and must be passed for a fixed one.
+      dynamic_growth_steps: int, the number of consecutive finite steps before the scale
+        doubles. Defaults to 2000. Only for a dynamic scale.
+      name: str. By default Keras 3 chooses the name, and in Keras 2 it is the name of the
+        inner optimizer.
+      growth_factor: number of at least 1 by which the scale is multiplied to grow.
+        Defaults to 2.
       backoff_factor: number below 1 by which the scale is multiplied to shrink.
         Defaults to 0.5.
-      hysteresis: int, skipped steps in a row before the scale shrinks. Defaults to 1.
-      min_scale: number, the scale does not shrink below it. Defaults to 1.
-      max_scale: number, the scale does not grow above it. Defaults to None: growth stops
-        before infinity.
-      **keywords: arguments that configs of Keras 3 carry, such as `clipnorm`, at their
-        defaults: set them on the inner optimizer.
+      hysteresis: int, the number of consecutive skipped steps before the scale shrinks.
+        Defaults to 1.
+      min_scale: number, the smallest scale. Defaults to 1.
+      max_scale: number, the largest scale. Defaults to None, the largest float32.
+      **keywords: arguments that configs of Keras 3 contain, such as `clipnorm`. Only their
+        defaults are accepted. Set other values on the inner optimizer.
 
     Raises:
-      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, `dynamic` is
-        no bool, or a keyword is unknown.
-      ValueError: if another wrapper holds the optimizer, the strategy in scope is not
-        supported, or a number is not in its range.
+      TypeError: if `optimizer` is not an optimizer or is a LossScaleOptimizer, `dynamic` is
+        not a bool, or a keyword is unknown.
+      ValueError: if another wrapper holds the optimizer, the current strategy is not
+        supported, or a number is out of its range.
 
     Example:
     >>> import tensorflow as tf
@@ -204,7 +207,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
 
     def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
-        """Make an instance of the class that serves the family of the optimizer."""
+        """Make an instance of the subclass for the family of the optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
@@ -212,7 +215,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     __new__.__wrapped__ = _shown  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
-        """Wrap `inner`. The loss scale is made last, after all checks have passed."""
+        """Wrap `inner`. The loss scale is made only after all checks have passed."""
         validation.check_strategy()
         validation.check_free(inner)
         if not keras_versions.is_keras2(self._family_class.package):
@@ -245,8 +248,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             patches.enable(patches.LOADING, family.package)
 
     if TYPE_CHECKING:
-        # The hyperparameters that an inner optimizer may have. With the two methods below
-        # a type checker would take every name for an attribute, also a misspelt one.
+        # The hyperparameters that an inner optimizer may have. If a type checker saw the
+        # two methods below, it would accept every attribute, even a misspelt one.
         beta: Any
         beta_1: Any
         beta_2: Any
@@ -265,7 +268,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                if changed and not self._family.returns_operations:  # there a variable
+                # A legacy optimizer keeps it in a variable, so traced steps see the change.
+                if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
                 super().__setattr__(name, value)
@@ -283,9 +287,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __repr__(self):
         if self._family is None:
-            return object.__repr__(self)  # it is being made
+            return object.__repr__(self)  # the constructor is running
         shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
-        if tf.executing_eagerly():  # elsewhere the values are not known
+        if tf.executing_eagerly():  # in a graph the values are not known
             shown += f", loss_scale={float(self.loss_scale):g}"
             count = variables_lib.raw(self.dynamic_counter)
             if count is not None:
@@ -297,7 +301,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if self._traced:
             self._once.warn(
                 f"{name!r} was set after a step was traced (by tf.function or fit). Steps "
-                "traced before keep the old value: make the tf.function anew, or call "
+                "traced before keep the old value. Make a new tf.function, or call "
                 "model.make_train_function(force=True)."
             )
 
@@ -322,11 +326,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Returns:
           A tensor of the loss's shape and dtype, or a callable that returns it. A
-          float16 product above 65504 becomes inf: cast such a loss to float32 first.
+          float16 product above 65504 becomes inf, so cast such a loss to float32 first.
 
         Raises:
           TypeError: if `loss` is neither a tensor nor callable.
-          RuntimeError: if it is scaled already, also by `scale_loss` in the same step.
+          RuntimeError: if the loss is scaled already, or `scale_loss` has scaled a loss in
+            the same step.
 
         Example:
         >>> import tensorflow as tf
@@ -343,7 +348,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
-                # AutoGraph may convert `loss`; of what tf_lso calls it would only warn.
+                # AutoGraph may convert `loss`, but would only warn about tf_lso's own code.
                 return self._scaled_by_current(loss())
 
         else:
@@ -353,7 +358,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def _scaled_by_current(self, loss):
-        # As legacy, by the scale that is there when the callable is called.
+        # As in legacy, use the scale at the time when the callable is called.
         scale = self._loss_scale()
         self._calls.scale_was_read(scale)
         return self._scaled(loss, scale)
@@ -370,10 +375,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
             or tf.reduce_any(tf.abs(tf.cast(loss, tf.float32)) * scale > _FLOAT16_MAX)
         ):
             self._once.warn(
-                "A float16 loss was scaled, and stays float16: if it exceeds 65504 after "
+                "A float16 loss was scaled, and stays float16. If it exceeds 65504 after "
                 "scaling, it becomes inf and the step is skipped. Cast the loss to "
-                "float32 before get_scaled_loss(). See "
-                "`tf-lso help float16-loss`"
+                "float32 before get_scaled_loss(). See `tf-lso help float16-loss`"
             )
         return scaled
 
@@ -387,11 +391,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
           grads: iterable of tensors of any float dtype, `tf.IndexedSlices` and None.
 
         Returns:
-          A list of the same length, kinds and dtypes, divided in float32 or wider.
+          A list of the unscaled gradients, with the same length, kinds and dtypes. The
+          division is done in float32 or wider.
 
         Raises:
-          TypeError: if `grads` is not iterable, or an element is no gradient.
-          RuntimeError: if this method has returned one of them.
+          TypeError: if `grads` is not iterable, or an element is not a gradient.
+          RuntimeError: if a gradient was returned by this method before.
 
         Example:
         >>> import tensorflow as tf
@@ -416,19 +421,20 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def scale_loss(self, loss: tf.Tensor | float) -> tf.Tensor:
         """Multiply the loss by the loss scale, in float32 or wider.
 
-        Pass the gradients of the result to `apply_gradients` or `apply`, which unscale
+        Pass the gradients of the scaled loss to `apply_gradients` or `apply`, which unscale
         them. Keras 3's `fit` does this.
 
         Args:
           loss: tensor of any shape and float dtype, or a number.
 
         Returns:
-          A tensor of the loss's shape, and of its dtype or float32 if that is wider.
+          A tensor of the loss's shape. Its dtype is that of the loss, or float32 if the
+          loss has 16 bits.
 
         Raises:
           TypeError: if `loss` is None.
-          RuntimeError: if it is scaled already, also by `get_scaled_loss` in the same
-            step, or, in `fit`, if the class overrides legacy methods.
+          RuntimeError: if the loss is scaled already, or `get_scaled_loss` has scaled a loss
+            in the same step. In `fit` also if the class overrides legacy methods.
 
         Example:
         >>> import tensorflow as tf
@@ -468,31 +474,32 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> tf.Tensor | tf.Operation | None:
         """Apply gradients, or skip the step if they are not finite.
 
-        Gradients that `scale_loss` left scaled are unscaled; all are aggregated over the
-        replicas. If all are finite, the inner optimizer updates the variables on every
-        replica, else the step is skipped. Either way it counts, and the scale moves.
+        Gradients of a loss that `scale_loss` scaled are unscaled first. Then all gradients
+        are aggregated over the replicas. If all are finite, the inner optimizer updates the
+        variables on every replica. Otherwise the step is skipped. In both cases the loss
+        scale is updated, and `iterations` counts the step.
 
         Args:
-          grads_and_vars: iterable of (gradient, variable) pairs. A None gradient
-            leaves its variable out; an empty iterable does nothing.
-          name: str for the operations. Anything else goes to the second parameter of
+          grads_and_vars: iterable of (gradient, variable) pairs. A variable whose gradient
+            is None is not updated. An empty iterable does nothing.
+          name: str for the operations. Any other value is passed to the second parameter of
             the inner optimizer's own `apply_gradients`, as in TensorFlow 2.0-2.8.
-          experimental_aggregate_gradients: whether to aggregate over the replicas. If
-            False, the caller has done so.
-          skip_gradients_aggregation: the opposite, as TensorFlow 2.11-2.15 named it.
-          **kwargs: further arguments that the inner optimizer's own takes.
+          experimental_aggregate_gradients: bool, whether to aggregate over the replicas.
+            Pass False if the gradients are aggregated already.
+          skip_gradients_aggregation: bool, the opposite, as in TensorFlow 2.11-2.15.
+          **kwargs: further arguments for the inner optimizer's own `apply_gradients`.
 
         Returns:
-          None in eager mode. In a function a scalar bool tensor: whether the step was
-          applied. In a TensorFlow 1 graph an op that runs the step.
+          In eager mode None. In a function a scalar bool tensor, which is True if the step
+          was applied. In a TensorFlow 1 graph an op that runs the step.
 
         Raises:
-          TypeError: if an element is no gradient or variable, or the inner optimizer does
-            not take a further argument.
-          ValueError: if no variable has a gradient, the optimizer was built for others,
-            or where, on replicas, there can be no step.
+          TypeError: if an element is not a gradient or a variable, or the inner optimizer
+            does not accept a further argument.
+          ValueError: if no variable has a gradient, the optimizer was built for other
+            variables, or replicas cannot take a step in this context.
           RuntimeError: if `scale_loss` and `get_scaled_loss` were called in different
-            functions or threads, so that nothing tells whether to unscale.
+            functions or threads, so that it is unknown whether to unscale.
 
         Source: TensorFlow 2.0-2.15.
         """
@@ -518,15 +525,17 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> None:
         """Apply a list of gradients, as `apply_gradients` does.
 
-        Where no method of this optimizer has scaled a loss, the gradients count as scaled.
+        If no method of this optimizer has scaled a loss, the gradients are unscaled too.
 
         Args:
-          grads: list of gradients, one for each variable; None leaves one out.
-          trainable_variables: list of variables, or None for those of `build`.
+          grads: list of gradients, one for each variable. A variable whose gradient is None
+            is not updated.
+          trainable_variables: list of variables, or None for those passed to `build`.
 
         Raises:
           TypeError, RuntimeError: as `apply_gradients`.
-          ValueError: the same, and if the lengths differ or no variables are known.
+          ValueError: as `apply_gradients`, and if the lengths differ or the variables are
+            not known.
 
         Source: Keras 3.
         """
@@ -557,7 +566,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         kwargs=types.MappingProxyType({}),
         unknown_is_scaled=False,
     ):
-        """Check what is given, and run one `Step`; see `Calls.divisor`."""
+        """Check the arguments, and run one `Step`. `Calls.divisor` explains the last one."""
         validation.check_context()
         if not grads:
             return None
@@ -596,8 +605,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             is_aggregated=not aggregate,
         )
         if graphs.in_tensorflow_1() and not self._family.returns_operations:
-            # A function runs all operations with effects; a graph of TensorFlow 1, and the
-            # branches and loops in it, only what the result needs.
+            # A function runs all operations that have side effects. A graph of TensorFlow 1
+            # and its branches and loops run only those on which the result depends.
             applied = tf.function(lambda: step.run(grads), autograph=False)()
             return applied.op if graphs.in_graph_of_tensorflow_1() else applied
         return step.run(grads)
@@ -612,7 +621,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             is_next_value = gradients_lib.overwrites(variable)
             if self._calls.unscaled_gradients.has(grad):
                 if is_next_value:
-                    # `get_unscaled_gradients` gets no variables, so it has divided it.
+                    # `get_unscaled_gradients` does not know the variables, so it has
+                    # divided this one too. Undo that.
                     scale = self._calls.scale(self._loss_scale)
                     grad = grad * tf.cast(scale, grad.dtype)
             elif divisor is not None and not is_next_value:
@@ -627,7 +637,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return results
 
     def _warn_if_forgotten(self):
-        # A class that scales and unscales by itself has forgotten nothing.
+        # A subclass that overrides these methods may scale and unscale by itself.
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(self._calls.forgotten())
@@ -642,12 +652,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         name: str | None = None,
         tape: tf.GradientTape | None = None,
     ) -> tf.Tensor | tf.Operation | None:
-        """Compute gradients of the loss, unscaled, and apply them.
+        """Compute the gradients of the loss, unscale them, and apply them.
 
         Args:
-          loss: callable that returns a scalar tensor, or the tensor itself and `tape`.
+          loss: callable that returns a scalar tensor, or a scalar tensor if `tape` is
+            passed.
           var_list: list of variables, or a callable that returns it.
-          grad_loss: gradient of the loss, by default ones.
+          grad_loss: tensor, the gradient of the loss. By default ones.
           name: str for the operations.
           tape: `tf.GradientTape` that recorded `loss`, needed for a tensor.
 
@@ -655,8 +666,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
           What `apply_gradients` returns.
 
         Raises:
-          TypeError, RuntimeError: as the three methods above.
-          ValueError: as `apply_gradients`, or if `loss` is a tensor without a tape.
+          TypeError, RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
+            `apply_gradients`.
+          ValueError: as `apply_gradients`, or if `loss` is a tensor but `tape` is None.
 
         Example:
         >>> import tensorflow as tf
@@ -678,7 +690,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         var_list: Any,
         tape: tf.GradientTape | None = None,
     ) -> list[tuple[gradients_lib.Gradient, Any]]:
-        """Return (unscaled gradient, variable) pairs: the first half of `minimize`."""
+        """Return (unscaled gradient, variable) pairs. This is the first half of `minimize`."""
         return self._compute_gradients(loss, var_list, tape=tape)
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
@@ -696,7 +708,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> list[gradients_lib.Gradient]:
         """Return a list of unscaled gradients of a scalar `loss` for a list of variables.
 
-        This is for graphs of TensorFlow 1. ValueError if a variable has no gradient.
+        This is for graphs of TensorFlow 1.
+
+        Raises:
+          ValueError: if a variable has no gradient.
         """
         params = tf.nest.flatten(params)
         grads = tf.gradients(
@@ -710,19 +725,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self.get_unscaled_gradients(grads)
 
     def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
-        """Return a list of the op that minimizes `loss`, see `get_gradients`."""
+        """Return a list that holds the op that minimizes `loss`, see `get_gradients`."""
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
     @_not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
-        """Return whether a list of this replica's gradients is finite, a bool tensor."""
+        """Return a scalar bool tensor: whether all gradients of this replica are finite."""
         return finite_lib.all_finite(list(grads))
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Any, trainable_variables: Any
     ) -> NoReturn:
-        """Raise ValueError, as in Keras 3: TensorFlow optimizers keep state in variables."""
+        """Raise ValueError, as Keras 3 does with the TensorFlow backend."""
         raise ValueError(
             "stateless_apply is not supported with the TensorFlow backend, whose "
             "optimizers hold their state in variables. Use apply() or apply_gradients()."
@@ -732,15 +747,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def dynamic(self) -> bool:
-        """Whether the loss scale moves, a bool."""
+        """Whether the loss scale changes, a bool."""
         return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
 
     @property
     def loss_scale(self) -> Any:
-        """The loss scale now, a float32 scalar tensor; a dynamic one may be set.
+        """The current loss scale, a float32 scalar tensor. A dynamic scale may be set.
 
         Raises:
-          AttributeError: when it is set, if the scale is not dynamic.
+          AttributeError: if a scale that is not dynamic is set.
         """
         return tf.convert_to_tensor(self.loss_scale_state())
 
@@ -757,28 +772,36 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def skipped_steps(self) -> tf.Tensor:
-        """Steps skipped in this process, an int64 scalar tensor; no checkpoint has it."""
+        """The number of steps skipped in this process, an int64 scalar tensor.
+
+        Checkpoints do not contain it.
+        """
         self._skipped.report()
         return self._skipped.total()
 
     @property
     def consecutive_skipped_steps(self) -> tf.Tensor:
-        """Steps of this process skipped since the last applied one, an int64 scalar."""
+        """The number of steps skipped since the last applied one, an int64 scalar tensor.
+
+        It counts steps of this process only.
+        """
         self._skipped.report()
         return self._skipped.in_a_row()
 
     @property
     def last_step_skipped(self) -> tf.Tensor:
-        """Whether the last step of this process was skipped, a bool scalar tensor."""
+        """Whether the last step of this process was skipped, a scalar bool tensor."""
         return self.consecutive_skipped_steps > 0
 
     @property
     def last_overflow(self) -> list[skipped.Overflow]:
         """The variables whose gradients caused the last skip, a list of `Overflow`.
 
-        Each is a tuple `(variable, kind)`: the path of the variable, and what its
-        aggregated gradient held: "inf", "nan" or "inf, nan". Read it in eager code; else a
-        RuntimeError.
+        Each is a tuple `(variable, kind)`. The first is the path of the variable, the second
+        is "inf", "nan" or "inf, nan", which its aggregated gradient contained.
+
+        Raises:
+          RuntimeError: if it is not read in eager code.
 
         Example:
         >>> import tensorflow as tf
@@ -793,7 +816,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         if not tf.executing_eagerly():
             raise RuntimeError(
-                "last_overflow can be read in eager code only: it is a list of names. "
+                "last_overflow is a list of names, which can be read in eager code only. "
                 "Read it after the tf.function has returned."
             )
         self._skipped.report()
@@ -801,24 +824,30 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
-        """Finite steps since the scale last moved, an int64 variable. None if fixed."""
+        """The number of finite steps since the scale changed or a step was skipped.
+
+        It is an int64 variable, or None if the scale is fixed.
+        """
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
     @property
     def initial_scale(self) -> float:
-        """The loss scale at the start, a float."""
+        """The loss scale before the first step, a float."""
         if self.dynamic:
             return self.loss_scale_state.initial_loss_scale
         return self.loss_scale_state.get_config()["loss_scale_value"]
 
     @property
     def dynamic_growth_steps(self) -> int | None:
-        """Consecutive finite steps before the scale doubles, an int. None if fixed."""
+        """The number of consecutive finite steps before the scale doubles, an int.
+
+        It is None if the scale is fixed.
+        """
         return self.loss_scale_state.increment_period if self.dynamic else None
 
     @property
     def loss_scale_state(self) -> loss_scale_lib.LossScale:
-        """The `tf_lso.LossScale` that holds the scale and moves it."""
+        """The `tf_lso.LossScale` that holds and updates the scale."""
         return self._loss_scale
 
     @property
@@ -827,22 +856,25 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.inner
 
     @property
-    def _optimizer(self):  # the name that some programs of old use
+    def _optimizer(self):  # the name that some old programs use
         return self.inner_optimizer
 
     # --- Attributes of the inner optimizer.
 
-    clipnorm = _of_inner("clipnorm", "The norm each gradient is clipped to")
-    clipvalue = _of_inner("clipvalue", "The value gradients are clipped to")
-    global_clipnorm = _of_inner("global_clipnorm", "The norm all are clipped to")
+    clipnorm = _of_inner("clipnorm", "The largest norm of each gradient")
+    clipvalue = _of_inner("clipvalue", "The largest absolute value in gradients")
+    global_clipnorm = _of_inner(
+        "global_clipnorm", "The largest norm of all gradients together"
+    )
     weight_decay = _of_inner("weight_decay", "The weight decay")
     use_ema = _of_inner("use_ema", "Whether weights are averaged")
     ema_momentum = _of_inner("ema_momentum", "The momentum of the averages")
     ema_overwrite_frequency = _of_inner(
-        "ema_overwrite_frequency", "Steps between overwriting weights by averages"
+        "ema_overwrite_frequency",
+        "The number of steps after which averages overwrite weights",
     )
 
-    # Methods of the families' base classes; those would change only the wrapper.
+    # Methods that the base classes of the families have. Theirs would change the wrapper.
     add_optimizer_variables = forwarded("add_optimizer_variables")
     add_variable = forwarded("add_variable")
     add_variable_from_reference = forwarded("add_variable_from_reference")
@@ -854,11 +886,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate of the inner optimizer; may be set.
+        """The learning rate of the inner optimizer. It may be set.
 
-        In Keras 3 a schedule can be called, and is also a number: the rate of the next step.
+        In Keras 3 a schedule can be called, and also works as the rate of the next step.
         """
-        # Without a family the constructor of the base class is running.
+        # There is no family yet while the constructor of the base class runs.
         return None if self._family is None else self._family.learning_rate()
 
     @learning_rate.setter
@@ -870,9 +902,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def lr(self) -> Any:
-        """The learning rate, as the TensorFlow variable that old programs expect.
+        """The learning rate as a TensorFlow variable, which old programs expect.
 
-        `tf.keras.backend.set_value` takes it; it does not take variables of Keras 3.
+        `tf.keras.backend.set_value` accepts it, but does not accept variables of Keras 3.
         """
         return variables_lib.raw(self.learning_rate)
 
@@ -882,7 +914,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def iterations(self) -> Any:
-        """Steps so far, skipped ones included, an int64 variable. May be set."""
+        """The number of steps, including skipped ones, an int64 variable. It may be set."""
         return None if self._family is None else self.inner_optimizer.iterations
 
     @iterations.setter
@@ -892,7 +924,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def name(self) -> Any:
-        """The name given to the constructor, or its default."""
+        """The name passed to the constructor, or the default name."""
         if self._own_name is None and self._family is not None:
             return (
                 getattr(self.inner_optimizer, "name", None)
@@ -908,9 +940,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def build(self, var_list: Iterable[Any]) -> None:
-        """Create the inner optimizer's variables for a list of model variables, once.
+        """Create the inner optimizer's variables for a list of model variables.
 
-        ValueError if state that was set before does not fit.
+        Raises:
+          ValueError: if state that was set before does not fit.
         """
         self._family.build(self, list(var_list))
         if self._family.built_variables():
@@ -918,24 +951,29 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def variables(self) -> Any:
-        """The variables in the family's order, a list that can also be called."""
+        """A list of all variables in the order of the family. It can also be called."""
         return variables_lib.CallableList(self._family.variables())
 
     @property
     def weights(self) -> list[Any]:
-        """The variables that an OptimizerV2 has in `weights`, in its order, a list."""
+        """A list of the variables that an OptimizerV2 has in `weights`, in its order."""
         return self._family.weights()
 
     @_not_converted
     def get_slot_names(self) -> list[str]:
-        """Return the slot names that the inner optimizer has built, a list of str."""
+        """Return a list of the names of the slots that the inner optimizer has built."""
         return self._family.slots.get_slot_names()
 
     @_not_converted
     def get_slot(self, var: Any, slot_name: str) -> Any:
-        """Return the slot variable of a model variable; KeyError if there is none.
+        """Return the slot variable of a model variable.
 
-        `slot_name` is one of `get_slot_names()`, for instance "momentum" or "m".
+        Args:
+          var: the model variable.
+          slot_name: str, one of `get_slot_names()`, for instance "momentum" or "m".
+
+        Raises:
+          KeyError: if there is no such slot.
         """
         return self._family.slots.get_slot(var, slot_name)
 
@@ -943,22 +981,22 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def add_slot(
         self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
     ) -> Any:
-        """Return the slot variable of a model variable, made if it does not exist.
+        """Return the slot variable of a model variable, and make it if it does not exist.
 
-        `shape` is for legacy optimizers; else a slot has the shape of its variable.
+        Legacy optimizers accept `shape`. Other slots have the shape of their variable.
         """
         return self._family.slots.add_slot(var, slot_name, initializer, shape)
 
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return a new variable of the inner optimizer, by default a float32 scalar.
 
-        Further arguments are `shape`, `dtype` and `initializer`, and for legacy optimizers
-        what their own method takes.
+        Further arguments are `shape`, `dtype` and `initializer`. For legacy optimizers they
+        are those of the optimizer's own method.
         """
         return self._family.slots.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
-        """Overwrite model variables by their averages, if the inner optimizer has any."""
+        """Overwrite model variables by their averages, if the inner optimizer has averages."""
         finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
         if finalize is not None:
             finalize(var_list)
@@ -979,31 +1017,32 @@ class LossScaleOptimizer(tf_private.Dependencies):
     # --- State.
 
     def get_weights(self) -> list[np.ndarray]:
-        """Return all state as a list of arrays, also slots that wait for the build.
+        """Return the whole state as a list of arrays.
 
         The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
-        loss scale and its count follow, which those versions left out.
+        loss scale and its count follow, which those versions did not return. If slots were
+        set before the build, they are included.
         """
         return self._state.saved("weights")[1]
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set all state from what `get_weights` returned.
+        """Set the whole state to arrays that `get_weights` returned.
 
         Args:
-          weights: list of arrays. One without the loss scale and its count, as of
-            TensorFlow 2.4-2.15, leaves these unchanged. Around an optimizer of Keras 3
-            it may hold the values of `variables`.
+          weights: list of arrays. If the loss scale and its count are missing, as in lists
+            of TensorFlow 2.4-2.15, they stay unchanged. Around an optimizer of Keras 3
+            this may also be the list of the values of `variables`.
 
         Raises:
-          TypeError: if `weights` is no list, or an array holds no numbers.
-          ValueError: if the number of arrays or a shape does not fit. Nothing is set.
+          TypeError: if `weights` is not a list, or an array does not hold numbers.
+          ValueError: if the number of arrays or a shape does not fit. Then nothing is set.
         """
         if state_lib.state_follows.is_on:
             return
         arrays = validation.as_list("weights", weights)
         _, layouts = self._state.layouts()
         if self._family.name == "keras3" and not self._family.built_variables():
-            # Copies, since the file that holds the arrays may be closed by then.
+            # Copies, because the file that holds the arrays may be closed before the build.
             arrays = [np.array(array) for array in arrays]
             if self._state.defer(arrays, layouts):
                 return
@@ -1014,28 +1053,28 @@ class LossScaleOptimizer(tf_private.Dependencies):
             raise ValueError(
                 f"'weights' has {len(arrays)} arrays, but {type(self).__name__} has "
                 f"{whole} ({alone} without the loss scale). "
-                "Build the optimizer before, on the same variables."
+                "Build the optimizer first, on the same variables."
             )
         variables_lib.assign_all(fitting[0], arrays)
 
     def save_own_variables(self, store: Any) -> None:
-        """Put all state into the mapping of a .keras or .weights.h5 file.
+        """Write the whole state into the mapping of a .keras or .weights.h5 file.
 
         Args:
           store: mapping of "0", "1", ... to arrays.
 
         Raises:
-          ValueError: if `set_weights` has set slots that wait for the build.
+          ValueError: if `set_weights` has set slots and the optimizer is not built yet.
         """
         for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
 
     def load_own_variables(self, store: Any) -> None:
-        """Set all state from a file; slots at the latest when the optimizer is built.
+        """Set the whole state from a file. Slots may be set later, by the build.
 
         Args:
-          store: mapping of "0", "1", ... to arrays. Files of Keras 2 itself have no loss
-            scale, which stays as it is. What does not fit is told by a warning.
+          store: mapping of "0", "1", ... to arrays. Files of Keras 2 itself contain no loss
+            scale, so it stays as it is. A warning names arrays that do not fit.
 
         Raises:
           TypeError, ValueError: if an array does not fit its variable.
@@ -1045,7 +1084,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         self._state.load(arrays)
 
-    # What Keras 2.12 calls in place of the two above.
+    # Keras 2.12 calls these instead of the two methods above.
     def _save_own_variables(self, store):
         self.save_own_variables(store)
 
@@ -1057,7 +1096,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if self._family is None:
             return children
         children = self._family.dependencies(children, save_type, **kwargs)
-        if save_type != "checkpoint":  # traced steps use these variables
+        # The traced steps of a SavedModel use further variables.
+        if save_type != "checkpoint":
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
@@ -1072,7 +1112,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # So the inner optimizer gets values that arrive before it has the variables.
+        # With this the inner optimizer gets values that are restored before its variables
+        # exist.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1094,23 +1135,25 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Make an optimizer from a config of any generation's LossScaleOptimizer.
 
         Args:
-          config: dict, which is not changed. For a loss scale of a class of your own, or
-            with another multiplier than 2, the result is an experimental optimizer.
-          custom_objects: dict of names and classes of your own: optimizers, learning
-            rate schedules, loss scales.
+          config: dict, which is not changed. If its loss scale is of a class of your own,
+            or has another multiplier than 2, the result is an experimental optimizer.
+          custom_objects: dict of names and your own classes of optimizers, learning rate
+            schedules and loss scales.
 
         Raises:
-          TypeError: if `config` is no dict, or a value is of the wrong type.
-          ValueError: if a class is not known, a key is missing, or the inner
-            optimizer's Keras cannot do what a key of its config says.
+          TypeError: if `config` is not a dict, or a value has the wrong type.
+          ValueError: if a class is unknown, a key is missing, or the Keras of the inner
+            optimizer does not support a key of its config.
         """
         return configs.from_config(cls, config, custom_objects)
 
     def __deepcopy__(self, memo):
-        """Return an independent optimizer with equal state, slots included.
+        """Return an independent optimizer with an equal state, including slots.
 
-        What its config does not hold is copied too. ValueError if the inner optimizer
-        cannot be made from its config.
+        Attributes that its config does not contain are copied too.
+
+        Raises:
+          ValueError: if the inner optimizer cannot be made from its config.
         """
         built = self._family.built_variables()
         for variable in built:  # the copy is for the same model
@@ -1119,7 +1162,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         state["copied_inner"] = self._family.deep_copied(memo)
         for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
             state[part] = copy.deepcopy(state[part], memo)
-        # The step counter and the loss scale are made before the model is known.
+        # The constructor makes the step counter and the loss scale, so it needs the scope.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
         with variables_lib.scope_of(strategy):
             copied = memo[id(self)] = binding.unpickled(cls, state)
@@ -1129,9 +1172,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return what `pickle` needs; slots wait until the new optimizer is built.
+        """Return what `pickle` needs. The new optimizer gets its slots when it is built.
 
-        ValueError if a pickle cannot keep what the inner optimizer has.
+        Raises:
+          ValueError: if an attribute of the inner optimizer cannot be pickled.
         """
         del protocol
         self._state.check_names()
@@ -1141,7 +1185,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Return the class and a dict from which `binding.unpickled` makes a copy."""
         inner, scale = self.inner_optimizer, self.loss_scale_state
         attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
-        # A schedule's class may be unknown to configs, so the schedule itself goes along.
+        # A config may not know the class of a schedule, so the schedule itself is copied.
         config = copying.plain_config(inner.get_config()) | self._family.schedules()
         own = {n: v for n, v in attributes(self).items() if n not in _OWN}
         state = {
