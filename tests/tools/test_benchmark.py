@@ -265,6 +265,7 @@ def test_the_record_is_what_its_tables_say_and_is_drawn_again(tmp_path):
 
 
 NAMES_IN_TABLES = {"ResNet-50": "resnet50", "BERT-base": "bert", "tiny": "tiny"}
+NAMES_IN_TABLES |= {"small model": "model", "embedding": "embedding"}
 NAMES_IN_TABLES["400 \N{MULTIPLICATION SIGN} 256"] = "small400"
 ADDED = ("added_ms", "added_iqr_ms")
 
