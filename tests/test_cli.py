@@ -54,6 +54,32 @@ def started(*arguments):
             process.kill()
 
 
+@pytest.mark.parametrize(
+    "line, completions",
+    [
+        ("tf-lso mi", {"migrate "}),
+        (
+            "tf-lso ",
+            {"run", "check", "migrate", "help", "-h", "--help", "-V", "--version"},
+        ),
+        ("tf-lso run --li", {"--like "}),
+    ],
+)
+def test_a_shell_can_complete_a_word(line, completions, tmp_path):
+    answer = tmp_path / "answer"
+    shell = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9",
+        "PYTHONPATH": str(ROOT),
+    }
+    subprocess.run([sys.executable, "-m", "tf_lso"], env={**os.environ, **shell})
+    assert set(answer.read_text().split("\n")) == completions
+
+
 def without_paths(text):
     """A traceback without what Python 3.11 and later mark beneath the lines."""
     return [line for line in text.splitlines() if set(line) - set(" ^~")]

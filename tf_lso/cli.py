@@ -1,6 +1,7 @@
 """The command `tf-lso`: parsing only."""
 
 import argparse
+import contextlib
 import errno
 import io
 import os
@@ -58,7 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] == "convert":
         sys.stderr.write(_CONVERT)
         return 2
-    args = _parser().parse_args(given)
+    parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for the completion of a word
+        with contextlib.suppress(ImportError):
+            import argcomplete
+
+            argcomplete.autocomplete(parser)  # ends the process
+    args = parser.parse_args(given)
     _set_output(args.command)
     try:
         code: int = args.run(args)
