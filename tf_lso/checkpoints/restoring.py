@@ -80,7 +80,9 @@ def restore(
             raise CheckpointError(_refusal(made.report))
         made.apply()
     if optimizer is not None:
-        wrapping.tell_one(optimizer, model, "The optimizer given to restore()")
+        wrapping.warn_if_not_scaled(
+            optimizer, model, "The optimizer given to restore()"
+        )
     return made.report
 
 

@@ -1,1 +1,1 @@
-"""The one optimizer class: what it does, on which optimizers, and what it refuses."""
+"""The LossScaleOptimizer, its adapters to inner optimizers, its state and its checks."""

@@ -1,14 +1,14 @@
-"""The class of an instance, made once for each class that is called and each family.
+"""Make the classes of which LossScaleOptimizers are instances, one for each family.
 
-It derives from that class, and from those of the family that `isinstance` and Keras's
-`compile` ask for.
+Such a class derives from the class that the program called, and from the optimizer classes
+that `isinstance` and Keras's `compile` expect in the family of the inner optimizer.
 """
 
 from typing import Any
 
 from tf_lso.frameworks import environment, keras_versions
 
-environment.require_tensorflow()  # before an import of it fails
+environment.require_tensorflow()  # before the import of a Keras that does not fit fails
 
 # ruff: noqa: E402
 from tf_lso.optimizers import copying, families
@@ -19,12 +19,12 @@ _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def is_optimizer(value):
-    """Whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
+    """Return whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
     return families.family_of(value) is not None
 
 
 def require_family(optimizer):
-    """Return the class of the adapter to `optimizer`; TypeError if it is none."""
+    """Return the adapter class for `optimizer`, or raise TypeError if it is no optimizer."""
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)
@@ -37,7 +37,10 @@ def require_family(optimizer):
 
 
 def bound_class(cls, optimizer):
-    """Return `cls` with the base classes that the family of `optimizer` needs."""
+    """Return the subclass of `cls` that has the base classes of the optimizer's family.
+
+    A class that already has a family is returned as it is. Each subclass is made once.
+    """
     family = require_family(optimizer)
     if cls._family_class is family:
         return cls
@@ -50,7 +53,7 @@ def bound_class(cls, optimizer):
         namespace = {
             **family.members,
             **{n: getattr(cls, n) for n in ("__module__", "__qualname__", "__doc__")},
-            "_unbound": cls,  # what programs call, and pickle finds by its name
+            "_unbound": cls,  # the class that programs call and that pickle finds by name
             "_family_class": family,
         }
         bound = type(cls.__name__, (cls, *family.bases), namespace)
@@ -60,18 +63,18 @@ def bound_class(cls, optimizer):
 
 
 def the_inner(optimizer, inner_optimizer):
-    """Return the one of two arguments that was given; raise TypeError for any other."""
-    given = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
-    if len(given) != 1:
+    """Return the argument that is not MISSING. Raise TypeError unless it is exactly one."""
+    passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
+    if len(passed) != 1:
         raise TypeError(
             "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
-            f"or as 'inner_optimizer', but got {len(given)}."
+            f"or as 'inner_optimizer', but got {len(passed)}."
         )
-    return given[0]
+    return passed[0]
 
 
 def unpickled(cls, state):
-    """Return the optimizer that `LossScaleOptimizer._described` describes."""
+    """Return an optimizer that has the state `LossScaleOptimizer._described` returned."""
     inner = state.get("copied_inner")
     if inner is None:
         inner_class, inner_config = state["inner"]

@@ -1,6 +1,7 @@
 """Make LossScaleOptimizers from configs of any generation.
 
-`keras_configs` reads what is inside of them. What a LossScaleOptimizer has in "config":
+`keras_configs` reads the inner optimizer and its values. A LossScaleOptimizer has these keys
+in "config":
 
 | written by | keys |
 |---|---|
@@ -17,48 +18,54 @@ from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
-# The names under which LossScaleOptimizers were saved. V1 was the experimental one of
-# 2.4-2.8, V3 wraps the newer optimizers, since 2.9; "experimental" is tf_lso's own.
+# The class names under which LossScaleOptimizers were saved. V1 was the experimental class
+# of 2.4-2.8. V3, since 2.9, wraps the newer optimizers. tf_lso itself writes "experimental".
 _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
-# tf_lso writes this beside the class name in .h5 files and SavedModels of tf_keras.
+# tf_lso writes this next to the class name in .h5 files and SavedModels of tf_keras.
 IS_EXPERIMENTAL = {"tf_lso": "experimental"}
 
 
 def is_wrapper(config):
-    """Whether a serialized optimizer is a LossScaleOptimizer, by its name."""
+    """Return whether the class name in a serialized optimizer is a LossScaleOptimizer's."""
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
 def _classes():
     """Return the stable and the experimental class."""
-    # Late: both are above this module, and read configs by it.
+    # Imported late, since both modules import this one to read configs.
     from tf_lso.optimizers import experimental, loss_scale_optimizer
 
     return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
 
 
 def unbound(cls):
-    """Return the class without a family that `cls` was made from, or itself."""
+    """Return the class from which `binding.bound_class` made `cls`, or `cls` itself."""
     return vars(cls).get("_unbound", cls)
 
 
 def deserialize(config, custom_objects=None, package=None, base=None):
-    """Return the optimizer or LossScaleOptimizer of a config of any generation, new.
+    """Make the optimizer or LossScaleOptimizer that a config of any generation describes.
 
     A LossScaleOptimizer of any version, also Keras 3's or tf_keras's own, becomes tf_lso's.
-    `custom_objects` has the user's optimizers, schedules and loss scales by name; those of
-    a `custom_object_scope` and registered ones are found too. Of Keras's own optimizers,
-    that of `package` is made, "keras" or "tf_keras"; if it is None, the config decides.
-    `base` is the only base class that the optimizer may have, or None.
 
-    TypeError if a value is of the wrong type; ValueError if a class or a loss scale is
-    not known, or a key is missing or cannot be kept.
+    Args:
+      config: the serialized optimizer.
+      custom_objects: {name: optimizer, schedule or loss scale of the user}. Objects of a
+        `custom_object_scope` and registered objects are found as well.
+      package: "keras" or "tf_keras", from which Keras's own optimizers are made. If it is
+        None, the config decides.
+      base: the base class that the optimizer must have, or None if any will do.
+
+    Raises:
+      TypeError: if a value is of the wrong type.
+      ValueError: if a class or a loss scale is unknown, a key is missing, or the new
+        optimizer cannot keep a key.
     """
     config = keras_configs.checked(config)
     stable, experimental = _classes()
     is_old = keras_configs.short_name(config).startswith("experimental")
-    # Programs passed the class under its one public name.
+    # Programs passed their class under the public name, whatever the config says.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -68,7 +75,7 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)
-    cls = unbound(cls)  # a registered one may be bound to a family
+    cls = unbound(cls)  # a registered class may be bound to a family
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
     return cls.from_config(config["config"], custom_objects=custom_objects)
@@ -78,7 +85,8 @@ def from_config(cls, config, custom_objects=None, package=None):
     """Make a LossScaleOptimizer from the arguments in a config of any layout.
 
     `cls` is the stable class or a subclass. For a loss scale that the stable class cannot
-    express, the result is an experimental optimizer. All else is as for `deserialize`.
+    express, the result is an experimental optimizer. The other arguments and the errors are
+    those of `deserialize`.
     """
     stable, experimental = _classes()
     config = keras_configs.plain_dict(config, "'config'")
@@ -91,7 +99,8 @@ def from_config(cls, config, custom_objects=None, package=None):
         )
     inner = config.pop(layout[0])
     if isinstance(inner, dict):
-        family = cls._family_class  # such a class makes only optimizers of its family
+        # A class with a family makes only optimizers of that family.
+        family = cls._family_class
         package, base = (family.package, family.base) if family else (package, None)
         inner = deserialize(inner, custom_objects, package, base)
     if "loss_scale" in config:
@@ -109,21 +118,22 @@ def from_config(cls, config, custom_objects=None, package=None):
         return experimental(inner, loss_scale, **config)
     raise ValueError(
         f"'loss_scale' of the config is {loss_scale!r}, which {cls.__name__} cannot have: "
-        "it takes a fixed scale, or a dynamic one with the multiplier 2."
+        "it accepts a fixed scale, or a dynamic one with the multiplier 2."
     )
 
 
 def _made(cls, inner, arguments):
-    """Return an instance of `cls`, whose constructor may take keywords alone."""
-    _, *takes = inspect.signature(cls.__init__).parameters.values()
-    if any(one.kind not in (one.KEYWORD_ONLY, one.VAR_KEYWORD) for one in takes):
+    """Return an instance of `cls`, whose constructor may accept only keyword arguments."""
+    _, *parameters = inspect.signature(cls.__init__).parameters.values()
+    if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
-    # As the class that Horovod makes. The metaclass of Keras 2 would pass it by position.
+    # Such as the class that Horovod makes. The metaclass of Keras 2 would pass the inner
+    # optimizer by position.
     return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 
 def _pop_loss_scale(config):
-    """Remove the arguments of the stable class, and return the loss scale they mean."""
+    """Remove the arguments of the stable class from `config`; return their loss scale."""
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
     names = config.keys() & options.OF_OPTIMIZER.values()

@@ -1,8 +1,8 @@
-"""What a copy of an optimizer keeps though its config does not hold it.
+"""Keep attributes of an optimizer in its copies that its config does not contain.
 
-Copies are made from configs, which leave out the attributes that a program has set, and
-some of Keras's own settings. A program's attributes are those that no method of Keras's
-(or tf_lso's) classes assigns.
+Copies are made from configs. These leave out the attributes that a program has set, and
+some settings of Keras itself. An attribute counts as the program's if no method of the
+classes of Keras, TensorFlow and tf_lso assigns it.
 """
 
 import dis
@@ -22,18 +22,19 @@ _SETTINGS = (
     "_exclude_from_weight_decay_names",
     "_exclude_from_weight_decay_pattern",
 )
-# The same, with keys of model variables, which mean nothing in another process.
+# One more such setting. It contains keys of model variables, which mean nothing in another
+# process.
 _OF_VARIABLES = "_exclude_from_weight_decay"
 
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return a config with Python numbers in place of NumPy's."""
-    # A legacy optimizer takes a NumPy number for the variable of a hyperparameter.
+    # A legacy optimizer would mistake a NumPy number for the variable of a hyperparameter.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
 
 def made(cls: type, config: dict[str, Any]) -> Any:
-    """Return an optimizer of a config; ValueError if the class cannot be made from it."""
+    """Return an instance of `cls` made from a config. Raise ValueError if that fails."""
     try:
         return cls.from_config(config)  # type: ignore[attr-defined]
     except Exception as error:
@@ -45,10 +46,17 @@ def made(cls: type, config: dict[str, Any]) -> Any:
 
 
 def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
-    """Return {name: value} of what the config of an object does not hold.
+    """Return the attributes of an object that its config does not contain.
+
+    Args:
+      owner: the optimizer or loss scale.
+      is_pickle: bool, whether the attributes must be fit for a pickle. Defaults to False.
+
+    Returns:
+      A dict from names to values.
 
     Raises:
-      ValueError: if a pickle cannot keep one; the message names it.
+      ValueError: if a pickle cannot contain a value. The message names the attribute.
     """
     cls: Any = type(owner)
     own = _assigned_by_frameworks(cls)
@@ -64,7 +72,7 @@ def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
 
 
 def set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
-    """Set what `attributes_of` has returned."""
+    """Set the attributes that `attributes_of` has returned."""
     for name, value in attributes.items():
         setattr(owner, name, value)
 
@@ -99,7 +107,7 @@ def _assigned_by_frameworks(cls):
 
 
 def _stored(member):
-    """Return the attributes that a member of a class stores, a set of names."""
+    """Return the set of names of attributes that a method or property assigns."""
     if isinstance(member, property):
         return set().union(*map(_stored, (member.fget, member.fset)))
     function = getattr(member, "__func__", member)
@@ -108,8 +116,8 @@ def _stored(member):
     if code is None:
         return set()
     codes = [code, *(c for c in code.co_consts if isinstance(c, types.CodeType))]
-    instructions = (one for part in codes for one in dis.get_instructions(part))
-    return {one.argval for one in instructions if one.opname == "STORE_ATTR"}
+    instructions = (i for part in codes for i in dis.get_instructions(part))
+    return {i.argval for i in instructions if i.opname == "STORE_ATTR"}
 
 
 def _is_of_a_framework(value):
@@ -118,17 +126,17 @@ def _is_of_a_framework(value):
 
 
 def _is_hook(value):
-    """Whether a value is a function by which tf_lso has changed an optimizer."""
+    """Return whether a value is a function that tf_lso has put into an optimizer."""
     module = getattr(value, "__module__", None) or ""
     return isinstance(value, types.FunctionType) and module.startswith("tf_lso")
 
 
 def _unwrapped(value):
-    """Return a value without the containers in which Keras and TensorFlow track it."""
+    """Return a value in plain containers, not those by which frameworks track it."""
     if isinstance(value, dict):
-        return {key: _unwrapped(one) for key, one in value.items()}
+        return {key: _unwrapped(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_unwrapped(one) for one in value]
+        return [_unwrapped(item) for item in value]
     if isinstance(value, set):
         return set(value)
     return value

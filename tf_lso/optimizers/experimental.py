@@ -1,4 +1,4 @@
-"""The experimental LossScaleOptimizer of TensorFlow 2.0-2.8, which takes a loss scale."""
+"""The experimental LossScaleOptimizer of TensorFlow 2.0-2.8."""
 
 from typing import Any
 
@@ -12,19 +12,21 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 
-    Unlike `tf_lso.LossScaleOptimizer`, its base class, it is given and has an object.
+    Unlike its base class `tf_lso.LossScaleOptimizer`, the constructor accepts such an
+    object, and the attribute `loss_scale` is that object.
 
     Args:
       optimizer: the optimizer of Keras 3 or Keras 2 to wrap.
       loss_scale: "dynamic"; a Python int or float of at least 1 for a fixed scale; or
-        a `LossScale`, also of a class of your own. Steps move its state, not a copy's.
+        a `LossScale`, also of a class of your own. The optimizer uses this object and not
+        a copy, so steps change its state.
       name: str, the optimizer's name (an addition).
 
     Raises:
-      TypeError: if `optimizer` is no optimizer or is a LossScaleOptimizer, or a keyword
-        is unknown.
-      ValueError: if `loss_scale` is None or no loss scale, another wrapper holds the
-        optimizer, or the strategy in scope is not supported.
+      TypeError: if `optimizer` is not an optimizer or is a LossScaleOptimizer, or a
+        keyword is unknown.
+      ValueError: if `loss_scale` is None or not a loss scale, another wrapper holds the
+        optimizer, or the current strategy is not supported.
 
     Example:
     >>> import tensorflow as tf
@@ -47,8 +49,8 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         self._start(optimizer, lambda: loss_scale_lib.get(loss_scale), name)
 
     def __new__(cls, *args, **kwargs):
-        """Make an instance of the class that serves the family of the optimizer."""
-        if cls.__init__ is LossScaleOptimizer.__init__:  # a subclass may accept others
+        """Make an instance of the subclass for the family of the optimizer."""
+        if cls.__init__ is LossScaleOptimizer.__init__:  # a subclass may accept more
             accepted = ("optimizer", "loss_scale", "name")
             for name in kwargs.keys() - set(accepted):
                 validation.refuse_keyword(name, accepted)
@@ -59,10 +61,10 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
-        """The `LossScale`, which can be called, and also used as a float32 tensor.
+        """The `LossScale`. It can be called, and can be used as a float32 scalar tensor.
 
         Raises:
-          AttributeError: when it is set; its own `assign` sets the value.
+          AttributeError: if a program sets it. `optimizer.loss_scale.assign` sets the value.
         """
         return self.loss_scale_state
 
@@ -76,7 +78,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Return a dict from which `from_config` makes an equal optimizer.
 
-        It holds no state: the loss scale of the new optimizer starts anew.
+        The dict contains no state, so the new optimizer starts at the initial loss scale.
         """
         config = {
             "optimizer": self._family.serialize(),

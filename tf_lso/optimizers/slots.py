@@ -1,7 +1,7 @@
-"""Slot variables under the names of OptimizerV2.
+"""Find slot variables by the names that OptimizerV2 gave them.
 
-The optimizers of Keras 3, and the newer ones of tf_keras, keep their variables in
-lists with one entry per model variable.
+The optimizers of Keras 3, and the newer optimizers of Keras 2, keep slots in lists. Each
+list has one entry for each model variable.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ import tensorflow as tf
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import tf_private
 
-# TensorFlow takes an object that lists this method for an OptimizerV2 and saves slots in
-# a way of its own; optimizers that keep lists save their lists.
+# If `dir` of an object lists this method, TensorFlow takes the object for an OptimizerV2 and
+# saves its slots itself. Optimizers that keep lists must save their lists instead.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
 def too_many(optimizer):
-    """Return the message for a checkpoint with more state than an optimizer takes."""
+    """Return the message for a checkpoint with more state than the optimizer has."""
     name = type(optimizer).__name__
     lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
@@ -33,30 +33,30 @@ def too_many(optimizer):
 class ListedSlots:
     """The slot methods of OptimizerV2 for an optimizer that keeps lists.
 
-    Programs call them on the wrapper, whose docstrings say what they do.
+    Programs call these methods on the wrapper, where their docstrings are.
 
     Args:
       family: the adapter of the optimizer.
-      own_variables: list of all variables of the optimizer, which checkpoints hold element
-        by element. Those that have more are refused.
+      own_variables: list of all variables of the optimizer. Checkpoints contain it element
+        by element. A checkpoint that contains more elements is refused.
     """
 
     def __init__(self, family, own_variables):
         self._family, self._inner = family, family.inner
-        self._added = {}  # slot name -> {place of a model variable: its added slot}
+        self._added = {}  # slot name -> {index of a model variable: its added slot}
         self._listed = own_variables
-        # Keras 3.0 has a list that no checkpoint takes.
+        # In Keras 3.0 checkpoints do not contain the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
             self._refuse_more()
 
     def _refuse_more(self):
-        # TensorFlow would drop what a checkpoint has beyond the list, in silence.
+        # TensorFlow would silently drop what a checkpoint contains beyond the list.
 
         def refusing(lookup, name, *cached):
             found = lookup(name, *cached)
-            # Adding a variable looks up the next number. A restore also gives the
-            # variables that are there; TensorFlow 2.12 does not.
+            # Adding a variable looks up the next number. So does a restore, but it also
+            # passes the existing variables, except in TensorFlow 2.12.
             more = name.isdigit() and (cached or int(name) > len(self._listed))
             if found is None and more and self._family.built_variables():
                 raise ValueError(too_many(self._inner))
@@ -66,23 +66,26 @@ class ListedSlots:
 
     @contextlib.contextmanager
     def being_built(self):
-        """Restore the slots of a checkpoint when the block, which builds them, has ended.
+        """Build the slots in the block of this context, and restore them at its end.
 
-        Some optimizers assign values to their slots when they are built. Raise ValueError if
-        the checkpoint has more variables than were built.
+        Some optimizers assign values to their slots while they are built, and these must
+        not replace the values of a checkpoint.
+
+        Raises:
+          ValueError: if the checkpoint has more variables than were built.
         """
         if not self._is_saved:
             yield
             return
         later = tf_private.restored_afterwards
-        # Slots wait by their place in the list of variables, and by names of attributes.
+        # Values wait under the indices of the list and under names of attributes.
         with later(self._listed) as places, later(self._inner):
             yield
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 
     def wait(self):
-        """Whether values of a checkpoint wait in TensorFlow for variables not made yet."""
+        """Return whether TensorFlow keeps values of a checkpoint for slots not yet made."""
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()
         return any(name.isdigit() for name in waiting)
 
@@ -94,7 +97,7 @@ class ListedSlots:
         return known[key(var)]
 
     def get_slot_names(self):
-        """Return the names of the lists that are built, and of slots that were added."""
+        """Return the names of the lists that exist, and of slots that were added."""
         return list(self._slots())
 
     def get_slot(self, var, slot_name):
@@ -102,7 +105,10 @@ class ListedSlots:
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return a slot variable of the shape of its model variable, made if it is new."""
+        """Return a slot variable, which is made if it does not exist.
+
+        It has the shape of its model variable, and `shape` is ignored.
+        """
         del shape
         try:
             return self.get_slot(var, slot_name)
@@ -113,7 +119,7 @@ class ListedSlots:
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
         """Return a new variable of the inner optimizer."""
-        del kwargs  # further arguments of TensorFlow 2.0-2.15
+        del kwargs  # TensorFlow 2.0-2.15 had more arguments
         dtype = None if dtype is None else tf.as_dtype(dtype).name
         return self._inner.add_variable(
             shape=tuple(shape), initializer=initializer, dtype=dtype, name=name

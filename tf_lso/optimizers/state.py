@@ -1,9 +1,11 @@
-"""State as a list of arrays, which may be loaded before the optimizer is built.
+"""Save and load the state of an optimizer as a list of arrays.
 
-Files, pickles and `get_weights` hold the same state in different orders, the layouts. In
-each, the slots are between variables that exist from construction on: the step counter,
-the loss scale and its count. State that is loaded before the build sets these at once.
-The slots wait for the build. What is saved in the meantime contains them.
+Files, pickles and `get_weights` contain the same state in different orders, the layouts. In
+each layout the slots stand between variables that exist as soon as the optimizer is
+constructed: the step counter, the loss scale and its count.
+
+State may be loaded before the optimizer is built. It then sets these variables at once, and
+the slots wait for the build. A file that is saved in the meantime contains the slots.
 """
 
 import io
@@ -17,11 +19,11 @@ from tf_lso import log
 from tf_lso.frameworks import graphs, keras_versions
 from tf_lso.frameworks import variables as variables_lib
 
-# The child of a checkpoint that holds deferred slots, if there are any.
+# The name in a checkpoint under which deferred slots are saved, if there are any.
 DEFERRED = "slots_that_wait"
 
-# On while Keras 3 loads a file of another generation. Keras would look for the state in
-# the wrong places, so `loading_keras3` restores it afterwards.
+# On while Keras 3 loads a file of another generation. Keras would look for the state under
+# the wrong names, so `loading_keras3` restores it afterwards.
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
@@ -37,38 +39,40 @@ BUILD_FIRST = (
 
 
 class Layout(NamedTuple):
-    """An order in which a list of arrays may hold state: variables in three parts."""
+    """The variables whose values a list of arrays contains, in three parts and in order."""
 
-    order: str  # of the slots: "variables", those of each together, or "weights"
-    head: list[Any]  # what exists from construction on, as does `tail`
+    # The order of the slots. In "variables" the slots of one model variable stand together,
+    # in "weights" all slots of one name, in the order of the `weights` of an OptimizerV2.
+    order: str
+    head: list[Any]  # variables that exist from construction on
     slots: list[Any]
-    tail: Sequence[Any] = ()
+    tail: Sequence[Any] = ()  # as `head`
 
     @property
     def early(self):
-        """The variables that exist from construction on."""
+        """The variables that exist as soon as the optimizer is constructed."""
         return [*self.head, *self.tail]
 
     @property
     def variables(self):
-        """All variables, in their order."""
+        """All variables of the layout, in its order."""
         return [*self.head, *self.slots, *self.tail]
 
 
 class DeferredSlots(NamedTuple):
-    """Slots that were loaded before the optimizer has variables for them."""
+    """Slots that were loaded before the optimizer had variables for them."""
 
     order: str  # as in `Layout`
-    slots: list[Any]  # of arrays
-    # (Variable, value before, value loaded) of what to undo if slots do not fit, which is
-    # then a warning, as Keras does for files. None if it is an error.
+    slots: list[Any]  # the values, as arrays
+    # A list of (variable, value before, value loaded). If the slots do not fit, the optimizer
+    # warns and sets the values before, as Keras does for files. None if that is an error.
     undo: list[Any] | None = None
-    # Of the model variables, if the order of the slots is only that of several builds.
+    # The names of the model variables, if the slots were made in several builds.
     names: list[str] | None = None
 
 
 def _fits(arrays, variables):
-    """Whether the arrays have the shapes of the variables, and integer or not alike."""
+    """Return whether arrays fit variables: same number, shapes, and integers or not."""
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
         and (np.asarray(array).dtype.kind in "iub")
@@ -78,13 +82,20 @@ def _fits(arrays, variables):
 
 
 def _why_not(arrays, whole, untrained, weights):
-    """Return why the arrays of a file do not fit an optimizer.
+    """Return the reason why the arrays of a file do not fit an optimizer.
 
-    Raises ValueError if a variable and its array differ in shape.
+    Args:
+      arrays: the arrays of the file.
+      whole: all variables of the optimizer, in the usual order of files.
+      untrained: the lists of variables that a file has if it was saved before the build.
+      weights: the layouts that Keras 2 writes.
+
+    Raises:
+      ValueError: if a variable and its array differ in shape.
     """
     if any(_fits(arrays, variables) for variables in untrained):
         return "It was saved before the optimizer was built."
-    if any(_fits(arrays, one.variables) for one in weights):
+    if any(_fits(arrays, layout.variables) for layout in weights):
         return _OF_KERAS2
     if len(arrays) != len(whole):
         return f"It has {len(arrays)} variables instead of {len(whole)}."
@@ -94,39 +105,40 @@ def _why_not(arrays, whole, untrained, weights):
 
 
 class State(tf.train.experimental.PythonState):
-    """The state of one wrapped optimizer: that of its family's adapter and `LossScale`.
+    """The state of one LossScaleOptimizer: its variables, and slots that are deferred.
 
-    In a `tf.train.Checkpoint`, which has all else by other names, the deferred slots.
+    In a `tf.train.Checkpoint` this object saves and restores only the deferred slots. The
+    variables are saved as children of the optimizer.
     """
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
-        self._name_of_owner = name_of_owner  # returns what messages call the optimizer
+        self._name_of_owner = name_of_owner  # function that returns a name
         self.deferred = None  # or `DeferredSlots`
 
     def own_variables(self):
-        """Return what `weights` of Keras 2 leave out, in the order of files."""
+        """Return the variables that `weights` of Keras 2 leave out, in the order of files."""
         (in_files, *_), _ = self.layouts()
         return in_files.variables[len(self._family.weights()) :]
 
     def layouts(self):
-        """Return the layouts of files, and those of `set_weights`, see `Family`."""
+        """Return the layouts of files and those of `set_weights`. See `Family.layouts`."""
         scale = [variable for _, variable in self._loss_scale.named_variables()]
         return self._family.layouts(scale)
 
     def layouts_in(self, order):
-        """Return those with this order of slots; the first has all state."""
+        """Return the layouts with this order of slots. The first of them has all state."""
         files, weights = self.layouts()
-        return [one for one in [*files, *weights] if one.order == order]
+        return [layout for layout in [*files, *weights] if layout.order == order]
 
     def names(self):
-        """Return what `DeferredSlots.names` is for the slots that `saved` returns."""
+        """Return `DeferredSlots.names` for the slots that `saved` returns."""
         if self.deferred:
             return self.deferred.names
         return self._built_names() if self._family.is_built_in_parts else None
 
     def check_names(self):
-        """Raise if `names` do not tell whose slots a pickle has."""
+        """Raise ValueError if `names` do not say to which variables the slots belong."""
         names = self.names() or []
         if len(set(names)) < len(names):
             raise ValueError(
@@ -139,10 +151,17 @@ class State(tf.train.experimental.PythonState):
         return [variables_lib.name_of(v) for v in self._family.built_variables()]
 
     def saved(self, order=None):
-        """Return an order of slots, and all state in it, a list of arrays.
+        """Return all state as a list of arrays, and the order of its slots.
 
-        The order is that of deferred slots, which are in the list; if there are none, the
-        given one, by default that of files.
+        Args:
+          order: str, see `Layout`. Defaults to the usual order of files. If slots are
+            deferred, their order is used instead.
+
+        Returns:
+          The order, and the list of arrays. The list contains deferred slots.
+
+        Raises:
+          ValueError: if slots of a checkpoint wait in TensorFlow for the build.
         """
         if self._family.slots_wait():
             raise ValueError(BUILD_FIRST)
@@ -154,10 +173,10 @@ class State(tf.train.experimental.PythonState):
         return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
-        """Return the arrays for a file; raise if it has no place for deferred slots."""
+        """Return the arrays for a file, or raise ValueError if it cannot contain the slots."""
         order, arrays = self.saved()
         needs_names = self.deferred is not None and self.deferred.names is not None
-        if needs_names or order not in [one.order for one in self.layouts()[0]]:
+        if needs_names or order not in [layout.order for layout in self.layouts()[0]]:
             raise ValueError(
                 "Files have no place for what set_weights() set before the build. Build "
                 "it before saving: optimizer.build(model.trainable_variables)."
@@ -169,11 +188,18 @@ class State(tf.train.experimental.PythonState):
     def defer(self, arrays, layouts, *, is_file=False, names=None):
         """Set the variables that exist, and keep the slots until the build.
 
-        The arrays may be in any of `layouts`; return whether one fits. Slots that do not
-        fit when the optimizer is built are refused, or, if `is_file`, warned about.
+        Args:
+          arrays: list of arrays in any of the layouts.
+          layouts: list of `Layout`.
+          is_file: bool, whether slots that do not fit at the build cause a warning and not
+            a ValueError. Defaults to False.
+          names: list of str, see `DeferredSlots.names`.
+
+        Returns:
+          Whether the arrays fit one of the layouts. If not, nothing is set.
         """
         if self._set(arrays, [layout.variables for layout in layouts]):
-            self.deferred = None  # they were saved before the build as well
+            self.deferred = None  # saved before a build, so without slots
             return True
         for layout in layouts:
             known, start = layout.early, len(layout.head)
@@ -189,24 +215,25 @@ class State(tf.train.experimental.PythonState):
         return False
 
     def _set(self, arrays, lists):
-        """Set the first of some lists of variables that fits, and say whether one does."""
-        variables = next((one for one in lists if _fits(arrays, one)), None)
+        """Set the first list of variables that fits the arrays. Return whether one fits."""
+        variables = next((v for v in lists if _fits(arrays, v)), None)
         if variables is not None:
             variables_lib.assign_all(variables, arrays)
         return variables is not None
 
     def restored(self, name):
-        """Return the child of a checkpoint that has `name` if that is ours, else None.
+        """Return this object if `name` is its name in a checkpoint, else None.
 
-        Slots that are deferred now are dropped, since those of the checkpoint are newer.
+        This is called when a checkpoint is restored. Its slots are newer than those that
+        are deferred now, which are dropped.
         """
         self.deferred = None
         return self if name == DEFERRED else None
 
     def serialize(self):
-        """Return the deferred slots as the one value of a checkpoint."""
+        """Return the deferred slots as bytes, the only value of this object in a checkpoint."""
         if self.deferred is None:
-            return b""  # TensorFlow also asks before it restores
+            return b""  # TensorFlow also calls this before it restores
         slots = self.deferred.slots
         # NumPy's format has no bfloat16.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
@@ -215,7 +242,7 @@ class State(tf.train.experimental.PythonState):
         return file.getvalue()
 
     def deserialize(self, string_value):
-        """Set the slots of a checkpoint, now or when the optimizer is built."""
+        """Set the slots from the bytes of a checkpoint, now or at the build."""
         with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
             text, *slots = file.values()
         order, *names = map(str, np.atleast_1d(text))
@@ -223,30 +250,30 @@ class State(tf.train.experimental.PythonState):
         if self._family.built_variables():
             self._set_slots(deferred)
         else:
-            self._family.counter()  # an OptimizerV2 makes it now, so it is restored
+            self._family.counter()  # an OptimizerV2 makes it now, and it is restored
             self.deferred = deferred
 
     # --- At the build and after it.
 
     def set_deferred(self):
-        """Set the deferred slots, since the optimizer has just been built."""
+        """Set the deferred slots. The optimizer calls this when it has been built."""
         deferred, self.deferred = self.deferred, None
         if deferred is None:
             return
-        with tf.init_scope():  # now, and not in each run of the step being traced
+        with tf.init_scope():  # set them now, not in each run of a step that is traced
             files, _ = self.layouts()
             try:
-                if deferred.undo and deferred.order not in [one.order for one in files]:
+                if deferred.undo and deferred.order not in [f.order for f in files]:
                     raise ValueError(_OF_KERAS2)
                 self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
-                    self.deferred = deferred  # for a next build, of the right variables
+                    self.deferred = deferred  # the next build may fit
                     raise
                 for variable, before, loaded in deferred.undo:
                     if np.array_equal(variables_lib.numpy(variable), loaded):
                         variables_lib.assign_all([variable], [before])
-                self._tell_skipped(error)
+                self._warn_not_loaded(error)
 
     def _set_slots(self, deferred):
         arrays, names = deferred.slots, self._built_names()
@@ -256,8 +283,8 @@ class State(tf.train.experimental.PythonState):
                 f"steps, but the optimizer was built for {names}. Call build() once, with "
                 "all these variables in this order, before the first step."
             )
-        built = [one.slots for one in self.layouts_in(deferred.order)]
-        slots = next((one for one in built if len(one) == len(arrays)), None)
+        built = [layout.slots for layout in self.layouts_in(deferred.order)]
+        slots = next((s for s in built if len(s) == len(arrays)), None)
         if slots is None:
             raise ValueError(
                 f"The state that was loaded has {len(arrays)} slots, but the optimizer has "
@@ -266,41 +293,41 @@ class State(tf.train.experimental.PythonState):
         variables_lib.assign_all(slots, arrays)
 
     def load(self, arrays):
-        """Set all state from a file, or warn that the optimizer keeps its own.
+        """Set all state from the arrays of a file. If they do not fit, warn and set nothing.
 
-        If a file's optimizer had other variables, Keras also warns and loads nothing.
+        Keras does the same if the optimizer in a file had other variables.
         """
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
                 log.logger().warning(
-                    "The file has no state of the optimizer, which starts anew. Keras 2 "
+                    "The file has no state of the optimizer, which starts again. Keras 2 "
                     "saves none of legacy optimizers; a program that calls "
                     "tf_lso.install() does."
                 )
                 return
             has_scale = bool(self._loss_scale.named_variables())
             if has_scale and _fits(arrays, self._family.weights()):
-                self.tell_no_scale("The file")
+                self.warn_no_scale("The file")
         layouts, weights = self.layouts()
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True):
-                self._tell_skipped(f"It has {len(arrays)} variables.")
+                self._warn_not_loaded(f"It has {len(arrays)} variables.")
             return
-        whole = [one.variables for one in layouts]
-        untrained = [one.early for one in layouts]
+        whole = [layout.variables for layout in layouts]
+        untrained = [layout.early for layout in layouts]
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
         if self._set(arrays, [*whole, *untrained] if is_new else whole):
             return
-        self._tell_skipped(_why_not(arrays, whole[0], untrained, weights))
+        self._warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
 
-    def _tell_skipped(self, reason):
+    def _warn_not_loaded(self, reason):
         log.logger().warning(
             "The state of the optimizer in the file does not fit "
             f"{self._name_of_owner()}, which keeps its own: {reason}"
         )
 
-    def tell_no_scale(self, file):
-        """Warn that a file of Keras 2 has no loss scale, so it starts as it is made."""
+    def warn_no_scale(self, file):
+        """Warn that a file of Keras 2 has no loss scale, which starts at its first value."""
         log.logger().warning(
             f"{file} has no loss scale for the optimizer, so it starts at "
             f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "

@@ -1,4 +1,4 @@
-"""What constructors, and then steps, refuse, and what the messages say."""
+"""Check the arguments of constructors and steps, and raise errors that name the remedy."""
 
 import difflib
 import inspect
@@ -19,12 +19,12 @@ _SUPPORTED = (
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
 )
 
-# Marks an optimizer that a wrapper holds. tf_keras's own wrapper sets it too.
+# The attribute of an optimizer that a wrapper holds. tf_keras's own wrapper sets it too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
 def check_dynamic(dynamic):
-    """Raise TypeError if `dynamic` is no bool; the message says what to write."""
+    """Raise TypeError if `dynamic` is not a bool. The message says what to write."""
     if not isinstance(dynamic, bool):
         scale = repr(dynamic) if isinstance(dynamic, (int, float)) else "..."
         raise TypeError(
@@ -35,7 +35,7 @@ def check_dynamic(dynamic):
 
 
 def check_keras3_arguments(arguments):
-    """Raise unless the arguments of Keras 3's base class have their defaults."""
+    """Raise unless the arguments belong to Keras 3's base class and have its defaults."""
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
@@ -68,26 +68,26 @@ def refuse_keyword(name, accepted, also_similar=()):
 
 
 def scales_the_loss(optimizer):
-    """Whether an optimizer is a LossScaleOptimizer: Keras 3's, tf_keras's or tf_lso's."""
+    """Return whether an optimizer is a LossScaleOptimizer of tf_lso, Keras 3 or tf_keras."""
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
 def check_reduces(*optimizers):
-    """Raise TypeError if an optimizer of Keras 3 is of a class that Horovod makes."""
+    """Raise TypeError if Horovod made the class of a Keras 3 optimizer."""
     for optimizer in optimizers:
-        names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # mark, and method
+        names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # Horovod defines both
         if all(hasattr(type(optimizer), name) for name in names):
             raise TypeError(
                 f"The optimizer {type(optimizer).__name__} is made by Horovod's "
                 "DistributedOptimizer, which is for Keras 2. Under Keras 3 each process "
-                "would train for itself, in silence. Run the program by `tf-lso run "
+                "would silently train for itself. Run the program by `tf-lso run "
                 "--like 2.4`, or write a loop with hvd.DistributedGradientTape. See "
                 "`tf-lso help horovod`"
             )
 
 
 def check_free(inner):
-    """Raise if an optimizer scales the loss itself, or is wrapped already."""
+    """Raise if an optimizer scales the loss itself or is wrapped already."""
     if scales_the_loss(inner):
         raise TypeError(
             "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
@@ -101,12 +101,12 @@ def check_free(inner):
 
 
 def is_of_tf_lso(method):
-    """Whether a method is tf_lso's own, and not that of a user's subclass."""
+    """Return whether tf_lso defines a method, and not a subclass of the user."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 
 def as_list(name, iterable):
-    """Return a list of `iterable`, or raise TypeError naming the argument."""
+    """Return `iterable` as a list, or raise a TypeError that names the argument."""
     try:
         return list(iterable)
     except TypeError as error:
@@ -114,7 +114,12 @@ def as_list(name, iterable):
 
 
 def unzip(grads_and_vars):
-    """Return the lists of gradients and variables of an iterable of pairs, or raise."""
+    """Return the list of gradients and the list of variables of an iterable of pairs.
+
+    Raises:
+      TypeError: if it is not iterable.
+      ValueError: if an element is not a pair.
+    """
     pairs = as_list("grads_and_vars", grads_and_vars)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -126,7 +131,10 @@ def unzip(grads_and_vars):
 
 
 def check_strategy():
-    """Raise ValueError unless each replica of the strategy has a copy of each variable."""
+    """Raise ValueError unless tf_lso supports the current strategy.
+
+    In the supported strategies each replica has a copy of each variable.
+    """
     strategy = tf.distribute.get_strategy()
     if tf.distribute.has_strategy() and not isinstance(strategy, _SUPPORTED):
         raise ValueError(
@@ -137,7 +145,7 @@ def check_strategy():
 
 
 def check_context():
-    """Raise ValueError where no step can be: across replicas, or by the strategy."""
+    """Raise ValueError in a cross-replica context or under an unsupported strategy."""
     if tf.distribute.in_cross_replica_context():
         raise ValueError(
             "apply_gradients() must be called in a replica context: in a function that "
@@ -147,7 +155,7 @@ def check_context():
 
 
 def check_gradients(gradients):
-    """Raise TypeError unless all are tensors, slices, numbers or None."""
+    """Raise TypeError if a gradient is a container and not a tensor, slices or None."""
     for gradient in gradients:
         if isinstance(gradient, (list, tuple, dict, str, bytes)):
             remedy = "Pass one flat list, as of tf.nest.flatten(gradients)."
@@ -165,7 +173,7 @@ def check_gradients(gradients):
 
 
 def check_tape(loss, tape):
-    """Raise ValueError if the loss is a tensor that no tape has recorded."""
+    """Raise ValueError if the loss is a tensor and there is no tape."""
     if not callable(loss) and tape is None:
         raise ValueError(
             "`tape` is required when a tensor is passed as the loss: pass the "
@@ -174,7 +182,7 @@ def check_tape(loss, tape):
 
 
 def check_variables(variables):
-    """Raise unless all are variables, and belong to the strategy in scope."""
+    """Raise unless all are variables of the current strategy."""
     kinds = (tf.Variable, tf.distribute.DistributedValues)
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
@@ -186,7 +194,7 @@ def check_variables(variables):
 
 
 def check_scope(variables):
-    """Raise ValueError unless the replicas of the strategy hold copies of variables."""
+    """Raise ValueError unless each replica of the strategy has a copy of each variable."""
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return
@@ -202,7 +210,13 @@ def check_scope(variables):
 
 
 def check_known(variables, known, key):
-    """Raise ValueError unless the optimizer was built for all: their `key` is `known`."""
+    """Raise ValueError unless the optimizer was built for all variables.
+
+    Args:
+      variables: the variables of a step.
+      known: the container of the keys of variables for which the optimizer was built.
+      key: the function from a variable to its key.
+    """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
         raise ValueError(
@@ -212,7 +226,7 @@ def check_known(variables, known, key):
 
 
 def check_replicas(optimizer):
-    """Raise ValueError for what Keras 3 itself cannot do with several replicas."""
+    """Raise ValueError if several replicas meet an option that Keras 3 supports for one."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
         "gradient_accumulation_steps": "Accumulate in the training loop. "
@@ -231,22 +245,25 @@ def check_replicas(optimizer):
 
 
 def check_inner_arguments(inner, args, kwargs):
-    """Raise TypeError unless the inner optimizer's `apply_gradients` takes arguments.
+    """Raise TypeError unless the inner `apply_gradients` accepts further arguments.
 
-    `args` is what stands after the pairs, and is no name.
+    Args:
+      inner: the inner optimizer.
+      args: the positional arguments after the pairs, of which none is the name.
+      kwargs: the keyword arguments.
     """
     if not args and not kwargs:
         return
     try:
         if keras_versions.is_of_one(inner.apply_gradients):
-            raise TypeError("no further arguments")  # it drops some without a word
+            raise TypeError("no further arguments")  # Keras silently drops some of them
         signature = inspect.signature(inner.apply_gradients)
         if args and list(signature.parameters)[1:2] == ["name"]:
             raise TypeError("'name' must be a str or None")
         signature.bind([], *args, **kwargs)
     except TypeError as error:
-        given = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
+        shown = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
         raise TypeError(
             f"apply_gradients() of {type(inner).__name__}, the inner optimizer, does not "
-            f"take {', '.join(given)}: {error}. Leave it out, or add the parameter there."
+            f"take {', '.join(shown)}: {error}. Leave it out, or add the parameter there."
         ) from error

@@ -1,7 +1,7 @@
-"""Wrap the optimizers that need a loss scale: the model's layers tell which.
+"""Wrap the optimizers that need a loss scale, which depends on the model's layers.
 
-Keras wraps for a model whose own policy is mixed_float16, whatever the layers' policies,
-and knows no loss scale of an experimental one.
+Keras itself wraps if the policy of the whole model is mixed_float16, and ignores the
+policies of the layers. It also ignores the loss scale of an experimental policy.
 """
 
 from typing import Any
@@ -11,27 +11,28 @@ from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, valid
 
 _once = log.Once()
 
-DEFAULT = "default"  # a loss scale that no policy names
+DEFAULT = "default"  # the dynamic loss scale of a policy that names none
 
 
 def wrap(optimizer: Any, model: Any) -> Any:
-    """Wrap an optimizer where a model needs a loss scale.
+    """Wrap an optimizer if the model needs a loss scale.
 
-    `compile` does it for the one optimizer it is given. This is for programs that keep
-    their optimizers themselves: custom training loops, models that override `compile`,
-    models with several optimizers.
+    `compile` wraps the optimizer that is passed to it. Call this function in programs that
+    keep their optimizers themselves: custom training loops, models that override
+    `compile`, and models with several optimizers.
 
     Args:
-      optimizer: an optimizer of Keras 3 or Keras 2, also a LossScaleOptimizer.
+      optimizer: an optimizer of Keras 3 or Keras 2. It may be a LossScaleOptimizer.
       model: the model or layer whose variables the optimizer updates.
 
     Returns:
       A `LossScaleOptimizer` around `optimizer` if the model or any layer in it computes
-      in float16, with the loss scale of the layer's policy if that names one. Else, and
-      if the policy's loss scale is None or `optimizer` is wrapped, `optimizer` itself.
+      in float16. If a policy of these layers has a loss scale, the LossScaleOptimizer uses
+      it. The function returns `optimizer` itself if no layer computes in float16, if the
+      loss scale of the policy is None, or if `optimizer` scales the loss already.
 
     Raises:
-      TypeError: if `optimizer` is no optimizer, or `model` no model or layer.
+      TypeError: if `optimizer` is not an optimizer, or `model` is not a model or layer.
 
     Example:
     >>> import tensorflow as tf
@@ -41,19 +42,19 @@ def wrap(optimizer: Any, model: Any) -> Any:
     >>> type(opt).__name__, tf_lso.wrap(opt, model) is opt
     ('LossScaleOptimizer', True)
 
-    Source: an addition. `compile` of TensorFlow 2.1-2.15 did it for models whose own
-    policy was mixed_float16.
+    Source: an addition. `compile` of TensorFlow 2.1-2.15 wrapped the optimizer of a model
+    whose own policy was mixed_float16.
     """
     binding.require_family(optimizer)  # raises TypeError
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):
         if loss_scale not in (None, DEFAULT):
-            _tell_of_two(optimizer, loss_scale)
+            _warn_of_two_scales(optimizer, loss_scale)
         return optimizer
     if loss_scale is None:
         return optimizer
-    # The mark of an earlier wrapper. A model may be compiled again with one optimizer,
-    # as in Keras 3; each wrapper scales and unscales its own steps.
+    # Remove the mark of an earlier wrapper. As in Keras 3, a model may be compiled again with
+    # the same optimizer, and each wrapper scales and unscales its own steps.
     vars(optimizer).pop(validation.MARK, None)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
@@ -61,7 +62,10 @@ def wrap(optimizer: Any, model: Any) -> Any:
 
 
 def loss_scale_of(model):
-    """Return the `LossScale` of a model's policies, `DEFAULT` for a dynamic one, or None."""
+    """Return the loss scale that a model needs: a `LossScale`, `DEFAULT` or None.
+
+    The policy of the model itself comes first, then the policies of its float16 layers.
+    """
     policies = [layer.dtype_policy for layer in float16_layers(model)]
     own = model.dtype_policy
     if getattr(own, "loss_scale", None) is not None or (
@@ -69,13 +73,13 @@ def loss_scale_of(model):
     ):
         return own.loss_scale
     scales = [getattr(policy, "loss_scale", DEFAULT) for policy in policies]
-    carried = [scale for scale in scales if scale not in (None, DEFAULT)]
-    return next(iter(carried), DEFAULT if DEFAULT in scales else None)
+    named = [scale for scale in scales if scale not in (None, DEFAULT)]
+    return next(iter(named), DEFAULT if DEFAULT in scales else None)
 
 
 def all_layers(model):
-    """Return a model and all layers within layers, a list."""
-    # Private, since Keras has no public walk over the layers within layers.
+    """Return the list of a model and all its layers, at any depth."""
+    # The method is private, since Keras has no public one for layers at any depth.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
@@ -84,11 +88,12 @@ def all_layers(model):
 
 
 def float16_layers(model):
-    """Return the layers that compute in float16, also the model itself, a list."""
+    """Return the list of layers, which may include the model, that compute in float16."""
     return [layer for layer in all_layers(model) if layer.compute_dtype == "float16"]
 
 
-def _tell_of_two(optimizer, loss_scale):
+def _warn_of_two_scales(optimizer, loss_scale):
+    """Warn if the loss scale of the optimizer differs from that of a policy."""
     own = getattr(optimizer, "loss_scale_state", None)
     if own is loss_scale or repr(own) == repr(loss_scale):
         return
@@ -99,8 +104,14 @@ def _tell_of_two(optimizer, loss_scale):
     )
 
 
-def tell_one(optimizer, model, name):
-    """Warn if an optimizer, which the message calls `name`, should scale a model's loss."""
+def warn_if_not_scaled(optimizer, model, name):
+    """Warn if a model needs a loss scale and its optimizer does not scale the loss.
+
+    Args:
+      optimizer: the optimizer.
+      model: the model that it trains.
+      name: str, how the message calls the optimizer.
+    """
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
     if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale
@@ -111,6 +122,5 @@ def tell_one(optimizer, model, name):
         f"{name} ({type(optimizer).__name__}) scales no loss, but layers that it trains "
         f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "
         "tf_lso.wrap(optimizer, model), and scale the loss: optimizer.get_scaled_loss, "
-        "then get_unscaled_gradients. See "
-        "`tf-lso help scales-no-loss`"
+        "then get_unscaled_gradients. See `tf-lso help scales-no-loss`"
     )

@@ -110,7 +110,7 @@ def look_before_training(keras, ledger):
             for name, optimizer in _optimizers_in(self):
                 if optimizer not in _left_bare:
                     shown = f"{type(self).__name__}.{name.lstrip('_')}"
-                    wrapping.tell_one(optimizer, self, shown)
+                    wrapping.warn_if_not_scaled(optimizer, self, shown)
         return original(self, *args, **kwargs)
 
 

@@ -130,7 +130,7 @@ def _load_own(file, optimizer, name):
         arrays = [np.array(group[str(i)]) for i in range(len(group))]
         variables_lib.assign_all(own, arrays)
     else:
-        optimizer._state.tell_no_scale(name)
+        optimizer._state.warn_no_scale(name)
 
 
 def save_kind_of_wrapper(keras, ledger):

@@ -116,7 +116,7 @@ def _restore_optimizer(model, path):
         with _telling(CheckpointError):
             report = restoring.restore(path, model=model, optimizer=optimizer)
             if any("no loss scale" in why for _, why in report.kept):
-                optimizer._state.tell_no_scale(path)
+                optimizer._state.warn_no_scale(path)
 
 
 def _build_optimizer(model):

@@ -1,4 +1,4 @@
-"""Adapters to the families of optimizers: of Keras 3, and of each package of Keras 2."""
+"""Adapters to the families of optimizers: that of Keras 3, and two for each Keras 2."""
 
 import functools
 from typing import Any
@@ -10,7 +10,11 @@ from tf_lso.frameworks import environment, keras_versions, tf_private
 
 @functools.cache
 def families_of_package(package: str) -> tuple[Any, ...]:
-    """Return the adapters of a package, "keras" or "tf_keras", or raise ImportError."""
+    """Return the adapter classes of a package, or raise ImportError.
+
+    Args:
+      package: "keras" or "tf_keras".
+    """
     if not keras_versions.is_keras2(package):
         from tf_lso.optimizers.families import keras3
 
@@ -34,9 +38,10 @@ def families_of_package(package: str) -> tuple[Any, ...]:
 
 
 def family_of(value: Any) -> Any:
-    """Return the adapter class that serves an optimizer, None if `value` is none.
+    """Return the adapter class for `value`, or None if it is not an optimizer.
 
-    This imports no Keras: a program that has not imported one has no optimizer of it.
+    This does not import Keras: a program that has not imported a Keras has no optimizer of
+    that Keras.
     """
     families = [f for p in keras_versions.imported() for f in families_of_package(p)]
     return next((f for f in families if isinstance(value, f.base)), None)

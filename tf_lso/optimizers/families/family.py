@@ -1,8 +1,8 @@
-"""What the wrapper needs of a family of optimizers: an adapter to one inner optimizer.
+"""The base class of the adapters between `LossScaleOptimizer` and an inner optimizer.
 
-`LossScaleOptimizer` holds the adapter of its inner optimizer. To support one more family,
-derive a class from `Family` and define what is abstract here. This file documents the
-methods of all adapters; the adapters say only what is particular to them.
+Each `LossScaleOptimizer` has one adapter. To support another family of optimizers, derive a
+class from `Family` and define its abstract methods. The docstrings of this class hold for
+all adapters. The adapters have comments where they do something particular.
 """
 
 import abc
@@ -22,17 +22,18 @@ def forwarded(name):
     return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
 
 
-# The method that aggregates: of OptimizerV2, also of Horovod's optimizers of all families,
-# and of the newer optimizers of Keras 2. Those of Keras 3 have none.
+# The method that sums gradients over replicas. The first name is that of OptimizerV2 and of
+# Horovod's optimizers in all families, and the second that of the newer optimizers of
+# Keras 2. Optimizers of Keras 3 have neither.
 _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
 
 def _sum_over_replicas(grads_and_vars):
-    # Next values of variables are not aggregated: each replica keeps its own, as with the
-    # bare optimizer.
+    # If a gradient is the next value of its variable, each replica keeps its own. The bare
+    # optimizer does the same.
     to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
-    # A gradient that no operation of this replica made may have no device, which the
-    # reduction needs.
+    # The reduction needs the device of each gradient. A gradient that was not computed by an
+    # operation of this replica may have none.
     to_sum = tf.nest.map_structure(
         lambda tensor: tensor if tensor.device else tf.identity(tensor),
         to_sum,
@@ -47,60 +48,68 @@ def _sum_over_replicas(grads_and_vars):
 
 
 class Family(abc.ABC):
-    """The adapter to one inner optimizer, `inner`; its constructor raises if it cannot be."""
+    """The adapter to one inner optimizer, which is its attribute `inner`.
 
-    name: str  # what configs call the family: "keras3", "legacy" or "new"
-    package: str  # its Keras, "keras" or "tf_keras"; see `keras_versions`
-    base: type  # its optimizer class, which all of the family derive from
+    The constructor raises if the optimizer cannot be wrapped.
+    """
+
+    name: str  # the name of the family: "keras3", "legacy" or "new"
+    package: str  # "keras" or "tf_keras", see `keras_versions`
+    base: type  # the base class of all optimizers of the family
     bases: tuple[type, ...]  # the classes that a wrapper must be an instance of
-    members: dict[str, Any]  # what Keras or TensorFlow looks for on an optimizer
+    members: dict[str, Any]  # attributes that Keras or TensorFlow expects
     slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
     returns_operations = False  # whether the inner optimizer's updates are operations
-    # Whether it adds up rows of equal indices of slices, after it has clipped them.
+    # Whether the inner optimizer sums duplicate rows of IndexedSlices itself, after clipping.
     sums_rows = False
-    # Whether the order of the slots is that of several builds, none for all variables.
+    # Whether the slots were made in several builds, of which none was for all variables.
     is_built_in_parts = False
 
     def __init__(self, inner):
         self.inner = inner
-        self._checked = {}  # id -> variable that `prepare` has checked; keeps ids valid
+        # id -> variable that `prepare` has checked. An entry keeps its id from being reused.
+        self._checked = {}
 
     @abc.abstractmethod
     def take_over(self, wrapper, loss_scale, name):
-        """Construct the wrapper as its base class does, and change the inner optimizer."""
+        """Run the constructor of the wrapper's base class, and adapt the inner optimizer."""
 
-    # --- A step, in this order.
+    # --- A step calls these methods in this order.
 
     def refuse_in_fit(self, cls):  # noqa: B027
-        """Raise if `fit` runs that would ignore methods of `cls`, a user's class."""
+        """Raise if Keras 3's `fit` is running and would ignore methods of the class `cls`."""
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
-        """Return (gradient, variable) pairs of a scaled loss, as `minimize` does."""
+        """Return (gradient, variable) pairs for a scaled loss, as `minimize` needs them."""
         return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
-        """Build the wrapper, and refuse variables that the optimizer cannot update.
+        """Build the wrapper, and raise if the optimizer cannot update a variable.
 
-        `variables` are all that were given, `used` those that have a gradient.
+        Args:
+          wrapper: the LossScaleOptimizer.
+          variables: list of all variables of the step.
+          used: list of those that have a gradient.
         """
         del used
         unchecked = [v for v in variables if id(v) not in self._checked]
         if unchecked:
             validation.check_variables(unchecked)
-            # Also if it claims to be built: another thread may be building it.
+            # Call `build` even if the wrapper is marked as built, since another thread may
+            # still be building it.
             tf_private.once_for_replicas(wrapper.build, variables)
             self._check_built(unchecked)
             self._checked.update({id(v): v for v in variables})
 
     @abc.abstractmethod
     def build(self, wrapper, variables):
-        """Create the variables of the inner optimizer, once: the wrapper's `build`."""
+        """Create the variables of the inner optimizer unless they exist."""
 
     def _check_built(self, variables):  # noqa: B027
-        """Raise if the optimizer, now built, cannot update one of the variables."""
+        """Raise if the optimizer, which is built now, cannot update one of the variables."""
 
     def aggregate(self, gradients, variables):
-        """Return the gradients aggregated over all replicas, and their variables."""
+        """Sum the gradients over all replicas. Return the lists of sums and of variables."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if self.aggregates_in_full and replicas == 1:
             return gradients, variables
@@ -110,7 +119,7 @@ class Family(abc.ABC):
 
     @property
     def aggregates_in_full(self):
-        """Whether aggregation leaves the same gradients on each replica."""
+        """Whether all replicas have the same gradients after `aggregate`."""
         return all(
             getattr(type(self.inner), name, None) is getattr(self.base, name, None)
             for name in _AGGREGATIONS
@@ -118,15 +127,21 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def apply(self, gradients, variables, *args, **kwargs):
-        """Update the variables, in replica context, by aggregated, unscaled gradients.
+        """Update the variables. This runs in a replica context.
 
-        `args` and `kwargs` are for the inner optimizer's `apply_gradients`; `name` is one
-        that it may lack. Return an operation if `returns_operations`.
+        Args:
+          gradients: list of unscaled gradients that `aggregate` returned.
+          variables: list of their variables.
+          *args: further positional arguments of the inner optimizer's `apply_gradients`.
+          **kwargs: its keyword arguments. `name` is dropped if it has no such parameter.
+
+        Returns:
+          An operation if `returns_operations`.
         """
 
     @abc.abstractmethod
     def count_skipped(self):
-        """Count a skipped step; return the operations that do it, a list."""
+        """Count a skipped step. Return the list of operations that do so."""
 
     # --- Attributes.
 
@@ -139,11 +154,11 @@ class Family(abc.ABC):
         """Set `iterations`."""
 
     def learning_rate(self):
-        """Return what `learning_rate` of the wrapper is."""
+        """Return the value of the wrapper's attribute `learning_rate`."""
         return self.inner.learning_rate
 
     def schedules(self):
-        """Return {key of the config: learning rate schedule}, empty if there is none."""
+        """Return {key of the config: learning rate schedule}. It is empty for a plain rate."""
         rate = self._rate_or_schedule()
         is_schedule = callable(rate) and hasattr(rate, "get_config")
         return {"learning_rate": rate} if is_schedule else {}
@@ -162,59 +177,74 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return {key: place in the lists of slots}, and a function, variable -> key."""
+        """Return a dict and a function: {key: index in the lists of slots}, variable -> key.
+
+        `ListedSlots` needs this method and `new_slot`.
+        """
 
     def new_slot(self, var, slot_name, initializer):  # noqa: B027
-        """Return a new slot of a variable. This and the last are for `ListedSlots`."""
+        """Make a slot of a model variable and return it."""
 
     @abc.abstractmethod
     def weights(self):
-        """Return the variables that an OptimizerV2 has in `weights`, in its order."""
+        """Return the list of variables that `weights` of an OptimizerV2 has, in its order."""
 
     def variables(self):
-        """Return the variables that Keras saves, in the family's order."""
+        """Return the list of variables that Keras saves, in the order of the family."""
         return self.weights()
 
     @abc.abstractmethod
     def layouts(self, scale_variables):
-        """Return two lists of `state.Layout`, with all state in the first of each order.
+        """Return the layouts of files and those of `set_weights`.
 
-        Those that files may have, with the one that is written first; and those that
-        `set_weights` takes. `scale_variables` are to be in them.
+        Args:
+          scale_variables: list of the variables of the loss scale. Layouts contain them.
+
+        Returns:
+          Two lists of `state.Layout`: those that a file may have, of which the first is the
+          one that is written, and those that `set_weights` accepts. In each list the first
+          layout of an order contains all state.
         """
 
     # --- Files and checkpoints.
 
     def slots_wait(self):
-        """Whether slots of a checkpoint wait in TensorFlow for the build, a bool.
+        """Return whether slots of a checkpoint wait in TensorFlow for the build.
 
-        Nothing else can read them, so nothing that is saved before the build has them.
+        Nothing can read them there, so a file that is saved before the build would lack
+        them.
         """
-        wait = getattr(self.slots, "wait", None)  # an OptimizerV2 makes slots at once
+        wait = getattr(self.slots, "wait", None)  # in an OptimizerV2 no slots wait
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
-        """Order the slots as a model lists its variables, since it is to be saved."""
+        """Put the slots into the order of a model's variables. This is called before saving."""
 
     def deep_copied(self, memo):
-        """Return an equal inner optimizer that nobody wraps; None if its config must do."""
+        """Return a copy of the inner optimizer that no wrapper holds.
+
+        Return None if the copy must be made from the config.
+        """
         del memo
 
     def serialize(self):
-        """Return the config of the inner optimizer, with the name of its class."""
+        """Return the config of the inner optimizer together with the name of its class."""
         return keras_versions.public(self.package).optimizers.serialize(self.inner)
 
     def dependencies(self, children, save_type, **kwargs):
-        """Return what a checkpoint or a SavedModel holds of the wrapper, by names.
+        """Return the {name: object} that a checkpoint or SavedModel saves below the wrapper.
 
-        `children` is what TensorFlow itself finds; `save_type` tells one from the other.
+        Args:
+          children: the {name: object} that TensorFlow finds by itself.
+          save_type: "checkpoint" or "savedmodel".
+          **kwargs: further arguments that TensorFlow passes.
         """
         del save_type, kwargs
         return children
 
     @abc.abstractmethod
     def dependency(self, name, children):
-        """Return the object below which a checkpoint has `name`, or None.
+        """Return the object that a checkpoint restores under `name`, or None.
 
-        `children` is what `dependencies` has returned for a checkpoint.
+        `children` is the result of `dependencies` for a checkpoint.
         """

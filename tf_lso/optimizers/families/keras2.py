@@ -1,6 +1,6 @@
-"""The adapters to optimizers of Keras 2: what both families share, and the newer ones.
+"""The adapter to the newer optimizers of Keras 2, and the base class of both adapters.
 
-`families` makes an adapter of each for each package of Keras 2.
+`families` derives the final adapter classes for each package of Keras 2.
 """
 
 import inspect
@@ -15,15 +15,17 @@ from tf_lso.optimizers.families import family
 
 
 class Keras2(family.Family):
-    """What the adapters to both families of Keras 2 share.
+    """The base class of the adapters to both families of Keras 2.
 
-    Checkpoints have the layout of Keras 2's own wrapper: the inner optimizer's
-    dependencies and the loss scale.
+    Checkpoints have the layout of Keras 2's own wrapper. They contain the dependencies of
+    the inner optimizer and the loss scale.
     """
 
     sums_rows = True
-    newer_names: tuple[str, ...]  # in checkpoints, of newer families alone
-    # Keywords of apply_gradients and their values; one is enough, the first is usual.
+    # Names in checkpoints that only newer families write.
+    newer_names: tuple[str, ...]
+    # Keywords of `apply_gradients`, and the values that turn aggregation off. The method
+    # has at least one of them, usually the first.
     without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
@@ -32,7 +34,7 @@ class Keras2(family.Family):
         self._keywords(None)
 
     def _keywords(self, name):
-        """Return keyword arguments for its apply_gradients: name, and no aggregation."""
+        """Return keyword arguments for `apply_gradients`: the name, and no aggregation."""
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}
@@ -48,18 +50,18 @@ class Keras2(family.Family):
 
     def take_over(self, wrapper, loss_scale, name):
         del name
-        # As the constructor of DelegatingTrackableMixin does: checkpoints hold the inner
-        # optimizer in place of the wrapper.
+        # The constructor of DelegatingTrackableMixin does the same. Checkpoints then contain
+        # the inner optimizer in place of the wrapper.
         wrapper._trackable = self.inner
         if wrapper.dynamic:
-            # This replaces that of an earlier wrapper, since each `compile` wraps anew.
+            # This replaces the loss scale of an earlier wrapper, since `compile` wraps again.
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
         self._below = _Below(self.inner, wrapper)
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
     def _initialize_in_sessions(self, others=()):
-        """Make sessions of Keras 2, in graphs of TensorFlow 1, initialize all variables."""
-        # There is no public way.
+        """Make sessions of Keras 2 in graphs of TensorFlow 1 initialize all variables."""
+        # Keras 2 has no public function for this.
         backend = keras_versions.public(self.package).backend
         track = sys.modules[backend.get_value.__module__].track_variable
         attributes = vars(self.inner).values()  # such as a learning rate
@@ -79,7 +81,7 @@ class Keras2(family.Family):
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         keywords = self._keywords(name)
-        if args:  # the first takes the place of `name`
+        if args:  # the first positional argument is in the position of `name`
             keywords.pop("name", None)
         pairs = list(zip(gradients, variables))
         return self.inner.apply_gradients(pairs, *args, **{**keywords, **kwargs})
@@ -94,7 +96,7 @@ class Keras2(family.Family):
 
     def set_iterations(self, value):
         if isinstance(value, tf.Variable):
-            self.inner.iterations = value  # replaces the optimizer's own
+            self.inner.iterations = value  # replaces the variable of the optimizer
         else:
             self.counter().assign(tf.cast(value, tf.int64))
 
@@ -106,7 +108,7 @@ class Keras2(family.Family):
         return list(variables() if callable(variables) else variables)
 
     def layouts(self, scale_variables):
-        counter = self.counter()  # an OptimizerV2 makes it when it is first asked for
+        counter = self.counter()  # the first access makes it in an OptimizerV2
         slots = [v for v in self.weights() if v is not counter]
         # The newer Nadam leaves this variable out of its `variables`.
         hidden = [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
@@ -131,10 +133,11 @@ class Keras2(family.Family):
 
 
 class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
-    """Restores what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+    """An object to restore what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
 
-    There the inner optimizer was an object of its own. Now the wrapper takes its place,
-    and TensorFlow restores an object from one place only. This one is never saved.
+    In these checkpoints the inner optimizer is an object of its own. In later ones it stands
+    in place of the wrapper, and TensorFlow restores an object from one place only. So this
+    second object passes the values on to the inner optimizer. It is never saved.
     """
 
     def __init__(self, inner, wrapper):
@@ -151,7 +154,7 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
 
 
 def _refuse_legacy_slots(self, *args, **kwargs):
-    """Raise ValueError: TensorFlow calls this for each slot of an OptimizerV2 in a file."""
+    """Raise ValueError. TensorFlow calls this if a checkpoint has slots of an OptimizerV2."""
     del args, kwargs
     name = type(self.inner_optimizer).__name__
     legacy = f"{keras_versions.keras2_spelled(self._family.package)}.optimizers.legacy"
@@ -165,13 +168,13 @@ def _refuse_legacy_slots(self, *args, **kwargs):
 
 
 class Newer(Keras2):
-    """The adapter to newer optimizers of Keras 2, the default since TensorFlow 2.11."""
+    """The adapter to the newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
     name = "new"
     newer_names = ("_trainable_variables",)
     without_aggregation = (
         ("skip_gradients_aggregation", True),
-        ("experimental_aggregate_gradients", False),  # of a class written before
+        ("experimental_aggregate_gradients", False),  # in older subclasses
     )
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),
@@ -196,7 +199,7 @@ class Newer(Keras2):
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
     def build(self, wrapper, variables):
-        # A build for parts of what it was built for changes nothing.
+        # A build for some of the variables for which it was built changes nothing.
         known, key = self.known_variables() if self._built else ((), None)
         if not (self._built and all(key(variable) in known for variable in variables)):
             super().build(wrapper, variables)
@@ -218,7 +221,7 @@ class Newer(Keras2):
         return tf.cast(rate, var_dtype)
 
     def known_variables(self):
-        # No public name tells which variables an optimizer was built for.
+        # An optimizer has no public name for the variables for which it was built.
         return self.inner._index_dict, self.inner._var_key
 
     def new_slot(self, var, slot_name, initializer):

@@ -1,7 +1,7 @@
-"""The adapter to legacy optimizers of Keras 2, which are OptimizerV2.
+"""The adapter to the legacy optimizers of Keras 2, which are instances of OptimizerV2.
 
-Most of what an OptimizerV2 does for its subclasses has private names, and the wrapper is
-a subclass. tests/test_private_names.py fails when Keras 2 moves a name.
+The wrapper is a subclass of OptimizerV2 and uses its private methods.
+tests/test_private_names.py fails if Keras 2 moves one of them.
 """
 
 import copy
@@ -14,12 +14,12 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
-# On where `_aggregate_gradients` is to return pairs whatever `patches.like` makes of it.
+# While this is on, `_aggregate_gradients` returns pairs even if `patches.like` changed it.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot of a checkpoint, unless the inner optimizer was made without it."""
+    """Restore a slot of a checkpoint, or raise if the inner optimizer has no such slot."""
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))
@@ -29,7 +29,7 @@ def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, va
 
 
 class Legacy(keras2.Keras2):
-    """The adapter to legacy optimizers of Keras 2, which are OptimizerV2."""
+    """The adapter to the legacy optimizers of Keras 2."""
 
     name = "legacy"
     returns_operations = True
@@ -37,7 +37,7 @@ class Legacy(keras2.Keras2):
     without_aggregation = (("experimental_aggregate_gradients", False),)
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
-        # What OptimizerV2 would do for the wrapper alone.
+        # OptimizerV2's own methods would act on the wrapper and not on the inner optimizer.
         "_aggregate_gradients": family.forwarded("_aggregate_gradients"),
         "_restore_slot_variable": family.forwarded("_restore_slot_variable"),
         "_create_or_restore_slot_variable": _create_or_restore_slot_variable,
@@ -46,13 +46,14 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        self.restored = {}  # id -> variable with slots of a checkpoint, not yet built for
+        # id -> variable that has slots from a checkpoint but was not in a build yet.
+        self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
 
     def prepare(self, wrapper, variables, used):
-        # As TensorFlow's class did, which made no slots without a gradient.
+        # TensorFlow's class made no slots for variables without a gradient either.
         super().prepare(wrapper, used, used)
 
     def build(self, wrapper, variables):
@@ -65,7 +66,7 @@ class Legacy(keras2.Keras2):
             self.is_built_in_parts = bool(others)
 
     def built_variables(self):
-        # Asked for also before all else that depends on the order of the slots.
+        # All methods that depend on the order of the slots call this one first.
         restored, self.restored = self.restored, {}
         if restored:
             known = {id(v) for v in super().built_variables()}
@@ -80,8 +81,8 @@ class Legacy(keras2.Keras2):
     def dependencies(self, children, save_type, **kwargs):
         if not tf_private.deferred(self.inner):
             return children
-        # A checkpoint was restored before the first step. What it has but the slots is
-        # restored when it is made, and would not be in what is saved now.
+        # A checkpoint was restored before the first step. Its values apart from the slots are
+        # restored when their variables are made. Make them, so that they are saved now.
         self.counter()
         _ = self.inner.learning_rate  # makes all hyperparameters
         return tf_private.children(self.inner, save_type, **kwargs)
@@ -91,9 +92,10 @@ class Legacy(keras2.Keras2):
             wrapper.build(variables)
 
     def _build_inner(self, variables):
-        # Slots that were made before are returned again. So this is their order if one
-        # first step makes all of them, which lists of weights need: a checkpoint that is
-        # restored first makes them before the step counter, and later steps make more.
+        # Lists of weights need the order in which a single first step makes all slots. But a
+        # checkpoint that is restored first makes slots before the step counter, and later
+        # steps make more. This build asks for all slots again, including those that exist,
+        # so it finds that order.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):
@@ -115,7 +117,8 @@ class Legacy(keras2.Keras2):
             )
 
     def deep_copied(self, memo):
-        # As Python copies the bare one, with all its attributes and hyperparameters.
+        # Python copies a bare optimizer in the same way, with all attributes and
+        # hyperparameters.
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):

@@ -16,7 +16,8 @@ from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family, keras3_views
 from tf_lso.scaling import gradients as gradients_lib
 
-# Methods that TensorFlow 2.4-2.15 called in `fit`, and Keras 3 does not call so.
+# Methods that `fit` of TensorFlow 2.4-2.15 called, and that of Keras 3 does not call in the
+# same way.
 _LEGACY_METHODS = (
     "get_scaled_loss",
     "get_unscaled_gradients",
@@ -25,11 +26,11 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-_DEPTH = 12  # frames between Keras's `train_step` and `refuse_in_fit`, at most
+_DEPTH = 12  # the most frames between Keras's `train_step` and `refuse_in_fit`
 
 
 def _aggregate_gradients(self, grads_and_vars):
-    """Return the pairs with aggregated gradients; None stays None."""
+    """Return the pairs with gradients summed over replicas. None stays None."""
     pairs = list(zip(*validation.unzip(grads_and_vars)))
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
@@ -37,23 +38,23 @@ def _aggregate_gradients(self, grads_and_vars):
 
 
 def _with_summed_rows(grads_and_vars):
-    """Return the pairs with rows of equal indices of slices added up."""
+    """Return the pairs with the duplicate rows of IndexedSlices summed."""
     pairs = list(grads_and_vars)
     summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
     return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
 
 
 def _view(name):
-    doc = f"`{name}` of Keras 3's own wrapper, its variable; None for a fixed scale."
+    doc = f"The variable `{name}` of Keras 3's own wrapper. None for a fixed scale."
     return property(lambda self: self._family.views.get(name), doc=doc)
 
 
 class Keras3(family.Family):
     """The adapter to Keras 3 optimizers on the TensorFlow backend.
 
-    A checkpoint has the names of a plain optimizer, and also "inner_optimizer" and
-    "loss_scale". So a checkpoint of a plain optimizer can be restored into a wrapped one
-    and the other way round, as in TensorFlow 2.3-2.15.
+    A checkpoint has the names of a bare optimizer, and also "inner_optimizer" and
+    "loss_scale". So a checkpoint of a bare optimizer can be restored into a wrapped one, and
+    one of a wrapped optimizer into a bare one, as in TensorFlow 2.3-2.15.
     """
 
     name = "keras3"
@@ -74,18 +75,19 @@ class Keras3(family.Family):
 
     @property
     def _parts(self):
-        """The optimizers that update variables: the inner one, and those it combines."""
+        """The optimizers that update variables: the inner one and its parts, if it has any."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
-        # Skips the constructor of Keras's own LossScaleOptimizer, which has other
-        # arguments and sets other attributes.
+        # Skip the constructor of Keras's own LossScaleOptimizer, which has other arguments and
+        # sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
             learning_rate=0.0, name=name
         )
         self._own = private.own_variables(wrapper)
         self._own_names = {n: vars(wrapper).get(n) for n in private.OF_EACH_OPTIMIZER}
-        # As Keras's own wrapper does. Else the gradients would be divided by it too.
+        # Keras's own wrapper does the same. Otherwise the inner optimizer would divide the
+        # gradients once more.
         self.inner.loss_scale_factor = None
         self._loss_scale = loss_scale
         self._take_over_parts()
@@ -95,9 +97,10 @@ class Keras3(family.Family):
             self.build(wrapper, self.built_variables())
 
     def _take_over_parts(self, strategy=None):
-        """Change each part as it must be changed, once, and build it under a strategy.
+        """Adapt each part once, and build it under `strategy` if that is not None.
 
-        A MultiOptimizer that was made with a function gets its parts when it is built.
+        A MultiOptimizer that was made with a function gets its parts when it is built, so
+        this is called again then.
         """
         for part in self._parts:
             if strategy is not None:
@@ -114,8 +117,9 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # Keras 3 clips, and then aggregates, where `private` has it add up rows instead.
-        # But its accumulators come before, and take each row once.
+        # Keras 3 clips and then aggregates, and `private` makes it sum duplicate rows in place
+        # of aggregating. But gradient accumulation comes earlier, and would use only one of
+        # several duplicate rows.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
@@ -133,7 +137,7 @@ class Keras3(family.Family):
             )
 
     def prepare(self, wrapper, variables, used):
-        # On all variables, also those without a gradient, as Keras 3 does.
+        # Build for all variables, also those without a gradient, as Keras 3 does.
         self._refuse_on_replicas()
         super().prepare(wrapper, variables, used)
 
@@ -142,14 +146,14 @@ class Keras3(family.Family):
             validation.check_replicas(part)
 
     def build(self, wrapper, variables):
-        # Works inside and outside the scope of the strategy, and in a traced function.
+        # This works inside and outside the scope of the strategy, and in a traced function.
         if not variables:
-            return  # Keras 3 does this for .h5 files, before it knows the variables
+            return  # Keras 3 builds so for .h5 files, before it knows the variables
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
-                # Under several replicas outside of functions: there the bare optimizer
-                # must be built before the function is called.
+                # With several replicas, build outside of the traced function. A bare optimizer
+                # must be built before such a function is called.
                 several = strategy.num_replicas_in_sync > 1
                 outside = tf.init_scope() if several else contextlib.nullcontext()
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
@@ -157,14 +161,14 @@ class Keras3(family.Family):
                     self._take_over_parts(strategy)
                     with self.slots.being_built():
                         private.build_as_bare(self.inner, variables)
-                    self._take_over_parts(strategy)  # those made just now
+                    self._take_over_parts(strategy)  # the parts that were made just now
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
     def _check_built(self, variables):
-        self._refuse_on_replicas()  # also for parts that were made just now
+        self._refuse_on_replicas()  # again, for parts that the build made
         validation.check_known(variables, *self.known_variables())
-        # A counter and a learning rate may be made anywhere.
+        # The step counter and the learning rate may belong to no strategy.
         functions = (private.iteration_variable, private.learning_rate)
         heads = {id(function(part)) for function in functions for part in self._parts}
         slots = [v for v in self.inner.variables if id(v) not in heads]
@@ -182,8 +186,8 @@ class Keras3(family.Family):
             return self.inner.apply_gradients(pairs, *args, **kwargs)
 
     def count_skipped(self):
-        # With gradient accumulation the counter counts micro-steps. A skipped micro-step
-        # adds nothing to the sum, so it is not counted.
+        # With gradient accumulation the counter counts micro-steps. A skipped micro-step adds
+        # nothing to the accumulated sum, so it is not counted.
         parts = [p for p in self._parts if not p.gradient_accumulation_steps]
         counters = [variables_lib.raw(private.iteration_variable(p)) for p in parts]
         return [counter.assign_add(1, read_value=False) for counter in counters]
@@ -221,7 +225,8 @@ class Keras3(family.Family):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        # The step counter, then slot by slot; the learning rate is not there.
+        # The step counter comes first, then all slots of one name, and so on. The learning
+        # rate is left out.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return table.by_slot(self.inner, listed)
@@ -236,9 +241,9 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # Keras 3's own wrapper writes this before it is built, or with a fixed scale.
+            # Keras 3's own wrapper writes this layout before it is built or with a fixed scale.
             state.Layout("variables", [*own, *heads], slots),
-            # With a fixed scale nothing distinguishes these from the others.
+            # With a fixed scale the layouts of Keras 2 cannot be told from the others.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
@@ -247,14 +252,15 @@ class Keras3(family.Family):
     # --- Files and checkpoints.
 
     def dependencies(self, children, save_type, **kwargs):
-        # Keras did not see these two attributes being set, so it does not list them.
+        # These attributes were set without Keras's tracking, so `children` lacks them.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        # In files of other wrappers these names have meaningless values. Names are
-        # restored in alphabetic order, so the right values of "inner_optimizer" come
-        # later. But they come only if this is not one object with two names.
+        # In files of other wrappers these names have meaningless values. TensorFlow restores
+        # names in alphabetic order, so the right values from "inner_optimizer" come later.
+        # But it restores each object only once. So an object gets a second object for its
+        # second name.
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
@@ -262,18 +268,19 @@ class Keras3(family.Family):
         return {**names, **own}
 
     def dependency(self, name, children):
-        # The names that Keras 3's own wrapper gives the scale and the count.
+        # Keras 3's own wrapper saves the scale and the count under these names.
         if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
-        # Without such a child, the inner optimizer has a schedule.
+        # If `children` lacks the learning rate, the inner optimizer has a schedule.
         return children.get(name, self._own_names.get(name))
 
 
 def _of_keras2(by_variable, by_slot):
-    """Return the layouts of Keras 2's files: of its newer, and of its legacy optimizers.
+    """Return the layouts of files of Keras 2's legacy and newer optimizers.
 
-    A file does not say which it is. Where the shapes do not tell either, as with layers of
-    one shape, there are none: the slots would go to other variables in silence.
+    A file does not say which kind of optimizer wrote it, so the shapes of the slots must
+    decide. The list is empty if both layouts have the same shapes but different orders, as
+    with layers of equal shape. Otherwise slots would silently go to wrong variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]

@@ -1,19 +1,19 @@
-"""Variables of Keras 3 that share the values of variables of TensorFlow.
+"""Variables of Keras 3 that share their values with variables of TensorFlow.
 
-Keras 3 has no public way to make a variable from an existing one.
-tests/test_private_names.py fails when it moves a name.
+Keras 3 has no public function that makes such a variable, so this module uses private names.
+tests/test_private_names.py fails if Keras 3 moves one of them.
 """
 
 import keras
 
-# The variables of a dynamic scale, in the order of Keras 3's own wrapper -> its names.
+# Variable of a dynamic scale -> its name in Keras 3's own wrapper, in the order there.
 NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
 
 
 class _View(keras.Variable):
-    """A variable of Keras 3 that shares the value of a TensorFlow variable.
+    """A variable of Keras 3 that shares its value with a TensorFlow variable.
 
-    With it everything that Keras 3 does with `optimizer.variables` works.
+    Keras 3 expects only Keras variables in `optimizer.variables`.
     """
 
     def __init__(self, variable, name):
@@ -28,7 +28,7 @@ class _View(keras.Variable):
 
 
 def views(loss_scale):
-    """Return {Keras 3's name: Keras variable} for the variables of a loss scale."""
+    """Return {name in Keras 3: Keras variable} for the variables of a loss scale."""
     named = dict(loss_scale.named_variables())
     names = sorted(named, key=[*NAMES, *named].index)
     return {NAMES.get(n, n): _View(named[n], NAMES.get(n, n)) for n in names}
