@@ -1,12 +1,12 @@
 """Legacy mixed-precision loss scaling for today's TensorFlow and Keras.
 
-The loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
-`get_unscaled_gradients`, fixed and dynamic loss scales, hyperparameter delegation)
-around the optimizers of Keras 3 and Keras 2, correct under `tf.distribute`.
+This package has the loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
+`get_unscaled_gradients`, fixed and dynamic loss scales, hyperparameter delegation) for the
+optimizers of Keras 3 and Keras 2. It is correct under `tf.distribute`.
 
-Importing this package patches nothing and imports neither TensorFlow nor Keras: each
-name is loaded when it is first used. The only effect is that Keras, once it is imported,
-finds tf_lso's optimizers in files.
+Importing the package patches nothing and imports neither TensorFlow nor Keras. Each name is
+loaded when it is first used. The only effect is that Keras, when it is imported, can find
+tf_lso's optimizers in files.
 """
 
 import importlib as _importlib
@@ -34,7 +34,7 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
 
 __version__ = "0.1.0"
 
-# Public name -> the module that has it.
+# Public name -> the module that defines it.
 _NAMES = {
     "DynamicLossScale": "scaling.loss_scale",
     "FixedLossScale": "scaling.loss_scale",
@@ -45,23 +45,23 @@ _NAMES = {
     "uninstall": "patches",
     "wrap": "optimizers.wrapping",
 }
-# The mirrors: take the old dotted name and write `tf_lso` for `tf`.
+# The mirrors. An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 _PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 
 _PUBLIC = sorted(("__version__", *_PACKAGES, *_NAMES))
 
-# What `from tf_lso import *` brings. No modules: they have the names of those that a
-# program takes from `tensorflow`.
+# The names that `from tf_lso import *` imports. Modules are left out, because programs import
+# modules of the same names from `tensorflow`.
 __all__ = sorted(("__version__", *_NAMES))
 
 
 def _load(module: str) -> _typing.Any:
-    # `from tf_lso import ...` would call `__getattr__` before it imports.
+    # `from tf_lso import ...` would call `__getattr__` before it imports the module.
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-if not _typing.TYPE_CHECKING:  # else every name would be an attribute
+if not _typing.TYPE_CHECKING:  # type checkers would accept every name as an attribute
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _PUBLIC:

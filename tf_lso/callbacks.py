@@ -1,4 +1,4 @@
-"""Callbacks of `fit` that show the loss scale, and end a run that is lost."""
+"""Callbacks of `fit` that show the loss scale and stop a run that is lost."""
 
 import os
 from typing import Any
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tf_lso import log, stuck, summary
 
-# A type checker lets `fit` of any Keras take it: TensorFlow does not tell it which.
+# The type is Any, so that type checkers accept these callbacks in `fit` of every Keras.
 _KerasCallback: Any = keras.callbacks.Callback
 
 _Logs = dict[str, Any] | None
@@ -24,7 +24,7 @@ class _Callback(_KerasCallback):
 
     _optimizer = None
 
-    # tf_keras calls these of its own base class to learn which batches a callback wants.
+    # tf_keras calls these methods to find out which batch methods a callback defines.
     def _implements_train_batch_hooks(self):
         return True
 
@@ -34,7 +34,7 @@ class _Callback(_KerasCallback):
     _implements_predict_batch_hooks = _implements_test_batch_hooks
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        """Find the optimizer of the model, or raise TypeError."""
+        """Find the optimizer of the model. Raise TypeError if it is not of tf_lso."""
         del logs
         name = f"tf_lso.callbacks.{type(self).__name__}"
         self._optimizer = stuck.require_own(
@@ -52,20 +52,20 @@ class _Callback(_KerasCallback):
 
 
 class LossScaleMonitor(_Callback):
-    """Shows the loss scale and the number of skipped steps.
+    """Show the loss scale and the number of skipped steps.
 
-    Adds `loss_scale` (a float) and `skipped_steps` (an int) to the `logs` of each epoch,
-    for the progress bar, `History` and the callbacks after this one, such as `CSVLogger`.
+    The callback adds `loss_scale` (a float) and `skipped_steps` (an int) to the `logs` of
+    each epoch. The progress bar, `History` and later callbacks such as `CSVLogger` show them.
 
     Args:
-      log_dir: str or path. If given, the scalars are also written there by `tf.summary`,
-        over the optimizer's `iterations`.
-      per_batch: bool, whether to do all this at each batch, which then waits for the
-        device.
+      log_dir: str or path of a folder. `tf.summary` also writes the scalars there, over the
+        optimizer's `iterations`. Defaults to None: nothing is written.
+      per_batch: bool, whether to show and write the values at each batch too. Each batch
+        then waits for the device. Defaults to False.
 
     Raises:
-      ImportError: if `log_dir` is given and TensorBoard is not installed.
-      TypeError: when training begins, if the model's optimizer is no
+      ImportError: if `log_dir` is not None and TensorBoard is not installed.
+      TypeError: when training begins, if the model's optimizer is not a
         `tf_lso.LossScaleOptimizer`.
 
     Example:
@@ -94,17 +94,17 @@ class LossScaleMonitor(_Callback):
         self._writer = None
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        """Find the optimizer; make the writer."""
+        """Find the optimizer and make the writer."""
         super().on_train_begin(logs)
         if self.log_dir is None:
             return
-        # Of several workers the chief writes.
+        # If there are several workers, only the chief writes.
         strategy = getattr(self.model, "distribute_strategy", None)
         if strategy is None or strategy.extended.should_save_summary:
             self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """Show the loss scale at each batch, if `per_batch`."""
+        """Show the loss scale if `per_batch` is True."""
         if self.per_batch:
             self._show(logs)
 
@@ -129,20 +129,21 @@ class LossScaleMonitor(_Callback):
 
 
 class TerminateOnStuckScale(_Callback):
-    """Ends a training of which every step is skipped, at the smallest loss scale.
+    """Stop training if all recent steps were skipped and the loss scale is at its minimum.
 
     Args:
-      patience: int, the steps in a row that may be skipped. It counts from the first
-        skipped step of the row, and the scale must be at its minimum by the last.
-      raise_error: bool. If True, an error is raised; else a warning is logged and `fit`
-        returns.
+      patience: int, the number of consecutive skipped steps after which training stops.
+        The loss scale needs to be at its minimum only at the last of them. Defaults to
+        100.
+      raise_error: bool. If True, `fit` raises an error. If False, it logs a warning and
+        returns. Defaults to False.
 
     Raises:
-      TypeError: if `patience` is no int. When training begins, if the model's optimizer
-        is no `tf_lso.LossScaleOptimizer`.
+      TypeError: if `patience` is not an int. When training begins, if the model's optimizer
+        is not a `tf_lso.LossScaleOptimizer`.
       ValueError: if `patience` is less than 1.
       RuntimeError: in `fit`, if the training is lost and `raise_error` is True. The
-        message names the variables, and says what to do.
+        message names the variables and says what to do.
 
     Example:
     >>> import numpy as np
@@ -166,24 +167,24 @@ class TerminateOnStuckScale(_Callback):
         self.raise_error = raise_error
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        """Find the optimizer."""
+        """Find the optimizer and start to count batches."""
         super().on_train_begin(logs)
-        self._batches_to_wait = self._batches_left()
+        self._batches_to_wait = self._batches_until_lost()
 
     def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
-        """Batches are numbered from 0 again."""
+        """Start again, since the batches of each epoch are numbered from 0."""
         self._last_batch = -1
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """End the training if it is lost."""
+        """Stop the training if it is lost."""
         optimizer = self._the_optimizer()
-        # Reading waits for the device: only when enough steps can have been skipped.
-        # `batch` is the last one of an execution, which may have several steps.
+        # Reading waits for the device, so this reads only when enough steps may have been
+        # skipped. One execution may have several steps, and `batch` is the last of them.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:
             return
-        self._batches_to_wait = self._batches_left()
+        self._batches_to_wait = self._batches_until_lost()
         if self._batches_to_wait > 0:
             return
         message = stuck.message(optimizer, self.patience - self._batches_to_wait)
@@ -192,6 +193,6 @@ class TerminateOnStuckScale(_Callback):
         log.logger().warning("%s", message)
         self.model.stop_training = True
 
-    def _batches_left(self):
+    def _batches_until_lost(self):
         """Return how many more batches must be skipped before the training is lost."""
         return self.patience - int(self._optimizer._skipped.stuck())

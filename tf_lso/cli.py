@@ -1,4 +1,4 @@
-"""The command `tf-lso`: parsing only."""
+"""The command `tf-lso`. It only parses arguments and calls a module for each command."""
 
 import argparse
 import contextlib
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 _DESCRIPTION = """\
-Run, check and move programs that use the mixed-precision API of TensorFlow 2.0-2.15 on
-today's TensorFlow."""
+Run, check and migrate programs that use the mixed-precision API of TensorFlow 2.0-2.15,
+so that they work with today's TensorFlow."""
 
-# What the command `convert` was for.
+# The message for the removed command `convert`.
 _CONVERT = """\
 tf-lso convert: there is no such command any more. Four lines of Python read the file:
 
@@ -54,9 +54,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, by default that of the process; return the exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] == "convert":
+    """Run the command and return its exit code.
+
+    Args:
+      arguments: list of str, the arguments of the command line. Defaults to those of this
+        process.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] == "convert":
         sys.stderr.write(_CONVERT)
         return 2
     parser = _parser()
@@ -65,14 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import argcomplete
 
             argcomplete.autocomplete(parser)  # ends the process
-    args = parser.parse_args(given)
+    args = parser.parse_args(arguments)
     _set_output(args.command)
     try:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
-            sys.stdout.flush()  # at Python's exit a full disk would be a traceback
+            sys.stdout.flush()  # at the end of Python a full disk would print a traceback
         return code
-    except BrokenPipeError:  # the reader, such as `head`, has enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         _discard_output()
         return 128 + signal.SIGPIPE
     except OSError as error:
@@ -88,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _set_output(command: str) -> None:
-    """Let no character end a report, and a patch have the characters of the files."""
+    """Prevent encoding errors in reports, and write patches in UTF-8 as the files are."""
     if command != "run" and isinstance(sys.stdout, io.TextIOWrapper):
         errors = "replace" if command == "help" else "backslashreplace"
         sys.stdout.reconfigure(errors=errors)
@@ -97,5 +102,5 @@ def _set_output(command: str) -> None:
 
 
 def _discard_output() -> None:
-    """Drop what is left in the buffer: Python would try to write it at its exit."""
+    """Discard the rest of the output, which Python would try to write when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

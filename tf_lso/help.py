@@ -1,8 +1,8 @@
-"""`tf-lso help`: prints, lists and searches the entries of «Troubleshooting by message».
+"""`tf-lso help` prints, lists and searches the page "Troubleshooting by message".
 
-The pages `troubleshooting.md` and `rules.md` beside this file are links to those in
-compat_docs; in an installed package they are the pages themselves. An entry is a heading
-`### ...`, its name as `<a id="NAME"></a>`, and a text with one block of code.
+The files `troubleshooting.md` and `rules.md` in this folder are links to the pages in
+compat_docs. In an installed package they are the pages themselves. An entry of a page is a
+heading `### ...`, its name as `<a id="NAME"></a>`, and a text with one block of code.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from typing import NamedTuple
 SUMMARY = "explain an error or a warning: list the entries, search them, print one"
 DESCRIPTION = """\
 Prints an entry of the page "Troubleshooting by message", which comes with the
-package: what a message means, and the lines of code that end it. Messages of
-tf_lso name their entry at their end.
+package. An entry says what a message means and shows the code that solves the
+problem. Messages of tf_lso end with the name of their entry.
 """
 EPILOG = """\
 examples:
@@ -40,7 +40,7 @@ _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
 
 
 class Entry(NamedTuple):
-    """An entry of a page: in its heading `…` stands for what differs each time."""
+    """An entry of a page. In its heading `…` stands for the part that differs each time."""
 
     section: str
     heading: str
@@ -48,18 +48,18 @@ class Entry(NamedTuple):
     text: str
 
     def has(self, words: list[str]) -> bool:
-        """Whether for each of the words one of its words begins with it."""
+        """Return whether each of `words` is the beginning of a word of the entry."""
         whole = " ".join(self[1:]).lower()
         starts = (rf"(?<![^\W_]){re.escape(word.lower())}" for word in words)
         return all(re.search(start, whole) for start in starts)
 
     def explains(self, message: str) -> bool:
-        """Whether its heading is in a message."""
+        """Return whether a message contains the heading."""
         parts = [re.escape(part.strip()) for part in self.heading.split("…")]
         return re.search(".*".join(parts), message, re.DOTALL) is not None
 
     def shown(self) -> str:
-        """Return it as text for a terminal."""
+        """Return the entry as text for a terminal."""
         text = _LINK.sub(r"\1 (compat_docs/\2)", self.text)
         text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
         paragraphs = [self.heading, *text.split("\n\n")]
@@ -67,11 +67,11 @@ class Entry(NamedTuple):
 
 
 def entries(page: str = "troubleshooting.md") -> list[Entry]:
-    """Return the entries of a page, in its order."""
+    """Return the list of entries of a page in its order."""
     text = Path(__file__).with_name(page).read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, flags=re.M)
     return [
-        # A heading is `a message`, ``one with `code` `` or plain words.
+        # A heading is `a message`, ``a message with `code` `` or plain words.
         Entry(section, re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", heading), name, text.strip())
         for section, body in sections
         for heading, name, text in _ENTRY.findall(body)
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; return the exit code."""
+    """Run the command and return its exit code."""
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]
@@ -98,8 +98,8 @@ def run(args: argparse.Namespace) -> int:
         or [entry for entry in known if entry.has(message.split())]
     )
     if not chosen:
-        said = f"no entry has all of: {message}. Try fewer words, or `tf-lso help`."
-        print(f"tf-lso help: {said}", file=sys.stderr)
+        error = f"no entry has all of: {message}. Try fewer words, or `tf-lso help`."
+        print(f"tf-lso help: {error}", file=sys.stderr)
         return 1
     if len(chosen) == 1:
         print(chosen[0].shown())
@@ -112,6 +112,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _filled(text: str, indent: str = "") -> str:
-    """Return a paragraph in lines that fit the terminal."""
+    """Return a paragraph in lines that fit into the terminal."""
     width = min(shutil.get_terminal_size((88, 0)).columns, 100)
     return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False)

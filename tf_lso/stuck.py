@@ -1,15 +1,15 @@
-"""Whether a run is lost: the scale is at its minimum, and every step is skipped."""
+"""Find out whether a run is lost: all steps are skipped at the smallest loss scale."""
 
 from typing import Any
 
 from tf_lso.frameworks import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
-_MOST = 5  # variables that a message names
+_MOST = 5  # the most variables that a message names
 
 
 def require_own(optimizer: Any, caller: str) -> Any:
-    """Return `optimizer` if it is a `tf_lso.LossScaleOptimizer`; else raise TypeError."""
+    """Return `optimizer`, or raise TypeError if it is not a `tf_lso.LossScaleOptimizer`."""
     if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
         return optimizer
     raise TypeError(
@@ -21,7 +21,7 @@ def require_own(optimizer: Any, caller: str) -> Any:
 
 
 def check_patience(patience: int) -> int:
-    """Return `patience` if it is a positive whole number; else raise an error."""
+    """Return `patience`, or raise an error if it is not an int of at least 1."""
     if isinstance(patience, bool) or not isinstance(patience, int):
         raise TypeError(f"'patience' must be an int, but got: {patience!r}.")
     if patience < 1:
@@ -30,7 +30,7 @@ def check_patience(patience: int) -> int:
 
 
 def message(optimizer: Any, steps: int) -> str:
-    """Return a message about an optimizer whose last `steps` steps were skipped."""
+    """Return the error message for an optimizer whose last `steps` steps were skipped."""
     found = optimizer.last_overflow
     names = ", ".join(f"{item.variable} ({item.kind})" for item in found[:_MOST])
     more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -48,27 +48,29 @@ def message(optimizer: Any, steps: int) -> str:
         f"The last {steps} steps were all skipped, and the loss scale is at its minimum, "
         f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
         f"Not finite are the gradients of: {names}{more}. {advice} "
-        "tf_lso.debugging.explain() finds the layer. See "
-        "`tf-lso help stuck`"
+        "tf_lso.debugging.explain() finds the layer. See `tf-lso help stuck`"
     )
 
 
 def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
-    """Raise an error if no step was applied for long, at the smallest loss scale.
+    """Raise an error if all recent steps were skipped and the loss scale is at its minimum.
 
-    Call it in eager code of a training loop, for instance every hundred steps: it waits
-    for the device.
+    Call this function in eager code of a training loop, for instance every hundred steps,
+    because it waits for the device.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
-      patience: int, the steps in a row that may be skipped. It counts from the first
-        skipped step of the row, and the scale must be at its minimum by the last.
+      patience: int, the number of consecutive skipped steps after which the run is lost.
+        The loss scale needs to be at its minimum only at the last of them. Defaults to
+        100.
 
     Raises:
-      TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`, or `patience` no int.
+      TypeError: if `optimizer` is not a `tf_lso.LossScaleOptimizer`, or `patience` is not
+        an int.
       ValueError: if `patience` is less than 1.
       RuntimeError: if the last `patience` steps were skipped and the scale is at its
-        minimum; the message names the variables. Also in a `tf.function`.
+        minimum. The message names the variables. Also if the function is called in a
+        `tf.function`.
 
     Example:
     >>> import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Write the loss scale for TensorBoard, from training loops of your own."""
+"""Write the loss scale for TensorBoard from a training loop."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from tf_lso.frameworks import environment, graphs
 
 @tf.autograph.experimental.do_not_convert
 def loss_scale(optimizer: Any, step: Any = None) -> None:
-    """Write the scalars `loss_scale` and `skipped_steps` into the default writer.
+    """Write the scalars `loss_scale` and `skipped_steps` with the default summary writer.
 
-    Works in eager code and in a `tf.function`, but not in one with `jit_compile=True`. Of
-    several replicas the first writes.
+    Call this function in eager code or in a `tf.function` without `jit_compile=True`. If
+    there are several replicas, only the first writes.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
-      step: int64 scalar of the horizontal axis. Defaults to the optimizer's
-        `iterations`.
+      step: int or int64 scalar tensor, the position on the horizontal axis. Defaults to
+        the optimizer's `iterations`.
 
     Raises:
-      TypeError: if `optimizer` is no `tf_lso.LossScaleOptimizer`.
+      TypeError: if `optimizer` is not a `tf_lso.LossScaleOptimizer`.
       ImportError: if TensorBoard is not installed.
 
     Example:

@@ -1,4 +1,4 @@
-"""Mirror of `tf.keras`, as far as it had loss scaling."""
+"""Mirror of the loss-scaling parts of `tf.keras`."""
 
 from tf_lso.keras import mixed_precision
 from tf_lso.names import mirror_attributes as _mirror_attributes

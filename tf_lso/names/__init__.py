@@ -1,9 +1,9 @@
-"""The old names: where they were, what became of them, and what tf_lso has instead.
+"""Tables of the old names: where they were, what became of them, and what tf_lso has.
 
-The mirrors' test, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
+The test of the mirrors, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
 compat_docs/reference/old-names.md all use these tables. Nothing here imports TensorFlow.
 
-To get from an old dotted name to the new one, write `tf_lso` for `tf`.
+An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
 """
 
 from tf_lso.names.methods import ANYWHERE as ANYWHERE

@@ -1,15 +1,15 @@
-"""Which old spellings today's TensorFlow still has, as seen in 2.16-2.21."""
+"""The old names that today's TensorFlow still has. We looked in 2.16-2.21."""
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Namespaces that hold more than loss scaling. We ignore their other names.
+# Namespaces that contain more than loss scaling. We ignore their other names.
 SHARED = ("train.experimental", "compat.v1.train.experimental")
 
-# These are attributes that cannot be imported: `tf.compat.v1.keras` is not a module, but
-# an object that loads Keras when it is used.
+# Packages that exist as attributes but cannot be imported: `tf.compat.v1.keras` is not a
+# module, but an object that loads Keras when it is used.
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
-# A copy of Keras 2.6 that TensorFlow keeps for itself.
+# A copy of Keras 2.6 that TensorFlow contains for its own use.
 KERAS_COPY = "tensorflow.python.keras"
 KERAS_COPY_BREAKS = (
     "TensorFlow's own copy of Keras 2.6, apart from tf.keras: it raises TypeError for "

@@ -1,11 +1,11 @@
-"""The old optimizer's methods and properties."""
+"""The methods and properties of the old LossScaleOptimizer."""
 
 import dataclasses
 
 ANYWHERE = "anywhere"  # no other object has an attribute of this name
-CALLED = "called"  # other objects have it too, but not as a method
+CALLED = "called"  # other objects have the attribute too, but not as a method
 KNOWN = "known"  # a use only if the object is known to be a LossScaleOptimizer
-KNOWN_CALLED = "known, called"  # the same, and only calling it breaks
+KNOWN_CALLED = "known, called"  # the same, and reading without calling still works
 BY_NAME = (ANYWHERE, CALLED)
 
 
@@ -13,21 +13,23 @@ BY_NAME = (ANYWHERE, CALLED)
 class Method:
     """A method or property of the old LossScaleOptimizer."""
 
-    does: str  # what tf_lso's optimizer has under this name, for people
+    does: str  # what tf_lso's optimizer has under this name; reports print it
     seen: str = KNOWN  # when an attribute of this name counts as a use of the old API
     current: str = ""  # what Keras 3 has instead, if anything
-    lacking: str = ""  # the module whose optimizers, wrapped in 2.12-2.15, lack it
-    # False if the stable class of TensorFlow 2.4-2.15 has a tensor of this name, which a
-    # program may call all the same.
+    # In TensorFlow 2.12-2.15 a wrapper around an optimizer of this module lacks the name.
+    lacking: str = ""
+    # False if the name is a tensor in the stable class of TensorFlow 2.4-2.15. Programs for
+    # the experimental class call it nevertheless.
     callable: bool = True
-    # What happens on today's Keras 3, for people; "" if nothing breaks. `{}` is the name.
+    # The error on today's Keras 3, as reports print it, or "" if nothing breaks. `{}` stands
+    # for the name.
     breaks: str = "AttributeError: Keras 3's LossScaleOptimizer has no {}."
 
 
 _NEW, _LEGACY = "tf.keras.optimizers", "tf.keras.optimizers.legacy"
 
 _DELEGATED = "Reads and sets the inner optimizer's."
-_INNER = "Does what the inner optimizer's did, also where Keras 3 has none."
+_INNER = "Works as on the old inner optimizers, even if Keras 3 has no such method."
 METHODS = {
     "get_scaled_loss": Method(
         "Has it: takes a tensor or a callable.",
@@ -39,12 +41,14 @@ METHODS = {
         ANYWHERE,
         "nothing: apply_gradients unscales",
     ),
-    "dynamic_counter": Method("Has it: finite steps since the scale moved.", ANYWHERE),
+    "dynamic_counter": Method(
+        "Has it: finite steps since the scale changed.", ANYWHERE
+    ),
     "dynamic_growth_steps": Method(
-        "Has it: None where the scale is fixed.", ANYWHERE, breaks=""
+        "Has it: None if the scale is fixed.", ANYWHERE, breaks=""
     ),
     "_decayed_lr": Method(
-        "Has it: the learning rate of this step, in the dtype asked for.",
+        "Has it: the learning rate of this step, in the requested dtype.",
         CALLED,
         "optimizer.learning_rate",
         _NEW,
@@ -55,7 +59,7 @@ METHODS = {
         "optimizer.dynamic_scale",
         callable=False,
     ),
-    "dynamic": Method("Has it: whether the scale moves."),
+    "dynamic": Method("Has it: whether the scale changes."),
     "_optimizer": Method("Has it: the inner optimizer.", KNOWN, "inner_optimizer"),
     "lr": Method(_DELEGATED, KNOWN, "learning_rate"),
     "decay": Method(_DELEGATED, lacking=_NEW),

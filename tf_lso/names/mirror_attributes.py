@@ -1,4 +1,4 @@
-"""What the mirrors share: names that they lack, and mirrors under several names."""
+"""Functions that the mirrors share: for unknown names, and for second module names."""
 
 import difflib
 import importlib
@@ -11,22 +11,28 @@ from tf_lso import names
 
 
 def attribute_error(module: str, name: str, known: Collection[str]) -> AttributeError:
-    """Return the AttributeError for `name` of `module`, with the nearest known name."""
+    """Return the AttributeError for a name that a module lacks.
+
+    Args:
+      module: the full name of the module.
+      name: the name that it lacks.
+      known: the names that it has. The message suggests the most similar one.
+    """
     message = f"module {module!r} has no attribute {name!r}."
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     elsewhere = [space for space, has in names.NAMESPACES.items() if name in has]
     if elsewhere:
         message += f" Did you mean 'tf_lso.{elsewhere[0]}.{name}'?"
-    elif near:
-        message += f" Did you mean {near[0]!r}?"
+    elif similar:
+        message += f" Did you mean {similar[0]!r}?"
     elif known:
         message += f" It has: {', '.join(sorted(known))}."
-    # Without `name=` and `obj=`, from which Python would make the same suggestion again.
+    # `name=` and `obj=` are not passed, since Python would then add a suggestion of its own.
     return AttributeError(message)
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a mirror, which loads the private modules in it."""
+    """Return the `__getattr__` of a mirror, which imports its private modules."""
 
     def __getattr__(name: str) -> Any:
         inside = f"{module}.{name}"
@@ -38,7 +44,7 @@ def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
 
 
 def also_in(package: str, *mirrors: types.ModuleType) -> None:
-    """Let `import` find mirrors, and those in them, in another package too."""
+    """Let `import` find mirrors and their submodules in another package too."""
     for mirror in mirrors:
         for name, module in list(sys.modules.items()):
             if f"{name}.".startswith(f"{mirror.__name__}."):

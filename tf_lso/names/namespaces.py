@@ -10,9 +10,9 @@ from tf_lso.names.symbols import CHANGED, MISSING, SAME
 class Use:
     """A symbol under one public name."""
 
-    symbol: str  # key of `symbols.SYMBOLS`
+    symbol: str  # the key in `symbols.SYMBOLS`
     versions: str  # the TensorFlow versions that had the name, such as "2.0-2.8"
-    today: str = MISSING  # MISSING, CHANGED or SAME
+    today: str = MISSING  # what became of the name: MISSING, CHANGED or SAME
 
 
 _LOSS_SCALES = ("LossScale", "FixedLossScale", "DynamicLossScale")
@@ -57,10 +57,10 @@ _V2 = {
     },
 }
 
-# Old public namespace, without its leading `tf.` -> name -> use.
+# Old public namespace without its leading `tf.` -> {name: Use}.
 NAMESPACES = {
     **_V2,
-    # In 2.4-2.15 only the optimizer was here.
+    # In 2.4-2.15 this namespace had only the optimizer.
     "compat.v1.keras.mixed_precision": {
         **_STABLE,
         **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
@@ -80,8 +80,8 @@ NAMESPACES = {
     **{f"compat.v2.{namespace}": names for namespace, names in _V2.items()},
 }
 
-# Private modules that programs imported nevertheless. Each has a mirror too. The stable
-# and the experimental package had modules of the same names.
+# Private modules that programs imported nevertheless. Each of them has a mirror too. Modules
+# of the stable package have the same names as modules of the experimental package.
 _DEVICE = ("log_device_compatibility_check",)
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {
@@ -110,5 +110,5 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return {name: `Use`} of a mirror, empty for a package that has only modules."""
+    """Return the {name: `Use`} of a mirror. It is empty for packages that only have modules."""
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

@@ -1,10 +1,10 @@
-"""Every spelling by which programs import the old modules."""
+"""All names under which programs import the old modules."""
 
 from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Prefix of a Keras as programs of 2.0-2.15 imported it -> the same in tf_lso.
+# Package name under which programs of 2.0-2.15 imported Keras -> its mirror in tf_lso.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -22,7 +22,7 @@ _TF_KERAS = {
     "tf_keras.api._v2.keras": "keras",
     "tf_keras.api._v1.keras": "compat.v1.keras",
 }
-# Prefixes whose private modules could be imported.
+# Package names whose private modules could be imported.
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
@@ -34,7 +34,7 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}.{path}", f"{keras}.{path}"
 
 
-# Full module name as imported -> namespace in tf_lso.
+# Full name of an imported module -> its mirror in tf_lso.
 MODULES = {
     **dict(_keras_modules(_KERAS)),
     **{
@@ -50,7 +50,7 @@ MODULES = {
 }
 TF_KERAS_MODULES = dict(_keras_modules(_TF_KERAS))
 
-# Removed in TensorFlow 2.0, without a mirror: name -> what to use instead.
+# Name that TensorFlow 2.0 removed, without a mirror -> what to use instead.
 _CONTRIB, _NEW = "tensorflow.contrib.mixed_precision", "tf.mixed_precision.experimental"
 CONTRIB = {
     f"{_CONTRIB}.LossScaleOptimizer": "tf.keras.mixed_precision.LossScaleOptimizer",

@@ -1,8 +1,8 @@
-"""What each class and function of the old API does in tf_lso and today."""
+"""What the classes and functions of the old API do in tf_lso and in today's TensorFlow."""
 
 import dataclasses
 
-# --- What today's TensorFlow (2.16 and later, with Keras 3) has under an old name.
+# What became of an old name in today's TensorFlow (2.16 and later, with Keras 3).
 
 MISSING = "missing"  # no such name: AttributeError or ImportError
 CHANGED = "changed"  # the name exists, but does something else
@@ -11,14 +11,13 @@ SAME = "same"  # the name works as before
 
 @dataclasses.dataclass(frozen=True)
 class Symbol:
-    """One class or function of the old API, under all its names. Texts for people."""
+    """A class or function of the old API. Reports and pages print these texts."""
 
-    does: str  # what the one of tf_lso does
+    does: str  # what tf_lso's class or function does
     current: str = ""  # what today's own API has instead, if anything
-    # What goes wrong on today's TensorFlow, and on 2.12-2.15, if the name still exists but
-    # does something else.
+    # What goes wrong on today's TensorFlow if the name exists but does something else.
     breaks: str = ""
-    keras_2: str = ""
+    keras_2: str = ""  # the same on TensorFlow 2.12-2.15
 
 
 _KERAS, _CONFIG = "tf.keras.mixed_precision", "tf.keras.config"
@@ -48,12 +47,9 @@ SYMBOLS = {
             f"{_KERAS}.LossScaleOptimizer",
         ),
     ),
-    "Policy": Symbol(
-        "The dtype policy of the Keras that `tf.keras` is.", f"{_KERAS}.DTypePolicy"
-    ),
+    "Policy": Symbol("The dtype policy of `tf.keras`.", f"{_KERAS}.DTypePolicy"),
     "experimental.Policy": Symbol(
-        "A dtype policy that carries a loss scale, with which `compile` wraps the "
-        "optimizer.",
+        "A dtype policy with a loss scale, with which `compile` wraps the optimizer.",
         f"{_KERAS}.DTypePolicy",
     ),
     "PolicyV1": Symbol(
@@ -81,32 +77,32 @@ SYMBOLS = {
     ),
     "LossScale": Symbol("The base class of loss scales, for subclasses of your own."),
     "FixedLossScale": Symbol(
-        "A loss scale that never moves.",
+        "A loss scale that never changes.",
         "tf.keras.optimizers.Optimizer(loss_scale_factor=...)",
     ),
     "DynamicLossScale": Symbol(
         "A loss scale that grows and shrinks, by any multiplier.",
         f"{_KERAS}.LossScaleOptimizer",
     ),
-    "get": Symbol("Makes a loss scale of a number, 'dynamic', a config or None."),
+    "get": Symbol("Makes a loss scale from a number, 'dynamic', a config or None."),
     "MixedPrecisionLossScaleOptimizer": Symbol(
         "Loss scaling around an optimizer of `tf.compat.v1.train`.",
         "tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer",
     ),
     "enable_mixed_precision_graph_rewrite": Symbol(
-        "Wraps an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`, and turns "
-        "TensorFlow's graph rewrite to float16 on.",
+        "Wraps an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`, and turns on "
+        "TensorFlow's graph rewrite to float16.",
         f"{_KERAS}.set_global_policy('mixed_float16')",
         "It refuses the optimizers of Keras 3.",
-        "It refuses the optimizers of tf.keras.optimizers, and takes those of "
+        "It refuses the optimizers of tf.keras.optimizers, and accepts those of "
         "tf.keras.optimizers.legacy.",
     ),
     "disable_mixed_precision_graph_rewrite": Symbol(
-        "Turns TensorFlow's graph rewrite to float16 off.",
+        "Turns off TensorFlow's graph rewrite to float16.",
         f"{_KERAS}.set_global_policy('float32')",
     ),
     "log_device_compatibility_check": Symbol(
-        "Tells, once, whether this machine computes fast in a policy's dtype.",
+        "Warns once if this machine may compute slowly under a policy.",
     ),
     "DTypePolicy": Symbol("Keras 3's dtype policy.", f"{_KERAS}.DTypePolicy"),
     "dtype_policy": Symbol("Returns the policy in force.", f"{_CONFIG}.dtype_policy"),

@@ -1,4 +1,4 @@
-"""Which old names a program finds: on today's TensorFlow, or run with `--like VERSION`."""
+"""The old names that a program finds on today's TensorFlow or with `--like VERSION`."""
 
 import dataclasses
 import functools
@@ -11,13 +11,13 @@ NEWEST = "2.21"  # the newest version that `--like` accepts
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """The TensorFlow that a program is to run on.
+    """The TensorFlow on which a program will run.
 
     Attributes:
-      modules: full module name as imported -> the old names that it has. Modules that are
-        not listed do not exist.
+      modules: {full name of an imported module: the old names that it has}. Modules that
+        are not listed do not exist.
       by_attribute: packages that exist as attributes, but cannot be imported.
-      like: the version whose Keras `tf-lso run --like` gives the program, or "".
+      like: the version that is passed to `tf-lso run --like`, or "".
     """
 
     modules: dict[str, tuple[str, ...]]
@@ -36,27 +36,27 @@ class Target:
 
     @functools.cached_property
     def prefixes(self) -> frozenset[str]:
-        """The packages above its modules."""
+        """The packages that contain the modules."""
         return frozenset({"keras.src"}).union(*map(prefixes, self.modules))
 
 
 def minor(version: str) -> tuple[int, int] | None:
-    """Return the major and minor version of `2.4` or `2.4.1`, or None."""
+    """Return (2, 4) for "2.4" and "2.4.1". Return None for a text that is no version."""
     found = re.match(r"([0-9]+)\.([0-9]+)(\.|$)", version)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def prefixes(path: str) -> set[str]:
-    """Return the dotted paths above a path."""
+    """Return {"a", "a.b"} for the dotted path "a.b.c"."""
     parts = path.split(".")
     return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
-# What all versions with Keras 3 have in common.
+# The old names that all versions with Keras 3 have.
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# The Keras of TensorFlow, by all its names -> what its Keras 2 has.
+# Name of TensorFlow's Keras module -> the old names that it has if that Keras is Keras 2.
 _TF_KERAS_2 = {
     "tensorflow.keras.mixed_precision": _STABLE,
     "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],
@@ -71,7 +71,7 @@ def like(version: str) -> Target:
     return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)
 
 
-# Names of Keras 3 -> the old names, which have the same in all versions.
+# Name of Keras 3 -> the old name, which means the same in all versions.
 OLDER = {
     "DTypePolicy": "Policy",
     "dtype_policy": "global_policy",

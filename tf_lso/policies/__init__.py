@@ -1,10 +1,10 @@
-"""Dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
+"""The dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
 
 import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-environment.require_tensorflow()  # before Keras is asked for what it may not have
+environment.require_tensorflow()  # before the import of a Keras that does not fit fails
 
 # ruff: noqa: E402
 from tf_lso.policies.api import PolicyApi
@@ -12,7 +12,7 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# Package of a Keras -> its policy functions and classes.
+# Return the policy functions and classes for the package of a Keras.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())
@@ -26,7 +26,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# Keras 3's names for the same things.
+# Keras 3's names for the same class and functions.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

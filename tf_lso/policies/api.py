@@ -9,18 +9,18 @@ from tf_lso import log
 from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.policies import experimental
 
-_FAST = (7, 0)  # compute capability of the first GPUs with float16 matrix units
+_FAST = (7, 0)  # the compute capability of the first GPUs with float16 matrix units
 
 _once = log.Once()
 
 
 def log_device_compatibility_check(policy_name: str) -> None:
-    """Warn, once in a process, if a float16 policy may be slow on this machine.
+    """Warn once in a process if a policy with float16 may be slow on this machine.
 
     Args:
       policy_name: str, the name of a dtype policy.
 
-    Source: TensorFlow 2.2-2.15, when a mixed_float16 policy was made.
+    Source: TensorFlow 2.2-2.15, which called it when a mixed_float16 policy was made.
     """
     if policy_name != "mixed_float16":
         return
@@ -41,12 +41,12 @@ def log_device_compatibility_check(policy_name: str) -> None:
 
 
 class PolicyApi:
-    """The functions and classes in the mixed_precision modules of a Keras."""
+    """The functions and classes of the old mixed_precision modules, for one Keras."""
 
     def __init__(self, package):
         self._package = package
         self._keras = keras = keras_versions.public(package)
-        # All as it is before `install` replaces it.
+        # Read these before `install` replaces them.
         self.Policy = keras.mixed_precision.Policy
         get_global = keras.mixed_precision.global_policy
         self._set_global = keras.mixed_precision.set_global_policy
@@ -58,13 +58,14 @@ class PolicyApi:
             __doc__ = experimental.LossScalePolicy.__doc__
             _tell_of_device = staticmethod(self._tell_of_device)
 
-        # Keras finds the class by these names when it loads a layer or a model.
+        # By these names Keras finds the class when it loads a layer or a model.
         Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
         Policy.__qualname__ = "Policy"
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         self.ExperimentalPolicy = register(Policy)
 
-        # Functions, not methods: their signatures and names are those of the real ones.
+        # These are functions and not methods, so that their names and signatures are those of
+        # the old functions.
         def global_policy() -> Any:
             """Return the dtype policy that new layers get.
 
@@ -76,31 +77,31 @@ class PolicyApi:
             """Set the dtype policy that new layers get.
 
             From then on `compile` wraps the optimizer of a mixed_float16 model by
-            tf_lso instead of Keras's own wrapper.
+            tf_lso's wrapper and not by Keras's own.
 
             Args:
-              policy: a policy, its name, or None for the policy of the default dtype.
+              policy: a policy, its name, or None for the policy of Keras's default dtype.
 
             Raises:
-              TypeError: if it is none of these.
-              ValueError: if no policy has the name, it computes in no floating point, or
-                the mixed precision graph rewrite is on.
+              TypeError: if `policy` is of another type.
+              ValueError: if no policy has the name, the policy does not compute in floating
+                point, or it is mixed and the mixed precision graph rewrite is on.
 
             Source: TensorFlow 2.4-2.15.
             """
             self._set(policy, self.Policy)
 
         def experimental_global_policy() -> Any:
-            """Return the dtype policy that new layers get, with its loss scale.
+            """Return the dtype policy that new layers get, as a policy with a loss scale.
 
             Source: TensorFlow 2.0-2.8.
             """
             return self._with_loss_scale(get_global())
 
         def set_policy(policy: Any) -> None:
-            """Set the dtype policy that new layers get, with its loss scale.
+            """Set the dtype policy that new layers get, as a policy with a loss scale.
 
-            `compile` then wraps the optimizer of a model with that policy, with its scale.
+            If a model has this policy, `compile` wraps its optimizer with this loss scale.
 
             Args:
               policy: as for `set_global_policy`.
@@ -115,13 +116,13 @@ class PolicyApi:
             self._set(None if unset else policy, self.ExperimentalPolicy)
 
         def get_layer_policy(layer: Any) -> Any:
-            """Return the dtype policy of a layer, with its loss scale.
+            """Return the dtype policy of a layer, as a policy with a loss scale.
 
             Args:
               layer: a layer of Keras.
 
             Raises:
-              ValueError: if it is no layer.
+              ValueError: if `layer` is not a layer of Keras.
 
             Source: TensorFlow 2.2-2.8.
             """
@@ -137,13 +138,14 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # By these pickle finds those of `tf.keras`. Others are Keras's own.
+            # By these names pickle finds the functions for `tf.keras`. Functions whose names
+            # begin with "_" belong to Keras itself.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
 
     def _with_loss_scale(self, policy):
-        """Return the policy itself if it has a loss scale, else one like it that has."""
+        """Return `policy` if it has a loss scale, else an equal policy that has one."""
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
             return policy
         return self.ExperimentalPolicy(policy.name)
@@ -156,7 +158,7 @@ class PolicyApi:
             policy = cls(policy)
         _check(policy)
         self._tell_of_device(policy.name)
-        # Late: the patches ask for policies.
+        # Imported late, since the patches import this package.
         from tf_lso.patches import table as patches
 
         patches.enable(patches.COMPILING, self._package)
@@ -164,7 +166,7 @@ class PolicyApi:
 
 
 def _check(policy):
-    if policy.compute_dtype is None:  # "_infer" of Keras 2: the first input decides
+    if policy.compute_dtype is None:  # for "_infer" of Keras 2 the first input decides
         return
     if not tf.as_dtype(policy.compute_dtype).is_floating:
         raise ValueError(

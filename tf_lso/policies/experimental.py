@@ -1,11 +1,11 @@
-"""The experimental Policy of TensorFlow 2.0-2.8, which carries a loss scale."""
+"""The experimental Policy of TensorFlow 2.0-2.8, a dtype policy with a loss scale."""
 
 import tensorflow as tf
 
 from tf_lso import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# "USE_DEFAULT" in TensorFlow 2.0-2.3, "auto" in 2.4-2.8.
+# The default of `loss_scale` was "USE_DEFAULT" in TensorFlow 2.0-2.3 and "auto" in 2.4-2.8.
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
 
@@ -13,7 +13,7 @@ _once = log.Once()
 
 
 def check_name(name):
-    """Raise unless `name` may be the name of a policy, as TensorFlow 2.0-2.15 did."""
+    """Raise unless `name` may be the name of a policy in TensorFlow 2.0-2.15."""
     if not isinstance(name, str):
         is_dtype = isinstance(name, tf.DType)
         got = f"not a DType: pass {name.name!r}. Got" if is_dtype else "but got"
@@ -26,18 +26,19 @@ def check_name(name):
 
 
 class LossScalePolicy:
-    """A dtype policy that carries a loss scale.
+    """A dtype policy with a loss scale.
 
-    If a model has it, `compile` wraps the optimizer, with this loss scale.
+    If a model has such a policy, `compile` wraps the optimizer with its loss scale.
 
     Args:
       name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.
-      loss_scale: a `LossScale`, a Python int or float of at least 1 for a fixed one,
-        "dynamic", or None. By default dynamic for "mixed_float16", else None.
+      loss_scale: a `LossScale`, a Python int or float of at least 1 for a fixed loss
+        scale, "dynamic", or None. Defaults to "dynamic" for "mixed_float16" and to None for
+        other policies.
 
     Raises:
-      TypeError: if `name` is no str.
-      ValueError: if it names no policy, or `loss_scale` is no loss scale.
+      TypeError: if `name` is not a str.
+      ValueError: if no policy has the name, or `loss_scale` is not a loss scale.
 
     Example:
     >>> from tf_lso.keras.mixed_precision import experimental as mixed_precision
@@ -71,11 +72,11 @@ class LossScalePolicy:
 
     @property
     def should_cast_variables(self):
-        """Whether variables are cast for computing, a bool."""
+        """Whether variables are cast to another dtype for computations, as a bool."""
         return self.variable_dtype != self.compute_dtype
 
     def get_config(self):
-        """Return the arguments that make an equal policy, a dict."""
+        """Return a dict of the arguments that make an equal policy."""
         config = {"name": self.name}
         if not self._loss_scale_is_default:
             config["loss_scale"] = loss_scale_lib.serialize(self.loss_scale)
@@ -83,7 +84,7 @@ class LossScalePolicy:
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        """Make a policy from a config that `get_config` returned, or raise."""
+        """Make a policy from a config that `get_config` returned."""
         config = dict(config)
         if isinstance(config.get("loss_scale"), dict):
             config["loss_scale"] = loss_scale_lib.deserialize(

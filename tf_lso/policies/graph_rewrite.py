@@ -1,4 +1,4 @@
-"""TensorFlow's graph rewrite to float16, with loss scaling, for any optimizer."""
+"""TensorFlow's graph rewrite to float16 with loss scaling for any optimizer."""
 
 from typing import Any
 
@@ -11,24 +11,24 @@ from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# Taken before `install` replaces them by tf_lso's.
+# Read before `install` replaces them by those of tf_lso.
 _tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
 _tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
 _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
 
 class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-type]
-    """Loss scaling around an optimizer of `tf.compat.v1.train`.
+    """An optimizer that adds loss scaling to an optimizer of `tf.compat.v1.train`.
 
-    A step with gradients that are not finite is skipped, and `global_step` counts no such.
+    A step with gradients that are not finite is skipped, and `global_step` does not count it.
 
     Args:
       opt: the `tf.compat.v1.train.Optimizer` to wrap.
       loss_scale: "dynamic", a Python int or float of at least 1, or a `LossScale`.
 
     Raises:
-      ValueError: if `opt` is no such optimizer or scales the loss already, or
-        `loss_scale` is None or no loss scale.
+      ValueError: if `opt` is not such an optimizer or scales the loss already, or
+        `loss_scale` is None or not a loss scale.
 
     Example:
     >>> import tensorflow as tf
@@ -59,7 +59,8 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
-        # Skips the constructor of TensorFlow's class, which takes only TensorFlow's scales.
+        # Skip the constructor of TensorFlow's class, which accepts only TensorFlow's loss
+        # scales.
         tf.compat.v1.train.Optimizer.__init__(
             self, getattr(opt, "_use_locking", False), opt.get_name()
         )
@@ -68,7 +69,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         tf_private.track(self, opt, "base_optimizer")
         tf_private.track(self, self._loss_scale, "loss_scale")
 
-    # Methods that TensorFlow's wrapper calls; test_graph_rewrite.py runs them all.
+    # Methods that TensorFlow's wrapper calls. test_graph_rewrite.py runs them all.
 
     def _doing_dynamic_loss_scaling(self):
         return not isinstance(self._loss_scale, loss_scale_lib.FixedLossScale)
@@ -77,13 +78,13 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         return gradients_lib.unscale_gradients(grads, self._loss_scale())
 
     def variables(self):
-        """Return the variables of the inner optimizer and of the loss scale, a list."""
+        """Return the list of the variables of the inner optimizer and of the loss scale."""
         state = [variable for _, variable in self._loss_scale.named_variables()]
         return [*self._optimizer.variables(), *state]
 
 
 def _wrap(opt, loss_scale):
-    """Return `opt` wrapped; refuse what TensorFlow's function refused."""
+    """Return a wrapper around `opt`. Raise for arguments that TensorFlow refused too."""
     if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
         raise ValueError(
             f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
@@ -101,23 +102,23 @@ def _wrap(opt, loss_scale):
 
 
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
-    """Turn on TensorFlow's rewrite of graphs to float16, and scale the loss for it.
+    """Turn on TensorFlow's rewrite of graphs to float16 and scale the loss for it.
 
-    The rewrite changes what `tf.function` and `fit` trace from then on, on GPUs and on
-    CPUs that compute in float16 (AVX512-FP16): there a first step may overflow and be
-    skipped. Eager steps, and other CPUs, stay as they are.
+    The rewrite affects functions that `tf.function` and `fit` trace from then on. It works
+    on GPUs and on CPUs that compute in float16 (AVX512-FP16), where the first steps may
+    overflow and be skipped. It has no effect in eager mode and on other CPUs.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
       loss_scale: "dynamic", a Python int or float of at least 1, or a `LossScale`.
 
     Returns:
-      `opt`, wrapped: a LossScaleOptimizer or a MixedPrecisionLossScaleOptimizer.
+      A LossScaleOptimizer or a MixedPrecisionLossScaleOptimizer around `opt`.
 
     Raises:
-      ValueError: if `opt` is no optimizer or scales the loss already, `loss_scale` is no
-        loss scale, or the global policy is a mixed precision policy. Then nothing is
-        turned on.
+      ValueError: if `opt` is not an optimizer or scales the loss already, `loss_scale` is
+        not a loss scale, or the global policy is a mixed precision policy. The rewrite is
+        then not turned on.
 
     Example:
     >>> import tensorflow as tf
@@ -140,8 +141,8 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    # TensorFlow's only access to the switch, and to the flag that policies check, takes
-    # one of its own optimizers, and warns that their loss scale is deprecated.
+    # Only this function of TensorFlow can set the switch and the flag that policies check. It
+    # needs an optimizer of TensorFlow, and warns that its loss scale is deprecated.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:

@@ -1,4 +1,4 @@
-"""Mirror of `tf.train`, as far as it had loss scaling."""
+"""Mirror of the loss-scaling parts of `tf.train`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.train import experimental

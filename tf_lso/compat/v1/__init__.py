@@ -1,4 +1,4 @@
-"""Mirror of `tf.compat.v1`, as far as it had loss scaling."""
+"""Mirror of the loss-scaling parts of `tf.compat.v1`."""
 
 from tf_lso import keras
 from tf_lso import mixed_precision as _of_v2

@@ -1,4 +1,4 @@
-"""Mirror of `tf.train.experimental`, as far as it had loss scaling."""
+"""Mirror of the loss-scaling parts of `tf.train.experimental`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies.graph_rewrite import (

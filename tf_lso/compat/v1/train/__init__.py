@@ -1,4 +1,4 @@
-"""Mirror of `tf.compat.v1.train`, as far as it had loss scaling."""
+"""Mirror of the loss-scaling parts of `tf.compat.v1.train`."""
 
 from tf_lso.compat.v1.train import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes

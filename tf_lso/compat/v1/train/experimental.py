@@ -1,4 +1,4 @@
-"""Mirror of `tf.compat.v1.train.experimental`, as far as it had loss scaling."""
+"""Mirror of the loss-scaling parts of `tf.compat.v1.train.experimental`."""
 
 from tf_lso.compat.v1.mixed_precision import (
     DynamicLossScale,
