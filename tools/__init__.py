@@ -1,1 +1,1 @@
-"""What a developer of tf_lso calls: see the help of each tool."""
+"""The tools of tf_lso's developers. Each of them explains itself with `--help`."""

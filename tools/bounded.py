@@ -1,10 +1,10 @@
-"""Runs a command for at most so many minutes: bounded.py MINUTES COMMAND...
+"""Runs a command with a time limit: bounded.py MINUTES COMMAND...
 
-Then it ends the command with what that has started, and exits with 124, as coreutils'
-`timeout` does, which macOS lacks. The timeouts of pytest bound a single test; pytest-xdist
-waits for ever for a process that is stuck between two tests. It also
-ends the command when it receives SIGINT, as on Ctrl-C, or SIGTERM; then its exit code is
-128 plus the number of the signal.
+After MINUTES it ends the command and all processes that the command started, and exits with
+code 124. coreutils' `timeout` does the same, but macOS lacks it. The timeouts of pytest end
+only a single test, and pytest-xdist waits forever for a process that is stuck between two
+tests. The tool also ends the command if it receives SIGINT (from Ctrl-C) or SIGTERM. Its
+exit code is then 128 plus the number of the signal.
 """
 
 import contextlib
@@ -15,21 +15,21 @@ import signal
 import subprocess
 import sys
 
-# How long an interrupted command may take to end, so that pytest can say what failed.
+# The time that an interrupted command has to end, so that pytest can report failures.
 GRACE_SECONDS = 30
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-PR_SET_CHILD_SUBREAPER = 36  # of linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36  # from linux/prctl.h
 
 
 def main(minutes, *command):
-    """Run the command; return its exit code, or 124 if it took too long."""
+    """Run the command. Return its exit code, or 124 if the time limit ended it."""
     adopt_orphans()
     for number in SIGNALS:
         signal.signal(number, stop)
     process = None
     try:
-        # In a session of its own the command has a process group that can be signalled.
+        # With its own session the command has a process group, to which signals can be sent.
         process = subprocess.Popen(command, start_new_session=True)
         return process.wait(float(minutes) * 60)
     except subprocess.TimeoutExpired:
@@ -55,15 +55,15 @@ def stop(number, frame):
 def adopt_orphans():
     """On Linux, become the parent of each descendant whose parent ends.
 
-    So `kill_descendants` also finds processes with a session of their own, such as the
-    workers of distributed tests. On other systems only their tests end these.
+    Thus `kill_descendants` also finds processes with their own session, such as the workers
+    of distributed tests. On other systems only the tests themselves end these workers.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def interrupt(process):
-    """Interrupt the process group of a command that still runs, and wait for a while.
+    """Interrupt the process group of a running command and give it some time to end.
 
     A second Ctrl-C ends the waiting.
     """
@@ -76,18 +76,18 @@ def interrupt(process):
 def kill_descendants(process):
     """Kill the rest of the command's process group, and all adopted processes."""
     if process is not None:
-        # PermissionError: on macOS, where all of the group are zombies.
+        # macOS raises PermissionError if all processes of the group are zombies.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")
     while children.exists():
-        # Each round may orphan, and so bring here, the children of those it kills.
+        # The children of a killed process become children of this one, so repeat.
         for pid in children.read_text().split():
             os.kill(int(pid), signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
-        except ChildProcessError:  # there are none
+        except ChildProcessError:  # there are no children
             return
 
 

@@ -1,8 +1,8 @@
-"""Runs `tf-lso check` and `migrate` over other people's code, changes nothing, and counts.
+"""Counts what `tf-lso check` and `migrate` find in other people's code, without changing it.
 
-`tools/corpus PATH...` prints for each folder how often each rule fires, what
-`migrate` does about it, what cannot be read, and files that do not parse after their fixes.
-With `--show` it prints the changed lines, too.
+`tools/corpus PATH...` prints for each folder how often each rule reports something, what
+`migrate` does about it, how many files cannot be read, and how many do not parse after their
+fixes. With `--show` it also prints the changed lines.
 """
 
 import argparse
@@ -20,9 +20,9 @@ COLUMNS = "fixed left lost changed installs unreadable bad seconds".split()
 
 
 def counted(folder, show):
-    """Examine a folder; return a Counter of what was found, by rule and by word."""
+    """Examine a folder. Return a Counter whose keys are the rules and the columns."""
     found, begun = collections.Counter(), time.process_time()
-    for path in sorted([folder, *folder.rglob("*")]):  # installed packages too
+    for path in sorted([folder, *folder.rglob("*")]):  # including installed packages
         if path.suffix not in SUFFIXES or not path.is_file():
             continue
         done = files.examine(str(path), Options())
@@ -32,12 +32,12 @@ def counted(folder, show):
         for item in done.unreadable:
             found["bad" if "fails on it" in item.reason else "unreadable"] += 1
             print(f"{item.file}: {item.reason}", file=sys.stderr)
-        for one in done.findings:
-            found[one.rule] += 1
-            found["fixed"] += one.fix is not None
-            found["left"] += bool(one.why_not)
-            # What would break is changed, left, or guarded by the program.
-            found["lost"] += one.fails and not (one.fix or one.why_not)
+        for finding in done.findings:
+            found[finding.rule] += 1
+            found["fixed"] += finding.fix is not None
+            found["left"] += bool(finding.why_not)
+            # A finding that would break must be fixed or reported as not changed.
+            found["lost"] += finding.fails and not (finding.fix or finding.why_not)
         if show and done.new != done.old:
             print(writing.diff(done))
     found["seconds"] = round(time.process_time() - begun, 1)
@@ -49,12 +49,12 @@ def main():
     parser = argparse.ArgumentParser("tools.corpus", description=__doc__)
     parser.add_argument("paths", nargs="+", metavar="PATH", type=pathlib.Path)
     parser.add_argument("--show", action="store_true", help="print the changed lines")
-    given = parser.parse_args()
+    options = parser.parse_args()
     columns = ["files", *RULES, *COLUMNS]
     print("| |", " | ".join(columns), "|")
     print("|---" * (len(columns) + 1) + "|")
-    for path in given.paths:
-        found = counted(path, given.show)
+    for path in options.paths:
+        found = counted(path, options.show)
         cells = [path.resolve().name, *(str(found[column]) for column in columns)]
         print("|", " | ".join(cells), "|")
 

@@ -1,7 +1,7 @@
-"""Draws compat_docs/pictures/scales.svg: how the loss scale moves, by the rule of steps.
+"""Draws compat_docs/pictures/scales.svg, which shows how the loss scale changes.
 
-A step overflows if the scale is above what its gradients allow, or if its batch is bad.
-`python -m tools.draw_scales` needs matplotlib, and no TensorFlow.
+A step overflows if the scale is too large for its gradients or if its batch is bad.
+`python -m tools.draw_scales` needs matplotlib but not TensorFlow.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ PICTURE = pathlib.Path(__file__).parents[1] / "compat_docs" / "pictures" / "scal
 STEPS = range(400)
 TRIES = ScaleRule(growth_steps=50)
 SINGLE = (60, 170, 280)
-# Title, first scale, rule, and the steps whose gradients are finite at no scale.
+# Title, first scale, rule, and the steps whose gradients are not finite at any scale.
 RUNS = (
     ("starts too high, then tries to double every 50 steps", 2.0**15, TRIES, ()),
     ("single bad batches halve it", 2.0**9, ScaleRule(), SINGLE),
@@ -22,10 +22,10 @@ RUNS = (
 
 
 def scales(start, rule, bad):
-    """The scale at each step of a run, and the steps that it skips."""
+    """Return the list of scales at each step of a run, and the list of skipped steps."""
     state, seen, skipped = ScaleState(start, 0), [], []
     for step in STEPS:
-        # Gradients become smaller as a model learns, and allow larger scales.
+        # Gradients become smaller as a model learns, and so allow larger scales.
         finite = step not in bad and state.scale <= 2.0 ** (10 + step // 130)
         seen.append(state.scale)
         if not finite:

@@ -1,10 +1,10 @@
-# Sourced by the tools in this folder. Sets what python.sh sets, and environment, the virtual
-# environment, which is made or brought up to date where needed. The caller's PYTHON and
-# TF_LSO_TENSORFLOW choose it, as tools/run --help says.
+# The tools in this folder source this file. It sets the variables of python.sh and
+# `environment`, the path of the virtual environment, which it makes or updates if necessary.
+# The variables PYTHON and TF_LSO_TENSORFLOW choose the environment, see tools/run --help.
 
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 
-# What the environment was made from; another answer means: install again.
+# Identifies the sources of the environment. If it changes, everything is installed again.
 fingerprint() {
   { printf '%s\n' "$root" "$distribution"; cat "$root/setup.cfg" "$root/pyproject.toml"; } |
     cksum
@@ -15,16 +15,16 @@ is_ready() { [ "$(cat "$stamp" 2>/dev/null)" = "$(fingerprint)" ]; }
 make_environment() {
   local program wanted
   say "Making or updating $(basename "$environment") (takes a few minutes the first time)"
-  # --clear: what an interrupted installation left may be half of a package.
+  # --clear, since an interrupted installation may have left incomplete packages.
   [ -e "$stamp" ] || "$python" -m venv --clear "$environment" ||
     fail "$python could not make a virtual environment. On Debian and Ubuntu:" \
       "apt-get install python$version-venv"
-  # The stamp is the last thing written and the first removed, so that an interrupted
-  # installation does not pass for a finished one.
+  # The stamp is removed first and written last, so that an interrupted installation does not
+  # look complete.
   rm -f "$stamp"
-  # uv, where it is, takes a sixth of pip's time. It knows none of pip's settings, so that
-  # pip may still find what uv does not. TensorFlow stands first: uv takes the newest of
-  # what it meets first.
+  # uv needs a sixth of pip's time, so it is tried first if it is installed. It does not read
+  # pip's settings, so pip may find packages that uv does not find. TensorFlow comes first,
+  # because uv chooses the newest version of the first package.
   wanted=("$distribution" -e "$root[$distribution,tf-keras,benchmark,demo,docs,test]")
   { command -v uv >/dev/null && uv pip install -q --python "$environment/bin/python" "${wanted[@]}"; } \
     >&2 || "$environment/bin/python" -m pip install -q "${wanted[@]}" >&2 ||
@@ -37,8 +37,8 @@ sys.exit(of("tensorflow") != of(sys.argv[1]))'
   fingerprint >"$stamp"
 }
 
-# The default is the one that tf-keras requires. Another gets an environment of its own,
-# since it cannot be installed cleanly over the first.
+# The default is the distribution that tf-keras requires. The other one gets its own
+# environment, since it cannot be installed cleanly over the default.
 distribution=${TF_LSO_TENSORFLOW:-tensorflow}
 environment=$root/.venv-$version${TF_LSO_TENSORFLOW:+-$distribution}
 stamp=$environment/tf-lso-stamp
@@ -47,8 +47,9 @@ case $distribution in
   *) fail "TF_LSO_TENSORFLOW=$distribution: use tensorflow or tensorflow-cpu." ;;
 esac
 if ! is_ready; then
-  # Two first calls at once must not install into each other. Python takes the lock, since
-  # not every system has the flock command; the open file, which the shell holds, keeps it.
+  # Two calls at the same time must not install into the same environment. Python locks the
+  # file, since some systems lack the flock command. The lock lasts as long as the shell keeps
+  # the file open.
   exec 9>"$environment.lock"
   "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
   if ! is_ready; then make_environment; fi

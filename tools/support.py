@@ -1,7 +1,7 @@
-"""The supported pairs of TensorFlow and Keras, and the table of what ran on each.
+"""The supported pairs of TensorFlow and Keras, and the table of test results for each.
 
-noxfile.py runs the tests of a pair. What came out is `support.json`, and for people
-`support.md`, in compat_docs/reference. Standard library only.
+noxfile.py runs the tests of a pair. In compat_docs/reference the results are in
+`support.json`, and `support.md` shows them. This module needs only the standard library.
 """
 
 import collections
@@ -13,12 +13,13 @@ from xml.etree import ElementTree
 REFERENCE = Path(__file__).resolve().parents[1] / "compat_docs" / "reference"
 COLUMNS = ("core", "programs")
 FRAMEWORKS = ("python", "tensorflow", "keras", "tf_keras")
-# An environment: minor versions of its frameworks and of its Python. `keras` is the package
-# that `tf.keras` is; `tf_keras` stands beside it, or is "".
+# An environment: the minor versions of its frameworks and of Python. `keras` is the version of
+# `tf.keras`. `tf_keras` is that of the package tf_keras, or "" if it is not installed.
 Pair = collections.namedtuple("Pair", "name tensorflow keras tf_keras python")
 
-# TensorFlow 2.16 is the first with Keras 3; the Keras 2 of 2.12-2.15 has TensorFlow's
-# number. The Pythons are spread over the pairs; those that .ci/run names share one.
+# TensorFlow 2.16 is the first with Keras 3. The Keras 2 of TensorFlow 2.12-2.15 has the same
+# version number as TensorFlow. The Python versions are spread over the pairs, but the pairs
+# that .ci/run names have the same Python.
 PAIRS = (
     Pair("2.12", "2.12", "2.12", "", "3.11"),
     Pair("2.13", "2.13", "2.13", "", "3.10"),
@@ -34,8 +35,8 @@ PAIRS = (
     Pair("2.21-python3.13", "2.21", "3.15", "2.21", "3.13"),
 )
 
-# The next releases, in nightly builds of these dates. What fails here is shown on the page,
-# but does not fail CI. For newer builds change the requirements, and the versions of `NEXT`.
+# Nightly builds of the next releases. The page shows their failures, but CI does not fail. To
+# test newer builds, change these requirements and the versions of `NEXT`.
 NIGHTLY_BUILDS = {
     "tensorflow": "tf-nightly-cpu==2.22.0.dev20260905",
     "keras": "keras-nightly==3.16.0.dev2026102704",
@@ -52,7 +53,7 @@ _HEAD = """
 
 
 def requirements(pair, tensorflow="tensorflow-cpu"):
-    """Return {framework: what pip installs for it}.
+    """Return {framework: its requirement for pip}.
 
     Args:
       pair: Pair, one of `ROWS`.
@@ -70,12 +71,12 @@ def requirements(pair, tensorflow="tensorflow-cpu"):
 
 
 def read(folder=REFERENCE):
-    """The results in a folder, {pair: what came out}, as noxfile.py makes them."""
+    """Return the {pair: result} that noxfile.py has written into a folder."""
     return json.loads((folder / "support.json").read_text(encoding="utf-8"))
 
 
 def write(results, folder=REFERENCE):
-    """Write the results as JSON, and into the page."""
+    """Write the results as JSON and into the page."""
     ordered = {p.name: results[p.name] for p in ROWS if p.name in results}
     text = json.dumps(ordered, indent=1) + "\n"
     (folder / "support.json").write_text(text, encoding="utf-8")
@@ -86,7 +87,7 @@ def write(results, folder=REFERENCE):
 
 
 def shown(results):
-    """The part of the page that the results make; each reason stands there once."""
+    """Return the part of the page that shows the results. Equal reasons are counted."""
     lines = [_HEAD, *(row(pair, results.get(pair.name)) for pair in ROWS)]
     for kind, heading in (("failed", "What failed"), ("limits", "Limits")):
         cases = collections.Counter(
@@ -101,13 +102,13 @@ def shown(results):
 
 
 def row(pair, result):
-    """The line of the table for a pair; `result` is None if it was not run."""
-    versions, told = pair._asdict(), ["not run"] * 4
+    """Return the line of the table for a pair. `result` is None if it was not run."""
+    versions, results = pair._asdict(), ["not run"] * 4
     if result is not None:
-        versions, told = result["versions"], [_outcome(result[c]) for c in COLUMNS]
-        told[1] += " (a part)" * result["quick"]
-        told += [", ".join(result["installs"]) or "nothing", result["date"]]
-    cells = [pair.name, *(versions.get(name) or "-" for name in FRAMEWORKS), *told]
+        versions, results = result["versions"], [_outcome(result[c]) for c in COLUMNS]
+        results[1] += " (a part)" * result["quick"]
+        results += [", ".join(result["installs"]) or "nothing", result["date"]]
+    cells = [pair.name, *(versions.get(name) or "-" for name in FRAMEWORKS), *results]
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -119,12 +120,12 @@ def _outcome(counted):
 
 
 def is_good(result):
-    """Whether all went well in an environment."""
+    """Return whether nothing failed in an environment."""
     return not (result["installs"] or any(result[c]["failed"] for c in COLUMNS))
 
 
 def count(report):
-    """Count the tests of a report that pytest wrote, in the JUnit family xunit1."""
+    """Count the tests in a JUnit report of pytest, in the format xunit1."""
     kinds = {"failure": "failed", "error": "failed", "skipped": "skipped"}
     found = {kind: {} for kind in ("passed", "skipped", "failed", "limits")}
     for case in ElementTree.fromstring(report).iter("testcase"):
@@ -133,6 +134,6 @@ def count(report):
         kind = "limits" if is_limit else kinds.get(part.tag, "passed")
         why = next(iter(part.get("message", "").splitlines()), "no message")[:200]
         found[kind][f"{case.get('file')}::{case.get('name')}"] = why
-    # An error at the end of a test is a case of its own.
+    # pytest reports an error in the teardown of a test as a second case.
     passed = found["passed"].keys() - found["failed"].keys()
     return found | {"passed": len(passed), "skipped": len(found["skipped"])}

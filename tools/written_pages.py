@@ -1,6 +1,6 @@
-"""Writes the parts of pages in compat_docs that are made from tables of the package.
+"""Writes the parts of pages in compat_docs that come from tables of the package.
 
-`python -m tools.written_pages` writes them; a test tells if one is out of date.
+Run `python -m tools.written_pages` to write them. A test fails if one is out of date.
 """
 
 import functools
@@ -15,7 +15,7 @@ PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
 
 
 def with_part(text, name, content):
-    """Return the text of a page with other content between the lines around a part."""
+    """Return the text of a page in which a part between two marks has new content."""
     begin = re.escape(f"<!-- {name}: written by tools/")
     pattern = rf"({begin}.*?-->\n).*?(<!-- end of {name} -->)"
     page, count = re.subn(
@@ -50,7 +50,7 @@ def _old_names():
 
 
 def _row(name, use):
-    """The cells of one name."""
+    """Return the cells of the row for one name."""
     symbol, today = names.SYMBOLS[use.symbol], _TODAY[use.today]
     if use.today == names.CHANGED and symbol.breaks:
         today += f": {symbol.breaks}"
@@ -70,8 +70,8 @@ def _private_modules():
 def _spellings():
     rows = []
     for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        left = spelled.startswith("tf_keras.src.")  # tf_keras uses it itself
-        note = " (`install()` leaves it as it is)" if left else ""
+        is_kept = spelled.startswith("tf_keras.src.")  # tf_keras uses it itself
+        note = " (`install()` does not change it)" if is_kept else ""
         rows.append((f"`{spelled}`", f"`tf_lso.{namespace}`{note}"))
     return _table(("Imported as", "Leads to"), rows)
 
@@ -87,11 +87,11 @@ def _changes_of_like():
 
 
 def _with_dashes(text):
-    # Programs have hyphens between versions, pages have dashes.
+    # Versions are joined by a hyphen in the code and by a dash on pages.
     return re.sub(r"(\d\.\d+)-(\d\.\d+)", rf"\1{DASH}\2", text)
 
 
-# Page -> {part: function that returns its content}.
+# Page -> {part of the page: function that returns its content}.
 WRITTEN = {
     "reference/old-names.md": {
         "names": _old_names,
@@ -109,7 +109,7 @@ WRITTEN = {
 
 
 def page(path, text):
-    """Return the text of a page with all parts as they should be."""
+    """Return the text of a page in which all parts are up to date."""
     for name, content in WRITTEN[path].items():
         text = with_part(text, name, content())
     return text

@@ -1,4 +1,5 @@
-"""What loss scaling adds to a step: `tools/benchmark` measures it in fresh processes.
+"""`tools/benchmark` measures the time that loss scaling adds to a step.
 
-The parent imports no TensorFlow. plan.py has what can be chosen.
+It measures in fresh processes. The parent process does not import TensorFlow. plan.py
+contains the workloads and the other choices.
 """

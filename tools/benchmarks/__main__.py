@@ -1,4 +1,4 @@
-"""`tools/benchmark`: its arguments, and the run of its processes."""
+"""`tools/benchmark`: read the arguments and run the measuring processes."""
 
 import argparse
 import functools
@@ -18,18 +18,19 @@ from tools.benchmarks import plan, report
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _DESCRIPTION = """\
-Measures what loss scaling adds to a training step: tf_lso beside the LossScaleOptimizer
-of Keras 3 and of tf_keras (own). The candidates take turns in one process. What is
-compared is the time above that of a step without loss scaling (bare) in the same round.
-Several names are given with commas. A workload may also be 100x256: 100 tensors of 256
-values. compat_docs/explanation/performance-record.md says what names and tables mean. An
-example: tools/benchmark --workloads resnet50,bert --modes function --out figures
+Measures the time that loss scaling adds to a training step. It compares tf_lso with the
+LossScaleOptimizer of Keras 3 and of tf_keras (own). The candidates run in turn in one
+process. The added time of a candidate is its time minus that of a step without loss
+scaling (bare) in the same round. Separate several names by commas. A workload can also be
+written as 100x256, which means 100 tensors of 256 values.
+compat_docs/explanation/performance-record.md explains the names and the tables. Example:
+tools/benchmark --workloads resnet50,bert --modes function --out figures
 """
-_SECONDS = 600  # that a process has
+_SECONDS = 600  # the most seconds that a process may run
 # Replicas are logical CPU devices, so that every machine measures the same thing.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
-# Give back what is freed at once; otherwise the peak depends on what the allocator
-# keeps. Too slow for timing.
+# Make the allocator return freed memory at once. Otherwise the peak depends on what it keeps.
+# This is too slow for measuring time.
 _FOR_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
 _FOR_MEMORY["MALLOC_TRIM_THRESHOLD_"] = "0"
 
@@ -46,10 +47,12 @@ def _options(arguments):
         text = f"{', '.join(known)}, or all; default: {default}"
         names = functools.partial(_names, known)
         add(option, metavar="NAMES", type=names, default=default, help=text)
-    add("--rounds", type=int, default=15, help="of timing, at least 1; default: 15")
+    text = "number of timed rounds, at least 1; default: 15"
+    add("--rounds", type=int, default=15, help=text)
     add("--out", type=pathlib.Path, help="folder for benchmark.json and plots (PNG)")
-    add("--memory", action="store_true", help="also the peak memory of each candidate")
-    text = "draw the plots of an earlier benchmark.json into --out, measure nothing"
+    text = "also measure the peak memory of each candidate"
+    add("--memory", action="store_true", help=text)
+    text = "draw the plots of an earlier benchmark.json into --out and measure nothing"
     add("--draw", type=pathlib.Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
     if options.rounds < 1:
@@ -69,19 +72,20 @@ def _names(known, text):
 
 
 def settings(options):
-    """The settings of a run, a list."""
+    """Return the list of settings to measure."""
     chosen = options.modes, options.strategies, options.families, options.workloads
     found = [plan.Setting(*names) for names in itertools.product(*chosen)]
-    # TensorFlow compiles no steps of several logical CPU replicas.
+    # TensorFlow cannot compile steps of several logical CPU replicas.
     return [s for s in found if s.mode != "xla" or s.strategy == "default"]
 
 
 def measure(setting, rounds, memory=False):
-    """Measure a setting in fresh processes; return {candidate: what was measured}."""
+    """Measure a setting in fresh processes. Return {candidate: dict of measurements}."""
     measured = {}
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "measured.json")
-        # First the time of all; then, if asked for, the memory of each.
+        # One process measures the time of all candidates. If `memory` is True, a process
+        # for each candidate then measures its memory.
         for name in [None, *plan.CANDIDATES * memory]:
             command = [sys.executable, "-m", "tools.benchmarks.one_process"]
             command += [json.dumps([*setting, rounds, name]), str(file)]
@@ -93,7 +97,7 @@ def measure(setting, rounds, memory=False):
 
 
 def main(arguments=None):
-    """Run the tool; return the exit code."""
+    """Run the tool and return its exit code."""
     options = _options(arguments)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -101,9 +105,9 @@ def main(arguments=None):
         result = json.loads(options.draw.read_text(encoding="utf-8"))
         report.draw(result["figures"], options.out)
         return 0
-    import tqdm  # which the help does not need
+    import tqdm  # imported here, since the help does not need it
 
-    # So that what ends this process, a time limit for instance, ends its children too.
+    # A signal that ends this process, for instance from a time limit, also ends its children.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     packages = ("tensorflow", "keras", "tf-keras")
     versions = {name: importlib.metadata.version(name) for name in packages}

@@ -1,4 +1,4 @@
-"""What runs in a fresh process: one setting. `python -m tools.benchmarks.one_process`."""
+"""Measure one setting in this process: `python -m tools.benchmarks.one_process`."""
 
 import collections
 import gc
@@ -24,20 +24,20 @@ _WRAPPERS = {
     (plan.OURS, "Keras 3"): tf_lso.LossScaleOptimizer,
     (plan.OURS, "tf_keras"): tf_lso.LossScaleOptimizer,
 }
-# Far from overflow, and from denormal numbers, over any number of steps measured.
+# With these no gradient overflows or becomes denormal in any number of measured steps.
 _LEARNING_RATE = 1e-4
 _SCALE = 2.0**15
 _BATCH = 64
 
 
 class Steps:
-    """The steps of the candidates, which share variables and inputs, not slots."""
+    """The steps of the candidates. They share variables and inputs, but not slots."""
 
     def __init__(self, setting, strategy=None):
         self.setting, self.workload = setting, plan.workload(setting.workload)
         self.strategy = strategy or tf.distribute.get_strategy()
         with self.strategy.scope():
-            # Small and not zero: a model of zeros would have gradients of zero.
+            # The values are small but not zero, since a model of zeros has zero gradients.
             self.variables = [
                 tf.Variable(_uniform(shape, number, limit=0.1), name=f"v{number}")
                 for number, shape in enumerate(self.workload.shapes)
@@ -47,7 +47,7 @@ class Steps:
         )
 
     def time(self, candidates, rounds):
-        """The seconds of each round and what the graph holds, {candidate: measured}."""
+        """Return {candidate: dict of the seconds of each round and sizes of its graph}."""
         steps = {name: self.step(name) for name in candidates}
         calls = {n: lambda step=s: step(*self.inputs) for n, s in steps.items()}
         times = in_turns(calls, rounds, self.workload.repeats)
@@ -60,7 +60,7 @@ class Steps:
         return measured
 
     def memory(self, name):
-        """The peak memory of three steps of one candidate, as `time` returns."""
+        """Return {name: dict of the peak memory of three steps} for one candidate."""
         step = self.step(name)
         gc.collect()
         counting.reset_peak()
@@ -69,7 +69,7 @@ class Steps:
         return {name: {"peak_bytes": counting.peak_bytes()}}
 
     def step(self, name):
-        """The step of a new candidate, which has taken two."""
+        """Make a candidate, run two of its steps, and return its step."""
         family = plan.FAMILIES[self.setting.family]
         with self.strategy.scope():
             momentum = self.workload.momentum
@@ -78,8 +78,9 @@ class Steps:
             if name in (plan.OWN, plan.OURS):
                 wrapper = _WRAPPERS[name, family.framework]
                 optimizer = wrapper(optimizer, initial_scale=_SCALE)
-            if family.optimizers != "legacy":  # which has nothing to build
-                # Before the first step: Keras 3's own cannot be built in strategy.run.
+            if family.optimizers != "legacy":  # legacy optimizers have no `build`
+                # Build before the first step, since Keras 3's own wrapper cannot be built
+                # in strategy.run.
                 optimizer.build(self.variables)
         if name in (plan.LIMIT, plan.BARE):
             scale_loss = unscale = _as_it_is
@@ -88,13 +89,13 @@ class Steps:
             unscale = optimizer.get_unscaled_gradients
         else:
             scale_loss, unscale = optimizer.scale_loss, _as_it_is
-        # Asked outside of the scope, where each strategy is the default.
+        # This is outside of the scope, in which each strategy would be the default.
         is_default = self.strategy is tf.distribute.get_strategy()
 
         def on_replica(*inputs):
             if not is_default:
-                # An argument has no device in a traced function, and Keras 3's sum over
-                # the replicas goes by the device. This copies nothing.
+                # Keras 3's sum over the replicas needs the device of each tensor, which an
+                # argument of a traced function lacks. This does not copy values.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))
             if name == plan.LIMIT:
@@ -113,7 +114,7 @@ class Steps:
         return step
 
     def _fed(self, replica):
-        """What a step takes on one replica: gradients, their rows, or a batch."""
+        """Return the inputs of a step on one replica: gradients and their rows, or a batch."""
         shapes, rows = self.workload.gradients, self.workload.rows
         if self.workload.trains:
             shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
@@ -122,7 +123,7 @@ class Steps:
         return values + [tf.range(rows) * (size // rows) for size in sizes]
 
     def _gradients(self, scale_loss, inputs):
-        """The scaled gradients of one step on one replica."""
+        """Return the scaled gradients of one step on one replica."""
         if self.workload.trains:
             x, y = inputs
             with tf.GradientTape() as tape:  # a dense model, ReLU before each layer
@@ -130,7 +131,8 @@ class Steps:
                     x = tf.matmul(tf.nn.relu(x), kernel) + bias
                 scaled = scale_loss(tf.reduce_mean(tf.math.squared_difference(x, y)))
             return tape.gradient(scaled, self.variables)
-        # Called without a tape too: it tells the optimizer that the gradients are scaled.
+        # Scale a loss even without a tape, so that the optimizer knows that the gradients are
+        # scaled.
         scale_loss(tf.constant(1.0))
         shapes = list(map(tf.constant, self.workload.shapes))
         slices = zip(inputs, inputs[len(shapes) :], shapes)
@@ -146,19 +148,25 @@ def _values(gradient):
 
 
 def _uniform(shape, number, replica=0, limit=1.0):
-    """Numbers between -limit and limit."""
-    # By NumPy: TensorFlow's allocator would keep what its own operations need on the way,
-    # and a step that takes it again would not show in the peak memory.
+    """Return a tensor of random numbers between -limit and limit."""
+    # NumPy makes the numbers. TensorFlow's allocator would keep the temporary memory of its
+    # own operations, and a step that reuses it would not raise the peak memory.
     numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
     return tf.convert_to_tensor((numbers - 0.5) * 2 * limit)
 
 
 def in_turns(calls, rounds, repeats):
-    """Time all `calls`, `repeats` together, in each round; {name: seconds of each}."""
-    # Rotated, so that none always runs after the same other one.
+    """Time all calls in each round. Return {name: list of the seconds for one call}.
+
+    Args:
+      calls: {name: function}.
+      rounds: int, the number of rounds.
+      repeats: int, how often each function is called in a round.
+    """
+    # The order rotates, so that no call always runs after the same other call.
     names = collections.deque(calls)
     times = {name: [] for name in names}
-    gc.freeze()  # what exists by now need not be looked through again and again
+    gc.freeze()  # the collections below need not visit objects that exist now
     for _ in range(rounds):
         for name in names:
             gc.collect()
@@ -176,7 +184,10 @@ def in_turns(calls, rounds, repeats):
 
 
 def main(job, file):
-    """Measure what a job in JSON names, and write a file of it: see `__main__.measure`."""
+    """Measure the job that is described in JSON and write the result to a file.
+
+    `__main__.measure` starts this process.
+    """
     *setting, rounds, name = json.loads(job)
     setting = plan.Setting(*setting)
     steps = Steps(setting, devices.strategy(setting.strategy))

@@ -1,22 +1,21 @@
-"""What can be chosen, and what a step applies or trains. No TensorFlow here."""
+"""The choices of `tools/benchmark`, and its workloads. This imports no TensorFlow."""
 
 import math
 import re
 from typing import NamedTuple
 
-# Name in commands, files and tables -> what plots call it.
+# Name in commands, files and tables -> name in plots.
 MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
 STRATEGIES = {"default": "one device", "mirrored2": "two replicas"}
 
 
 class Family(NamedTuple):
-    """A kind of optimizer, and the protocol by which tf_lso is called around it."""
+    """A family of optimizers, and the protocol of the step around them."""
 
-    framework: str  # that has the optimizers, for plots
+    framework: str  # the framework that defines the optimizers, for plots
     optimizers: str  # "keras3", "legacy" or "new", see `one_process`
-    is_legacy: (
-        bool  # get_scaled_loss and get_unscaled_gradients, rather than scale_loss
-    )
+    # Whether the step calls get_scaled_loss and get_unscaled_gradients, not scale_loss.
+    is_legacy: bool
 
 
 # Keras 3's own wrapper has no get_scaled_loss, so its protocol is always scale_loss.
@@ -26,14 +25,14 @@ FAMILIES = {
     "legacy": Family("tf_keras", "legacy", True),
     "new": Family("tf_keras", "new", True),
 }
-# The limit is one sum over all gradients, without a step: every verdict must read each
-# gradient once. Then the step without loss scaling, with the framework's own wrapper, and
-# with tf_lso.
+# The limit is one sum over all gradients without a step, since every wrapper must read each
+# gradient once. The other candidates are a step without loss scaling, one with the
+# framework's own wrapper, and one with tf_lso.
 CANDIDATES = LIMIT, BARE, OWN, OURS = "limit", "bare", "own", "tf_lso"
 
 
 class Setting(NamedTuple):
-    """What one fresh process measures."""
+    """The names that determine what one process measures."""
 
     mode: str
     strategy: str
@@ -42,28 +41,29 @@ class Setting(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """A step to measure: the gradients it applies, or the model it trains."""
+    """The gradients that a step applies, or the model that it trains."""
 
-    title: str  # in tables
-    shapes: list[tuple[int, ...]]  # of its variables, and of their gradients
-    repeats: int = 1  # steps timed together
-    momentum: float = 0.9  # of the inner SGD
-    rows: int | None = None  # that gradients touch as `tf.IndexedSlices`; None if dense
-    trains: bool = False  # whether the step computes the loss and its gradients too
+    title: str  # the name in tables
+    shapes: list[tuple[int, ...]]  # the shapes of the variables and their gradients
+    repeats: int = 1  # the number of steps that are timed together
+    momentum: float = 0.9  # the momentum of the inner SGD
+    # The number of rows of each gradient, a `tf.IndexedSlices`. None if it is dense.
+    rows: int | None = None
+    trains: bool = False  # whether the step also computes the loss and its gradients
 
     @property
     def gradients(self):
-        """The shapes of the gradients, or of the values of their slices."""
+        """The shapes of the gradients or of the values of their slices."""
         return [(self.rows or size, *others) for size, *others in self.shapes]
 
     @property
     def values(self):
-        """How many numbers the gradients hold."""
+        """The number of values in all gradients."""
         return sum(map(math.prod, self.gradients))
 
 
 def _resnet50():
-    """The 161 variables of ResNet-50: kernels, gammas and betas, and the classifier."""
+    """Return the shapes of the 161 variables of ResNet-50."""
 
     def convolution(size, inputs, outputs):
         return [(size, size, inputs, outputs), (outputs,), (outputs,)]
@@ -80,7 +80,7 @@ def _resnet50():
 
 
 def _bert_base(width=768):
-    """The 199 variables of BERT-base: embeddings, twelve encoder layers, pooler."""
+    """Return the shapes of the 199 variables of BERT-base."""
     dense, norm = [(width, width), (width,)], [(width,), (width,)]
     widened = [(width, 4 * width), (4 * width,), (4 * width, width), (width,)]
     layer = [*dense * 4, *norm, *widened, *norm]  # query, key, value, output first
@@ -94,14 +94,14 @@ WORKLOADS = {
     "small400": Workload("400 small tensors", [(256,)] * 400, 2),
     "resnet50": Workload("ResNet-50 shapes", _resnet50()),
     "bert": Workload("BERT-base shapes", _bert_base()),
-    # Momentum would read and write the whole table, which drowns what loss scaling adds.
+    # Momentum would read and write the whole table, which takes far longer than loss scaling.
     "embedding": Workload("embedding 1M x 64, 64 rows", _TABLE, 10, 0.0, rows=64),
     "model": Workload("small model, whole steps", _SMALL_MODEL, 10, trains=True),
 }
 
 
 def workload(name):
-    """The workload of a name, or None; `100x256` is 100 tensors of 256 values each."""
+    """Return the workload with a name, or None. `100x256` is 100 tensors of 256 values."""
     if sized := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name):
         tensors, values = map(int, sized.groups())
         repeats = 5 if tensors * values < 100_000 else 1

@@ -1,11 +1,11 @@
-"""From seconds to figures, tables and plots: added time, spread, ratios."""
+"""Compute figures from the measured seconds, and make tables and plots of them."""
 
 import math
 import statistics
 
 from tools.benchmarks import plan
 
-_CLOCK_MS = 1e-4  # about what reading the clock takes
+_CLOCK_MS = 1e-4  # about the time that reading the clock needs
 _COLUMNS = {  # key -> heading, format
     "ms": ("ms", "{:.2f}"),
     "added_ms": ("added ms", "{:.3f}"),
@@ -22,16 +22,16 @@ _TICKS |= {"legacy": "tf_keras\nlegacy", "new": "tf_keras\nnewer"}
 
 
 def figures(setting, measured):
-    """The rows of a setting: what was measured of each candidate, and what follows.
+    """Return a dict for each candidate with its measurements and the computed figures.
 
-    compat_docs/explanation/performance-record.md says what each figure is.
+    compat_docs/explanation/performance-record.md explains each figure.
     """
     rows = [setting._asdict() | {"candidate": n} | measured[n] for n in measured]
-    of = {row["candidate"]: row for row in rows}
-    bare, own = of[plan.BARE], of[plan.OWN]
+    by_candidate = {row["candidate"]: row for row in rows}
+    bare, own = by_candidate[plan.BARE], by_candidate[plan.OWN]
     for row in rows:
         row["ms"] = 1e3 * statistics.median(row["seconds"])
-        # The limit has no step in it that could be taken off.
+        # The limit contains no step, so the time of the bare step is not subtracted.
         is_limit = row["candidate"] == plan.LIMIT
         without = [0.0] * len(row["seconds"]) if is_limit else bare["seconds"]
         low, row["added_ms"], high = added(row["seconds"], without)
@@ -40,9 +40,10 @@ def figures(setting, measured):
             more = row["operations"] - bare["operations"]
             tensors = len(plan.workload(setting.workload).shapes)
             row["operations_per_gradient"] = more / tensors
-        if row.get("peak_bytes") and not is_limit:  # not all systems tell it
+        if row.get("peak_bytes") and not is_limit:  # not every system reports it
             row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
-    # A ratio says nothing unless own adds twice what its median may be off by chance.
+    # A ratio means nothing unless the added time of own is at least twice the random error of
+    # its median.
     chance = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
     if own["added_ms"] > max(2 * chance, _CLOCK_MS):
         for row in rows:
@@ -51,15 +52,15 @@ def figures(setting, measured):
 
 
 def added(seconds, bare):
-    """The quartiles of the milliseconds above bare, round by round."""
+    """Return the quartiles of the differences in milliseconds in each round."""
     differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
     differences *= 2 if len(differences) == 1 else 1
     return statistics.quantiles(differences, n=4, method="inclusive")
 
 
 def table(rows):
-    """The table of a setting's rows, to be read in a terminal and as Markdown."""
-    # A column that has nothing is left out.
+    """Return a table of the rows of a setting, for terminals and for Markdown."""
+    # Columns without values are left out.
     keys = [key for key in _COLUMNS if any(key in row for row in rows)]
     lines = [["candidate", *(_COLUMNS[key][0] for key in keys)]]
     for row in rows:
@@ -79,9 +80,9 @@ def _cell(row, key):
 
 
 def draw(rows, folder):
-    """Draw bars of added time for each mode and strategy, each a PNG.
+    """Draw a PNG with bars of the added time for each mode and strategy.
 
-    A record of an earlier tool may have candidates that are not measured today.
+    The rows may come from an earlier version of this tool and contain other candidates.
     """
     from matplotlib import patches
     from matplotlib.figure import Figure
@@ -109,17 +110,17 @@ def draw(rows, folder):
 
 
 def _draw_bars(panel, rows):
-    """Draw the bars of one workload, two for each family, with spread and number."""
+    """Draw the bars of a workload, two for each family, with their spread and number."""
     families = list(dict.fromkeys(row["family"] for row in rows))
     for row in rows:
         is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
-        place = families.index(row["family"]) + (0.2 if is_ours else -0.2)
+        position = families.index(row["family"]) + (0.2 if is_ours else -0.2)
         color = _COLORS[
             plan.OURS if is_ours else plan.FAMILIES[row["family"]].framework
         ]
-        # abs: where all rounds are alike, rounding makes differences below zero.
+        # `abs`, since rounding makes differences below zero if all rounds are equal.
         spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
-        bar = panel.bar(place, value, 0.4, yerr=spread, color=color)
+        bar = panel.bar(position, value, 0.4, yerr=spread, color=color)
         panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
     panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
     panel.margins(y=0.12)
