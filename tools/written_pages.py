@@ -3,6 +3,7 @@
 Run `python -m tools.written_pages` to write them. A test fails if one is out of date.
 """
 
+import collections
 import functools
 import pathlib
 import re
@@ -31,32 +32,37 @@ def _table(heading, rows):
     return "\n".join([head, f"|{'---|' * len(heading)}", *lines, ""])
 
 
-_TODAY = {names.MISSING: "gone", names.CHANGED: "something else", names.SAME: "works"}
-_COLUMNS = ("Name", "Versions", "Today", "What `tf_lso` does", "Today's own")
+_TODAY = {names.MISSING: "gone", names.CHANGED: "different", names.SAME: "works"}
 
 
-def _old_names():
-    parts = [
-        f"On TensorFlow 2.12{DASH}2.15 `{name}` is an exception: {symbol.keras_2}\n"
-        for name, symbol in names.SYMBOLS.items()
-        if symbol.keras_2
-    ]
+def _symbols():
+    """One row for each class and function, wherever it was."""
+    rows = []
+    for name, symbol in names.SYMBOLS.items():
+        own = f"`{symbol.current}`" if symbol.current else DASH
+        today = f"The name today: {symbol.breaks}" if symbol.breaks else ""
+        before = f"In 2.12{DASH}2.15: {symbol.keras_2}" if symbol.keras_2 else ""
+        rows.append((f"`{name}`", symbol.does, f"{own} {today} {before}".strip()))
+    return _table(("Name", "In `tf_lso`", "Today's successor"), rows)
+
+
+def _modules():
+    """For each old module the names that it had."""
+    parts = []
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
-            parts.append(f"## tf.{namespace}\n\nIn `tf_lso.{namespace}`:\n")
-            rows = [_row(name, use) for name, use in sorted(uses.items())]
-            parts.append(_table(_COLUMNS, rows))
+            parts.append(f"### tf.{namespace}\n\nIn `tf_lso.{namespace}`:\n")
+            parts.append(_table(("Versions", "Today", "Names"), _rows(uses)))
     return "\n".join(parts)
 
 
-def _row(name, use):
-    """Return the cells of the row for one name."""
-    symbol, today = names.SYMBOLS[use.symbol], _TODAY[use.today]
-    if use.today == names.CHANGED and symbol.breaks:
-        today += f": {symbol.breaks}"
-    versions = use.versions + ("2.21" if use.versions.endswith("-") else "")
-    own = f"`{symbol.current}`" if symbol.current else DASH
-    return f"`{name}`", versions, today, symbol.does, own
+def _rows(uses):
+    """Return rows for the names of a module, one for equal versions and fate."""
+    alike = collections.defaultdict(list)
+    for name, use in sorted(uses.items()):
+        versions = use.versions + ("2.21" if use.versions.endswith("-") else "")
+        alike[versions, _TODAY[use.today]].append(f"`{name}`")
+    return [(*key, ", ".join(found)) for key, found in sorted(alike.items())]
 
 
 def _private_modules():
@@ -68,22 +74,27 @@ def _private_modules():
 
 
 def _spellings():
-    rows = []
-    for spelled, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        is_kept = spelled.startswith("tf_keras.src.")  # tf_keras uses it itself
-        note = " (`install()` does not change it)" if is_kept else ""
-        rows.append((f"`{spelled}`", f"`tf_lso.{namespace}`{note}"))
-    return _table(("Imported as", "Leads to"), rows)
+    spelled = collections.defaultdict(list)
+    for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
+        spelled[f"`tf_lso.{namespace}`"].append(f"`{module}`")
+    rows = [(target, ", ".join(found)) for target, found in spelled.items()]
+    return _table(("Leads to", "Imported as"), rows)
 
 
 def _changes(moment):
-    rows = [(p.where, p.target, p.why) for p in PATCHES if p.when == moment]
+    rows = [(p.where, p.target, _begin(p.why)) for p in PATCHES if p.when == moment]
     return _with_dashes(_table(("In", "Name", "It is changed to"), rows))
 
 
 def _changes_of_like():
-    rows = [(f"up to {p.when}", p.target, p.why) for p in PATCHES if p.when in LIKES]
+    likes = [patch for patch in PATCHES if patch.when in LIKES]
+    rows = [(f"up to {p.when}", p.target, _begin(p.why)) for p in likes]
     return _with_dashes(_table(("`like`", "Name", "It is changed to"), rows))
+
+
+def _begin(text):
+    """Return the first sentence of a docstring."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text)[0]
 
 
 def _with_dashes(text):
@@ -94,7 +105,8 @@ def _with_dashes(text):
 # Page -> {part of the page: function that returns its content}.
 WRITTEN = {
     "reference/old-names.md": {
-        "names": _old_names,
+        "symbols": _symbols,
+        "modules": _modules,
         "private modules": _private_modules,
         "spellings": _spellings,
     },
