@@ -37,6 +37,7 @@ default_role = "code"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Source"]
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # so that names are short in "On this page"
 autodoc_typehints = "none"
 nitpicky = True
 # Napoleon takes what stands before a colon in "Returns:" for a type, and links it.
