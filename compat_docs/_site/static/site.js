@@ -23,11 +23,16 @@ function names(versions, chosen) {
 
 function label(table) {
   const heads = [...table.querySelectorAll("thead th")].map((th) => th.textContent);
-  for (const row of table.querySelectorAll("tbody tr"))
+  for (const row of table.querySelectorAll("tbody tr")) {
+    // A row with a first cell alone is the heading of the rows below it.
+    row.classList.toggle("group", [...row.cells].slice(1).every((c) => !c.textContent.trim()));
     [...row.cells].forEach((cell, i) => {
       cell.dataset.head = heads[i] ?? "";
       if (cell.textContent.length > LONG) table.classList.add("stacked");
     });
+  }
+  // Without a heading of its first column a table has names and what they are.
+  if (heads.length === 2 && !heads[0].trim()) table.classList.add("names");
   if (heads.length > WIDE) table.classList.add("stacked", "wide");
   return heads.indexOf("Versions");
 }
@@ -92,6 +97,8 @@ function addFilter(entries) {
 document.addEventListener("DOMContentLoaded", () => {
   for (const code of document.querySelectorAll("td code"))
     code.innerHTML = code.innerHTML.replace(/[._](?=\w)/g, "$&<wbr>");
+  for (const title of document.querySelectorAll("h1"))
+    title.innerHTML = title.innerHTML.replace(/\.(?=\w+<a class="headerlink")/, "$&<wbr>");
   for (const code of document.querySelectorAll("p code, li code"))
     if (code.textContent.length <= SHORT) code.style.whiteSpace = "nowrap";
   for (const picture of document.querySelectorAll("article img")) {
