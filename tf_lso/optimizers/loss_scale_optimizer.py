@@ -816,7 +816,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         if not tf.executing_eagerly():
             raise RuntimeError(
-                "last_overflow is a list of names, which can be read in eager code only. "
+                "last_overflow can be read in eager code only: it is a list of names. "
                 "Read it after the tf.function has returned."
             )
         self._skipped.report()
