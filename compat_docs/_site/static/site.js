@@ -6,6 +6,7 @@
 const LONG = 40; // characters: a table with a longer cell is stacked on a phone
 const WIDE = 4; // columns: a table with more is stacked too
 const SHORT = 25; // characters: code up to this length is not broken, as `--target` at a hyphen
+const NAME = 14; // characters: the same in the cells of tables, which are narrow
 
 const ALL = "all versions";
 const KERAS_3 = "Keras 3";
@@ -96,7 +97,11 @@ function addFilter(entries) {
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const code of document.querySelectorAll("td code"))
-    code.innerHTML = code.innerHTML.replace(/[._](?=\w)/g, "$&<wbr>");
+    if (code.textContent.length > NAME)
+      code.innerHTML = code.innerHTML.replace(/[._](?=\w)|\((?=[^)])/g, "$&<wbr>");
+    else code.style.whiteSpace = "nowrap";
+  for (const link of document.querySelectorAll(".toc-tree a:not(:has(*))"))
+    link.innerHTML = link.innerHTML.replace(/\.(?=\w)/g, "$&<wbr>");
   for (const title of document.querySelectorAll("h1"))
     title.innerHTML = title.innerHTML.replace(/\.(?=\w+<a class="headerlink")/, "$&<wbr>");
   for (const code of document.querySelectorAll("p code, li code"))
