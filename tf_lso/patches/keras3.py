@@ -13,12 +13,11 @@ _KEPT = {
 
 
 def keep_policy(keras, ledger):
-    """Forget names and graphs of this thread, and nothing else.
+    """Keep the global policy, and forget only names and graphs of this thread.
 
-    Keras 3's also sets the global policy back to float32, in all threads. A program that
-    sets mixed_float16 at its top would train the next model in float32, and say nothing.
-    What stays: that policy, the names in a scope of custom objects, and the switches of
-    `keras.config`.
+    Keras 3's `clear_session` also sets the policy back to float32, in all threads. A program
+    that sets mixed_float16 at its top would silently train the next model in float32. The
+    names in a scope of custom objects and the switches of `keras.config` are kept too.
     """
     global_state = keras_versions.state_of_keras3()
 
