@@ -65,14 +65,6 @@ def _rows(uses):
     return [(*key, ", ".join(found)) for key, found in sorted(alike.items())]
 
 
-def _private_modules():
-    rows = [
-        (f"`{path}`", f"`tf_lso.{path}`", ", ".join(f"`{n}`" for n in sorted(uses)))
-        for path, uses in names.PRIVATE.items()
-    ]
-    return _table(("Module", "In `tf_lso`", "Names"), rows)
-
-
 def _spellings():
     spelled = collections.defaultdict(list)
     for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
@@ -107,7 +99,6 @@ WRITTEN = {
     "reference/old-names.md": {
         "symbols": _symbols,
         "modules": _modules,
-        "private modules": _private_modules,
         "spellings": _spellings,
     },
     "explanation/changes.md": {

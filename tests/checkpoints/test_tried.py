@@ -1,6 +1,4 @@
-"""The table of what was tried, on the page on files: a row for each case here."""
-
-import pathlib
+"""A checkpoint of a legacy Adam into Keras 3: the list of the page on files."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from tests.families import keras, keras2, needs_keras3, wrapped
 from tf_lso import checkpoints
 
 pytestmark = needs_keras3
-PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
 
 def shared(of):
@@ -130,30 +127,21 @@ def multi_optimizer(folder):
     assert_equal(model.get_weights(), before)
 
 
-ROWS = {
-    "an optimizer that was built in another order": (another_order, "whole"),
-    "a renamed layer": (renamed, "whole"),
-    "a layer that is called twice": (shared_layer, "whole"),
-    "two models and two optimizers in one checkpoint": (two_optimizers, "whole"),
-    "a layer that is frozen now": (frozen, "refused"),
-    "a layer that was frozen then": (unfrozen, "whole"),
-    "a weight that had no gradient (BERT's pooler, an unused head)": (
-        without_gradient,
-        "whole",
-    ),
-    "one of two models that one optimizer trained": (one_of_two_models, "refused"),
-    "a `MultiOptimizer`": (multi_optimizer, "refused"),
-}
+PROGRAMS = [
+    another_order,
+    renamed,
+    shared_layer,
+    two_optimizers,
+    frozen,
+    unfrozen,
+    without_gradient,
+    one_of_two_models,
+    multi_optimizer,
+]
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_a_row(row, tmp_path):
-    if row == "a `MultiOptimizer`" and not hasattr(keras.optimizers, "MultiOptimizer"):
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_checkpoint_of_a_legacy_adam(program, tmp_path):
+    if program is multi_optimizer and not hasattr(keras.optimizers, "MultiOptimizer"):
         pytest.skip("not in this Keras")
-    ROWS[row][0](tmp_path)
-
-
-def test_the_page_has_each_row():
-    text = PAGE.read_text()
-    for row, (_, ends) in ROWS.items():
-        assert f"| {row} | {ends}" in text
+    program(tmp_path)
