@@ -23,7 +23,7 @@ _HELPERS = {f"tests.{path.stem}" for path in HERE.iterdir()} - sys.modules.keys(
 pytest.register_assert_rewrite(*_HELPERS)
 
 # ruff: noqa: E402
-from tests import devices, limits, pairs
+from tests import devices, pairs
 from tests.generation import HAS_KERAS3
 
 devices.hide_others()
@@ -67,14 +67,7 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what fails by a limit of this Keras; leave out absent families.
-
-    Begin with the files of long tests, so that no process waits.
-    """
-    for item in items:
-        limit = limits.here(item.nodeid)
-        if limit:
-            item.add_marker(pytest.mark.xfail(reason=limit.reason, strict=True))
+    """Leave out absent families; begin with the files of long tests, so none waits."""
     items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path

@@ -17,6 +17,17 @@ def _minor():
 KERAS = _minor()
 HAS_KERAS3 = int(KERAS.split(".")[0]) >= 3
 
+
+def limit(reason, *versions):
+    """Mark a test that fails by what these versions of Keras themselves cannot do.
+
+    Args:
+      reason: str, what they cannot do. The table of supported versions shows it.
+      *versions: str, minor versions of the package `keras`, such as "3.0".
+    """
+    return pytest.mark.xfail(KERAS in versions, reason=reason, strict=True)
+
+
 HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
 needs_tf_keras = pytest.mark.skipif(
     not HAS_TF_KERAS, reason="tf_keras is not installed"

@@ -6,6 +6,7 @@ other, and writes beside each what it wrote, TensorFlow's C++ included.
 
 import functools
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -15,7 +16,6 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import KERASES, keras, keras2
-from tests.limits import sections
 
 _HOROVOD = Path(__file__).parent / "horovod" / "stand_in"
 
@@ -85,6 +85,17 @@ def new_model(names=("one", "two"), built=True):
     """The same model in the Keras of TensorFlow."""
     layers = [keras.layers.Dense(2, name=name) for name in names]
     return keras.Sequential([keras.Input((2,)), *layers] if built else layers)
+
+
+def sections(path):
+    """Yield heading, options and program of each section of the page beside a module."""
+    text = Path(path).with_suffix(".md").read_text(encoding="utf-8")
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, options, program = re.fullmatch(
+            r"(.*?)\n\n((?:- .*\n)*)\n*```py\n(.*?)```\n*", section, re.DOTALL
+        ).groups()
+        options = re.findall(r"^- (\w+)(?:: (.*))?$", options, re.MULTILINE)
+        yield heading, options, program
 
 
 def _case(options, program):

@@ -173,12 +173,13 @@ def _played(replay, api, family, case):
 # --- Many recorded cases in one test, which tells all that fail and not the first.
 
 
-def grouped(sections):
+def grouped(sections, more_marks=None):
     """A `pytest.param` for each part of a section on a family.
 
     Each is a list of (section, case, results, family). Replays with marks, such as slow
-    ones, have groups of their own.
+    ones, have groups of their own. `more_marks` are further marks: {name of a group: list}.
     """
+    more_marks = more_marks or {}
     groups = {}
     for section in sections:
         for case, results, family in section.replays():
@@ -188,7 +189,7 @@ def grouped(sections):
             _, replays = groups.setdefault(name, (marks, []))
             replays.append((section, case, results, family))
     return [
-        pytest.param(replays, id=name, marks=marks)
+        pytest.param(replays, id=name, marks=[*marks, *more_marks.get(name, [])])
         for name, (marks, replays) in groups.items()
     ]
 

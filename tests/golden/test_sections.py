@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.families import CURRENT, needs_keras3
+from tests.generation import limit
 from tests.golden import (
     comparing,
     encoding,
@@ -41,10 +42,22 @@ def strategy(mirrored2):
     replay_distribution.use(mirrored2)
 
 
+LIMITS = {
+    "configs-config_roundtrip-json_serializable-new": [
+        limit(
+            "newer optimizers that this Keras serializes have NumPy's numbers", "2.12"
+        )
+    ],
+    "training-policies-new": [
+        limit(
+            "this Keras writes a policy without `module` and `registered_name`", "2.12"
+        )
+    ],
+}
 _OTHERS = [section for name, section in SECTIONS.items() if name not in TRAJECTORIES]
 
 
-@pytest.mark.parametrize("replays", comparing.grouped(_OTHERS))
+@pytest.mark.parametrize("replays", comparing.grouped(_OTHERS, LIMITS))
 def test_equals_every_version(replays):
     comparing.check_all(replays)
 
@@ -95,8 +108,16 @@ def test_the_replays_are_right(name, more_than):
     assert played > more_than
 
 
+_SLICES = limit(
+    "the own `LossScale.update` of this TensorFlow refuses slices without a shape",
+    "2.12",
+)
 _OF_LOSS_SCALES = [
-    pytest.param(case, recorded, id=case["case"])
+    pytest.param(
+        *(case, recorded),
+        id=case["case"],
+        marks=[_SLICES] if case["case"] == "update:slices_no_shape" else [],
+    )
     for case, results in harness.cases("loss_scale_classes")
     if (recorded := harness.result_of(results, harness.REFERENCE)) is not None
 ]

@@ -15,6 +15,7 @@ from tests.families import (
     takes_optimizers,
     wrapped,
 )
+from tests.generation import limit
 from tests.state import programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -31,6 +32,19 @@ KINDS = {
     "tf_lso": lambda inner: tf_lso.LossScaleOptimizer(inner, initial_scale=64),
     "Keras's wrapper": lambda inner: keras.optimizers.LossScaleOptimizer(inner),
 }
+# Which kind is restored into which, and the optimizer that they wrap.
+RESTORES = [
+    *[("plain", "tf_lso", inner) for inner in INNER],
+    *[("tf_lso", "plain", inner) for inner in INNER],
+    *[("Keras's wrapper", "tf_lso", inner) for inner in INNER if inner != "nadam"],
+    pytest.param(
+        *("Keras's wrapper", "tf_lso", "nadam"),
+        marks=limit(
+            "its own wrapper makes Nadam number its variables otherwise in files",
+            *("3.0", "3.6"),
+        ),
+    ),
+]
 
 
 def variables_of(optimizer):
@@ -57,11 +71,7 @@ def saved(kind, inner, path):
 
 @takes_optimizers
 @pytest.mark.parametrize("built", [False, True], ids=["then built", "built"])
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize(
-    "kind, other",
-    [("plain", "tf_lso"), ("tf_lso", "plain"), ("Keras's wrapper", "tf_lso")],
-)
+@pytest.mark.parametrize(("kind", "other", "inner"), RESTORES)
 @needs_keras3
 def test_restores_into(kind, other, inner, built, tmp_path):
     optimizer, path = saved(kind, inner, tmp_path)
