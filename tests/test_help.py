@@ -70,6 +70,10 @@ def test_searches_words_by_their_beginnings(printed):
         ("ValueError: Unknown variables: ['a:0']. Call optimizer.build", "unknown-variables"),
         ("Loss scaling is not supported with the tf.distribute.Strategy: TPUStrategy. "
          "Use", "strategy"),
+        ("RuntimeError: raise_if_stuck() must be called in eager code: it reads",
+         "read-in-graph"),  # another form, which the text of the entry names
+        ("TypeError: 'patience' must be an int, but got: 'a'.", "argument"),  # general
+        ("TypeError: 'dynamic' must be a bool, but got: 128.", "dynamic-bool"),
     ],
 )  # fmt: skip
 def test_finds_the_entry_of_a_message(printed, message, name):

@@ -36,6 +36,8 @@ _ENTRY = re.compile(
     r"^### ([^\n]*)\n\n<a id=\"([\w-]+)\"></a>\n\n(.*?)(?=^##|\Z)", re.M | re.S
 )
 _CODE = re.compile(r"^```\w*\n(.*?)^```$", re.M | re.S)
+_SPAN = re.compile(r"(`+) ?(.*?) ?\1(?!`)")
+_COMMANDS = ("tf-lso ", "pip ")
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
 
 
@@ -54,9 +56,11 @@ class Entry(NamedTuple):
         return all(re.search(start, whole) for start in starts)
 
     def explains(self, message: str) -> bool:
-        """Return whether a message contains the heading."""
-        parts = [re.escape(part.strip()) for part in self.heading.split("…")]
-        return re.search(".*".join(parts), message, re.DOTALL) is not None
+        """Return whether a message contains the heading, or another form in the text."""
+        spans = [span for _, span in _SPAN.findall(_CODE.sub("", self.text))]
+        others = [span for span in spans if len(span.split()) > 2]
+        forms = [form for form in others if not form.startswith(_COMMANDS)]
+        return any(_is_in(form, message) for form in [self.heading, *forms])
 
     def shown(self) -> str:
         """Return the entry as text for a terminal."""
@@ -64,6 +68,12 @@ class Entry(NamedTuple):
         text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
         paragraphs = [self.heading, *text.split("\n\n")]
         return "\n\n".join(p if p[:1] == " " else _filled(p) for p in paragraphs)
+
+
+def _is_in(form: str, message: str) -> bool:
+    """Return whether a message contains a form, with `…` for what differs each time."""
+    parts = [re.escape(part.strip()) for part in form.split("…")]
+    return re.search(".*".join(parts), message, re.DOTALL) is not None
 
 
 def entries(page: str = "troubleshooting.md") -> list[Entry]:
@@ -94,7 +104,8 @@ def run(args: argparse.Namespace) -> int:
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]
-        or [entry for entry in known if message and entry.explains(message)]
+        # General entries stand below those of single messages.
+        or [entry for entry in known if message and entry.explains(message)][:1]
         or [entry for entry in known if entry.has(message.split())]
     )
     if not chosen:

@@ -1,0 +1,121 @@
+"""Lines of programs for Keras 2 that Keras 3 refuses; `--like 2.4` makes each of them run.
+
+Each function has the name of its entry in the section "Old programs and Keras 3".
+"""
+
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+
+def trained():
+    """Return a model that has seen two batches, with its callbacks' history."""
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    plateau = tf.keras.callbacks.ReduceLROnPlateau(monitor="loss")
+    x = tf.ones((4, 2))
+    model.fit(x, x, verbose=0, callbacks=[plateau])
+    return model
+
+
+def batches():
+    """Yield two batches, as old programs did for `fit_generator`."""
+    yield from [(np.ones((4, 2), "float32"), np.ones((4, 2), "float32"))] * 2
+
+
+class WithSelf(tf.keras.Model):
+    """A model that gives `self` to the constructor of its base class."""
+
+    def __init__(self):
+        super().__init__(self)
+        self.layer = tf.keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.layer(x)
+
+
+class NamedFirst(tf.keras.layers.Layer):
+    """A layer that passes the name of its weight first."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", shape=(2, 1))
+
+    def call(self, x):
+        return x @ self.w
+
+
+def reset_states():
+    tf.keras.metrics.Mean().reset_states()
+
+
+def model_checkpoint():
+    tf.keras.callbacks.ModelCheckpoint("w.h5", save_weights_only=True)
+
+
+def weights_h5():
+    trained().save_weights("model.h5")
+
+
+def save_folder():
+    trained().save("model")
+
+
+def super_init_self():
+    WithSelf()(tf.ones((1, 2)))
+
+
+def decay_ignored():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tf.keras.optimizers.SGD(0.1, decay=0.01)
+
+
+def history_lr():
+    return trained().history.history["lr"]
+
+
+def tensorboard():
+    tf.keras.callbacks.TensorBoard("logs", write_grads=True)
+
+
+def fit_generator():
+    trained().fit_generator(batches(), steps_per_epoch=2, verbose=0)
+
+
+def fit_workers():
+    x = tf.ones((4, 2))
+    trained().fit(x, x, verbose=0, workers=2)
+
+
+def keras_tensor():
+    tf.reduce_mean(tf.keras.Input((2,)))
+
+
+def add_weight_name():
+    NamedFirst()(tf.ones((1, 2)))
+
+
+def batch_input_shape():
+    tf.keras.layers.Dense(1, batch_input_shape=(4, 2))
+
+
+def layers_experimental():
+    tf.keras.layers.experimental.preprocessing.Normalization()
+
+
+def backend_functions():
+    model = trained()
+    tf.keras.backend.function(model.inputs, model.outputs)([tf.ones((4, 2))])
+
+
+def name_with_slash():
+    tf.keras.layers.Dense(1, name="block/dense")
+
+
+def output_shape():
+    return trained().layers[0].output_shape
+
+
+def reduction_auto():
+    tf.keras.losses.MeanSquaredError(reduction="auto")

@@ -1,0 +1,305 @@
+"""The entries of "Files and checkpoints"."""
+
+import gc
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests import preloaded
+from tests.families import keras, keras2, needs_keras3
+from tests.troubleshooting.models import (
+    legacy_step,
+    new_model,
+    old_checkpoint,
+    old_model,
+)
+from tests.troubleshooting.page import assert_explained, assert_not_explained, raises
+
+tf_keras = keras2
+
+
+@needs_keras3
+def test_quantization_mode():
+    old_model("mixed_float16").save("model.h5")
+    with raises("quantization-mode"):
+        keras.models.load_model("model.h5", compile=False)
+
+    tf_lso.install()
+    model = keras.models.load_model("model.h5", compile=False)
+    assert model.layers[0].compute_dtype == "float16"
+
+
+@needs_keras3
+def test_class_policy():
+    config = {"class_name": "Policy", "config": {"name": "mixed_float16"}}
+    with raises("class-policy"):
+        keras.saving.deserialize_keras_object(config)
+
+    tf_lso.install()
+    assert keras.saving.deserialize_keras_object(config).compute_dtype == "float16"
+
+
+READS_A_CONFIG = """
+import keras
+config = {
+    "module": "tf_lso.optimizers.loss_scale_optimizer",
+    "class_name": "LossScaleOptimizer",
+    "config": {
+        "name": "loss_scale_optimizer",
+        "inner_optimizer": {
+            "module": "keras.optimizers",
+            "class_name": "SGD",
+            "config": {"learning_rate": 0.1},
+            "registered_name": None,
+        },
+        "dynamic": True,
+        "initial_scale": 8.0,
+        "dynamic_growth_steps": 2000,
+    },
+    "registered_name": "tf_lso>LossScaleOptimizer",
+}
+print(keras.saving.deserialize_keras_object(config).initial_scale)
+"""
+
+
+@needs_keras3
+def test_class_optimizer():
+    done = preloaded.run(["-c", READS_A_CONFIG])
+    assert_explained("class-optimizer", done.stderr)
+
+    done = preloaded.run(["-c", f"import tf_lso\n{READS_A_CONFIG}"])
+    assert done.stdout == "8.0\n", done.stderr
+
+
+def test_optimizer_v3():
+    config = {
+        "class_name": "LossScaleOptimizerV3",
+        "config": old_model(optimizer="new").optimizer.get_config(),
+    }
+    with raises("optimizer-v3"):
+        tf_keras.utils.legacy.deserialize_keras_object(
+            config, printable_module_name="optimizer"
+        )
+
+    tf_lso.install()
+    opt = tf.keras.optimizers.deserialize(config)
+    assert isinstance(opt, tf_lso.LossScaleOptimizer)
+
+
+@needs_keras3
+def test_saved_model():
+    old_model().save("model")
+    model = new_model()
+    with raises("saved-model"):
+        keras.models.load_model("model")
+
+    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)))
+    tf_lso.checkpoints.restore("model", model=model, optimizer=model.optimizer)
+    model.save("model.keras")
+    assert keras.models.load_model("model.keras").layers[0].name == "one"
+
+
+@pytest.fixture
+def model():
+    return new_model()
+
+
+@pytest.fixture
+def opt():
+    return tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+
+
+@needs_keras3
+def test_partial_restore(shown):
+    path = old_checkpoint()
+
+    def made():
+        opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+        return new_model(), opt
+
+    model, opt = made()
+    tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+    del model, opt
+    gc.collect()
+    assert_explained("partial-restore", shown())
+
+    model, opt = made()
+    tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
+    del model, opt
+    gc.collect()
+    assert_not_explained("partial-restore", shown())
+
+
+@needs_keras3
+def test_part(model, opt):
+    tf_lso.install()
+    path = old_checkpoint()
+    with raises("part"):
+        tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+
+    tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
+
+
+@needs_keras3
+def test_restore_before_build():
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(2)
+
+        def call(self, inputs):
+            return self.dense(inputs)
+
+    x = tf.ones((4, 3))
+
+    def step(model, opt):
+        with tf.GradientTape() as tape:
+            loss = opt.get_scaled_loss(tf.reduce_mean(model(x) ** 2))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        gradients = opt.get_unscaled_gradients(gradients)
+        opt.apply_gradients(zip(gradients, model.trainable_variables))
+
+    def made():
+        return Model(), tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
+
+    model, opt = made()
+    step(model, opt)
+    saved = model.get_weights()
+    path = tf.train.Checkpoint(model=model, optimizer=opt).save("ckpt")
+
+    model, opt = made()
+    tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+    with raises("restore-before-build"):
+        step(model, opt)
+
+    model, opt = made()
+    model(x)
+    opt.build(model.trainable_variables)
+    tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+    np.testing.assert_array_equal(model.get_weights()[0], saved[0])
+    step(model, opt)
+    assert int(opt.iterations) == 2
+
+
+@needs_keras3
+def test_h5_loss():
+    old_model().save("model.h5")
+    tf_lso.install()
+    with raises("h5-loss"):
+        keras.models.load_model("model.h5")
+
+    model = keras.models.load_model("model.h5", compile=False)
+    model.compile(
+        tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)), "mse"
+    )
+    tf_lso.checkpoints.restore("model.h5", model=model, optimizer=model.optimizer)
+    assert int(model.optimizer.iterations) == 1
+
+
+def test_kinds():
+    path = old_checkpoint()
+    model = old_model(optimizer="new")
+    opt = tf_lso.LossScaleOptimizer(tf_keras.optimizers.SGD(0.1, momentum=0.9))
+    opt.build(model.trainable_variables)
+    with raises("kinds"):
+        tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+
+    tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
+    assert int(opt.iterations) == 1
+
+
+def test_names_and_places():
+    old_model(names=("a", "b")).save("model.h5")
+    model = new_model(names=("b", "a"))
+    with raises("names-and-places"):
+        tf_lso.checkpoints.restore("model.h5", model=model)
+
+    mapping = {"a": "a", "b": "b"}
+    tf_lso.checkpoints.restore("model.h5", model=model, mapping=mapping)
+
+
+def test_set_weights(variables):
+    first = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+    legacy_step(first, variables)
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1))
+    opt.build(variables)
+    with raises("set-weights"):
+        opt.set_weights(first.get_weights())
+
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+    opt.build(variables)
+    opt.set_weights(first.get_weights())
+    assert int(opt.iterations) == 1
+
+
+def test_other_class(model):
+    old_model().save("model.h5")
+
+    def restore(opt):
+        tf_lso.checkpoints.restore("model.h5", model=model, optimizer=opt, partial=True)
+
+    with raises("other-class"):
+        restore(tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1)))
+
+    opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+    restore(opt)
+    assert int(opt.iterations) == 1
+
+
+def test_several_models(model):
+    one, two = old_model(), old_model()
+    path = tf.train.Checkpoint(generator=one, critic=two).save("ckpt")
+    with raises("several-models"):
+        tf_lso.checkpoints.restore(path, model=model)
+
+    names = {"model": "generator"}
+    tf_lso.checkpoints.restore(path, model=model, names=names)
+    np.testing.assert_array_equal(model.get_weights()[0], one.get_weights()[0])
+
+
+def test_not_built():
+    path = old_checkpoint()
+    x = tf.ones((4, 2))
+    model = new_model(built=False)
+    with raises("not-built"):
+        tf_lso.checkpoints.restore(path, model=model)
+
+    model(x[:1])
+    tf_lso.checkpoints.restore(path, model=model)
+
+
+def test_no_scale_in_file(shown):
+    tf_keras.mixed_precision.set_global_policy("mixed_float16")
+    old_model("mixed_float16", optimizer="new").save("before.h5")
+
+    tf_lso.install()
+    tf_keras.models.load_model("before.h5")
+    assert_explained("no-scale-in-file", shown())
+    old_model("mixed_float16", optimizer="new").save("after.h5")
+    tf_keras.models.load_model("after.h5")
+    assert_not_explained("no-scale-in-file", shown())
+
+
+def test_slots_do_not_fit(shown):
+    x, y = tf.ones((4, 2)), tf.ones((4, 2))
+
+    def compiled():
+        model = new_model()
+        model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1)), "mse")
+        return model
+
+    old = compiled()
+    old.fit(x, y, verbose=0)
+    old.save_weights("model.weights.h5")
+    model = compiled()
+    model.layers[0].trainable = False
+    model.optimizer.build(model.trainable_variables)
+    model.load_weights("model.weights.h5")
+    assert_explained("slots-do-not-fit", shown())
+
+    model = compiled()
+    model.load_weights("model.weights.h5")
+    model.layers[0].trainable = False
+    assert_not_explained("slots-do-not-fit", shown())

@@ -1,0 +1,123 @@
+"""`tf-lso help` finds an entry for each message of an error that the package raises."""
+
+import ast
+
+import pytest
+
+from tests.processes import ROOT
+from tests.troubleshooting.page import ENTRIES
+
+_STUCK = "The last 3 steps were all skipped, and the loss scale is at its minimum"
+_TOO_MANY = "The checkpoint has more variables of the optimizer than this SGD takes."
+
+# The argument of a `raise` whose message a function makes -> a part of that message.
+MADE_BY_A_FUNCTION = {
+    "_refusal(made.report)": "model.h5 does not fit, and nothing was changed",
+    "message(optimizer, steps)": _STUCK,
+    "stuck.message(optimizer, self.patience - self._batches_to_wait)": _STUCK,
+    "slots.too_many(inner)": _TOO_MANY,
+    "too_many(self._inner)": _TOO_MANY,
+    "message": "A plot needs the package matplotlib",
+}
+_REPORTED = "the report of check and migrate says it, next to the file"
+_PYTHON = "Python's own words for a name that is not there"
+_USAGE = "the command line says it, with its usage"
+_CAUGHT = "tf_lso catches it, and shows it as a part of another message"
+
+# The beginnings of what `tf-lso help` need not find.
+NOT_FOR_HELP = {
+    "IndexError: it names objects that it does not have": _CAUGHT,
+    "TypeError: no further arguments": _CAUGHT,
+    "TypeError: 'name' must be a str or None": _CAUGHT,
+    "ValueError: its migration would be no Python": _REPORTED,
+    "ValueError: LibCST would not write it back as it is": _REPORTED,
+    "ValueError: its x text cannot be written back as it is": _REPORTED,
+    "SyntaxError: encoding problem": _REPORTED,
+    "ValueError: not a notebook: it has no list of cells": _REPORTED,
+    "OSError: it was changed meanwhile": _REPORTED,
+    "argparse.ArgumentTypeError": _USAGE,
+    "attribute_error": _PYTHON,
+    "_load('names.mirror_attributes').attribute_error": _PYTHON,
+    "AttributeError: x optimizer has no attribute x": _PYTHON,
+    "AttributeError: x object has no attribute x": _PYTHON,
+    "moved": "the function of this name makes the error: `test_a_name_that_has_moved`",
+    "tf_private.moved": "the same",
+}
+
+
+def text_of(node, constants):
+    """Return the text that an expression makes, with "x" for what differs each time."""
+    match node:
+        case ast.Constant(value=str(value)):
+            return value
+        case ast.JoinedStr(values=parts):
+            return "".join(text_of(part, constants) for part in parts)
+        case ast.BinOp(left=left, right=right):
+            return text_of(left, constants) + text_of(right, constants)
+        case ast.FormattedValue(value=value, conversion=conversion):
+            text = text_of(value, constants)
+            return repr(text) if conversion == ord("r") and text != "x" else text
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in constants:
+            return text_of(constants[name], {})
+        case ast.Call(func=ast.Attribute(value=template, attr="format")):
+            return text_of(template, constants)
+    return MADE_BY_A_FUNCTION.get(ast.unparse(node), "x")
+
+
+def messages():
+    """Return {where: message} for each `raise` of a new error in the package."""
+    paths = sorted((ROOT / "tf_lso").rglob("*.py"))
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in paths}
+    of_all = {}
+    for tree in trees.values():
+        constants = assignments(tree).items()
+        of_all |= {name: value for name, value in constants if name.isupper()}
+    found = {}
+    for path, tree in trees.items():
+        of_module = {n: v for n, v in assignments(tree).items() if n.isupper()}
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                constants = of_all | of_module | assignments(function)
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                        parts = [text_of(part, constants) for part in node.exc.args]
+                        place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                        found[place] = (
+                            f"{ast.unparse(node.exc.func)}: {' '.join(parts)}"
+                        )
+    return found
+
+
+def assignments(tree):
+    """Return {name: value} for the names that are assigned to in a module or function."""
+    return {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+
+
+MESSAGES = messages()
+
+
+def test_each_message_has_an_entry_or_needs_none():
+    assert len(MESSAGES) > 100
+    unexplained = {
+        place: message
+        for place, message in MESSAGES.items()
+        if not message.startswith(tuple(NOT_FOR_HELP))
+        and not any(entry.explains(message) for entry in ENTRIES.values())
+    }
+    assert not unexplained
+
+
+@pytest.mark.parametrize("beginning", NOT_FOR_HELP)
+def test_what_needs_none_is_raised(beginning):
+    assert any(message.startswith(beginning) for message in MESSAGES.values())
+
+
+def test_a_name_that_has_moved():
+    from tf_lso.frameworks import tf_private
+
+    error = tf_private.moved("TensorFlow", "2.99", "tensorflow.python.x", "file.py")
+    assert ENTRIES["versions"].explains(f"ImportError: {error}")

@@ -1,0 +1,84 @@
+"""The entries of "Other messages of tf_lso"."""
+
+import copy
+import pickle
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import keras, needs_keras3
+from tests.troubleshooting.models import new_model, old_checkpoint, wrapped_sgd
+from tests.troubleshooting.page import raises
+
+
+def test_build_before_saving():
+    model = new_model()
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+    opt.build(model.trainable_variables)
+    path = tf.train.Checkpoint(optimizer=opt).save("ckpt")
+
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
+    tf.train.Checkpoint(optimizer=opt).restore(path)
+    with raises("build-before-saving"):
+        opt.get_weights()
+
+    opt.build(model.trainable_variables)
+    assert len(opt.get_weights()) > len(model.trainable_variables)
+
+
+@needs_keras3
+def test_copies():
+    class Own(keras.optimizers.SGD):
+        def __init__(self, rate, factor):
+            super().__init__(rate)
+
+    with raises("copies"):
+        copy.deepcopy(tf_lso.LossScaleOptimizer(Own(0.1, 2)))
+
+    def pickled(inner):
+        return pickle.loads(pickle.dumps(tf_lso.LossScaleOptimizer(inner)))
+
+    inner = keras.optimizers.AdamW(0.1)
+    inner.exclude_from_weight_decay([tf.Variable(1.0)])
+    with raises("copies"):
+        pickled(inner)
+
+    inner = keras.optimizers.AdamW(0.1)
+    inner.exclude_from_weight_decay(var_names=["bias"])
+    assert float(pickled(inner).learning_rate) == pytest.approx(0.1)
+
+
+def test_config():
+    class Own(tf.keras.optimizers.SGD):
+        pass
+
+    inner = {"class_name": "Own", "config": {"learning_rate": 0.5}}
+    scale = {"dynamic": True, "initial_scale": 8.0, "dynamic_growth_steps": 5}
+    config = {"inner_optimizer": inner, **scale}
+    with raises("config"):
+        tf_lso.LossScaleOptimizer.from_config(config)
+
+    opt = tf_lso.LossScaleOptimizer.from_config(config, custom_objects={"Own": Own})
+    assert isinstance(opt.inner_optimizer, Own)
+
+
+@needs_keras3
+def test_checkpoint_error():
+    path = old_checkpoint()
+    model = new_model(names=("one", "two", "three"))
+    opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+    with raises("checkpoint-error"):
+        tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
+
+    report = tf_lso.checkpoints.restore(path, model=model, optimizer=opt, partial=True)
+    print(report)
+    assert any("three" in name for name in report.missing)
+
+
+def test_argument(capsys):
+    with raises("argument"):
+        wrapped_sgd(initial_scale=-1)
+
+    help(tf_lso.LossScaleOptimizer)
+    assert "initial_scale" in capsys.readouterr().out

@@ -1,0 +1,176 @@
+"""The entries of "Several replicas and workers"."""
+
+import sys
+
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests import families
+from tests.families import needs_keras3
+from tests.processes import HANGS_AFTER, QUIET, run_workers
+from tests.troubleshooting.models import legacy_step, wrapped_sgd
+from tests.troubleshooting.page import raises
+
+
+@pytest.fixture
+def strategy(mirrored2):
+    return mirrored2
+
+
+def test_strategy():
+    strategy = tf.distribute.experimental.CentralStorageStrategy(["CPU:0"])
+    with strategy.scope(), raises("strategy"):
+        wrapped_sgd()
+
+    strategy = tf.distribute.MirroredStrategy()
+    with strategy.scope():
+        wrapped_sgd()
+
+
+def test_replica_context(strategy):
+    with strategy.scope():
+        x = tf.Variable(1.0)
+        opt = wrapped_sgd()
+        opt.build([x])
+
+    @tf.function
+    def step():
+        scaled_loss = opt.get_scaled_loss(tf.constant(1.0))
+        gradients = opt.get_unscaled_gradients([scaled_loss])
+        opt.apply_gradients([(gradients[0], x)])
+
+    with strategy.scope(), raises("replica-context"):
+        step()
+
+    strategy.run(step)
+    assert families.copies(x) == [0.0, 0.0]
+
+
+def test_scope(strategy):
+    def run(variable):
+        with strategy.scope():
+            opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+        tf.function(lambda: strategy.run(lambda: legacy_step(opt, [variable])))()
+
+    with raises("scope"):
+        run(tf.Variable(1.0))
+
+    with strategy.scope():
+        x = tf.Variable(1.0)
+    run(x)
+    assert families.copies(x) == [0.0, 0.0]
+
+
+@needs_keras3
+def test_placeholder(strategy):
+    def run(model):
+        with strategy.scope():
+            opt = wrapped_sgd()
+
+        def step():
+            with tf.GradientTape() as tape:
+                loss = opt.get_scaled_loss(tf.reduce_mean(model(tf.ones((4, 2))) ** 2))
+            variables = model.trainable_variables
+            grads = opt.get_unscaled_gradients(tape.gradient(loss, variables))
+            opt.apply_gradients(zip(grads, variables))
+
+        tf.function(lambda: strategy.run(step))()
+        return int(families.numpy(opt.iterations))
+
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    with raises("placeholder"):
+        run(model)
+
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+    assert run(model) == 1
+
+
+def step_on(strategy, inner, variable):
+    """Take a step on the strategy with a wrapper of `inner`; return the wrapper."""
+    with strategy.scope():
+        opt = tf_lso.LossScaleOptimizer(inner)
+    tf.function(lambda: strategy.run(lambda: legacy_step(opt, [variable])))()
+    return opt
+
+
+def test_accumulation(strategy):
+    with strategy.scope():
+        x = tf.Variable(1.0)
+        inner = tf.keras.optimizers.SGD(0.5, gradient_accumulation_steps=2)
+    with raises("accumulation"):
+        step_on(strategy, inner, x)
+
+    with strategy.scope():
+        inner = tf.keras.optimizers.SGD(0.5)
+    step_on(strategy, inner, x)
+    assert families.copies(x) == [
+        -1.0,
+        -1.0,
+    ]  # the gradients of both replicas are summed
+
+
+@needs_keras3
+def test_ema(strategy):
+    with strategy.scope():
+        x = tf.Variable(1.0)
+        inner = tf.keras.optimizers.SGD(0.5, use_ema=True, ema_overwrite_frequency=2)
+    with raises("ema"):
+        step_on(strategy, inner, x)
+
+    with strategy.scope():
+        inner = tf.keras.optimizers.SGD(0.5, use_ema=True)
+    opt = step_on(strategy, inner, x)
+    with strategy.scope():
+        opt.finalize_variable_values([x])
+
+
+@needs_keras3
+@pytest.mark.slow
+@pytest.mark.multiworker
+@pytest.mark.parametrize(("wrapper", "hangs"), [("keras", True), ("tf_lso", False)])
+def test_workers_hang(wrapper, hangs):
+    program = """
+import os, sys, threading
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import tf_lso
+
+with strategy.scope():
+    x = tf.Variable(1.0)
+    if sys.argv[1] == "keras":
+        opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0))
+    else:
+        opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0))
+    opt.build([x])
+
+@tf.function
+def step(values):
+    def replica_step(value):
+        with tf.GradientTape() as tape:
+            loss = opt.scale_loss(x * value)
+        opt.apply_gradients(zip(tape.gradient(loss, [x]), [x]))
+    strategy.run(replica_step, args=(values,))
+
+def feed(*values):
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(values[context.replica_id_in_sync_group])
+    )
+
+def ended():
+    print("one step has hung", flush=True)
+    os._exit(7)
+
+step(feed(1.0, 1.0))
+timer = threading.Timer(20.0, ended)
+timer.start()
+step(feed(1.0, float("nan")))
+timer.cancel()
+"""
+    command = [sys.executable, "-c", program, wrapper]
+    results = run_workers(command, 2, HANGS_AFTER, QUIET, after_tensorflow=True)
+    written = "".join(result.output for result in results)
+    assert ("one step has hung" in written) == hangs, written
+    assert any(result.returncode for result in results) == hangs, written
