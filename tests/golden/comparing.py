@@ -1,7 +1,7 @@
 """Compares what tf_lso gives with a recorded section, version by version.
 
-Each recorded case is replayed once on each optimizer family that has it. What it gives is
-what every version gave, or what the table of differences makes of that.
+Each recorded case is replayed once on each optimizer family that has it. It gives what
+every version gave, or what its entry in `record/differences.json` says.
 """
 
 import dataclasses
@@ -52,7 +52,6 @@ class Section:
       marks: function of (case, family): the marks of the replay.
       part: function of a case: the names of the part of the section that it belongs to.
       api: the class that replays all cases, in place of that of each case.
-      each: whether a difference must change each replay that it holds for, or some.
     """
 
     file: str
@@ -64,7 +63,6 @@ class Section:
     marks: Callable = lambda case, family: ()
     part: Callable = lambda case: ()
     api: str | None = None
-    each: bool = False
 
     def replays(self):
         """Yield (case, results, family), one family after the other."""
@@ -87,23 +85,53 @@ class Section:
         return _played(self.replay, api, family, json.dumps(program))
 
     def check(self, case, results, family):
-        """Assert that tf_lso gives what each version gave, differences aside."""
-        for version, recorded, listed in self._versions(case, results, family):
-            problem = self._problem(recorded, listed, case, family)
-            assert problem is None, f"{version}: {problem}"
-            if self.each and harness.SAME_KERNELS:
-                idle = self._idle(recorded, listed, case, family)
-                assert not idle, f"{version} does not differ in this: {idle}"
+        """Assert that tf_lso gives what each version gave, or what its entry says."""
+        actual = self.actual(family, case)
+        listed = differences.find(self.file, self.name, case, family)
+        recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
+        others = {
+            version: result
+            for version, result in recorded.items()
+            if not self._same(actual, result, case, family)
+        }
+        if listed is None:
+            assert not others, f"{others}, now {actual}"
+        else:
+            expected = listed.expected(self.name, self.file, case, results)
+            is_same = self._same(actual, expected, case, family)
+            assert is_same, f"{listed}: {expected}, now {actual}"
+            wanted = listed.versions_of(recorded)
+            # Some entries are about the last bit of a number.
+            is_exact = harness.SAME_KERNELS or others.keys() - wanted
+            assert not is_exact or others.keys() == wanted, (
+                f"it differs from {[*others]}, but the entry says other versions: {listed}"
+            )
+        if "error" in actual:
+            pattern = listed.message if listed else None
+            self._check_message(actual["message"], recorded, case, pattern)
 
-    def idle(self):
-        """The differences without which each replay would be equal."""
-        found = set(differences.of(self.file, self.name))
-        for case, results, family in self.replays():
-            for _, recorded, listed in self._versions(case, results, family):
-                if found.intersection(listed):
-                    idle = self._idle(recorded, listed, case, family)
-                    found -= set(listed) - set(idle)
-        return found
+    def _same(self, actual, expected, case, family):
+        try:
+            return self.equal(actual, expected, case, family)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return False  # one is an error, or is not of the same form
+
+    def _check_message(self, message, recorded, case, pattern):
+        """Assert that a message matches `pattern`, or is as clear as those recorded."""
+        if pattern:
+            assert re.search(pattern, message), f"unclear: {message}"
+            return
+        for version, result in recorded.items():
+            is_clear = messages.is_as_clear(message, result.get("message", ""), case)
+            assert is_clear, f"{version}: unclear: {message}"
+
+    def unused(self):
+        """Return the entries that hold for no case."""
+        return [
+            one
+            for one in differences.of(self.file, self.name)
+            if not any(one.holds(case, family) for case, _, family in self.replays())
+        ]
 
     def wrong_on_tf_keras(self):
         """How many cases tf_keras's own wrapper replays, and where it gives another result."""
@@ -120,44 +148,6 @@ class Section:
     def on_tf_keras(self, case):
         family = {"v2": "legacy", "new": "new"}[case["family"]]
         return play(self.replay, "reference", family, case)
-
-    def _versions(self, case, results, family):
-        """Yield each version, what it gave, and the differences that hold for it."""
-        of_section = differences.of(self.file, self.name)
-        for entry in results:
-            for version in entry["versions"]:
-                listed = [d for d in of_section if d.holds(case, family, version)]
-                yield version, entry["result"], listed
-
-    def _idle(self, recorded, listed, case, family):
-        """Those of the listed differences without which the replay would be equal."""
-
-        def is_idle(one):
-            others = [difference for difference in listed if difference is not one]
-            return self._problem(recorded, others, case, family) is None
-
-        return [one for one in listed if is_idle(one)]
-
-    def _problem(self, recorded, listed, case, family):
-        """How tf_lso differs beyond the listed differences, or None."""
-        actual, expected = self.actual(family, case), recorded
-        try:
-            for difference in listed:
-                expected = difference.expected(expected, case)
-            is_equal = self.equal(actual, expected, case, family)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            return repr(error)  # one changes what another has to give first
-        if not is_equal:
-            return f"{expected}, now {actual}"
-        if "error" not in actual:
-            return None
-        message = actual["message"]
-        patterns = [difference.message for difference in listed if difference.message]
-        if patterns:
-            is_clear = re.search(patterns[-1], message)
-        else:
-            is_clear = messages.is_as_clear(message, recorded.get("message", ""), case)
-        return None if is_clear else f"unclear: {message}"
 
 
 def play(replay, api, family, case):

@@ -1,69 +1,56 @@
-"""Where tf_lso gives another result than a recorded version did, and why.
+"""Where tf_lso gives another result than a recorded version did: what it gives, and why.
 
-The differences are data beside the record: `record/differences.json`, whose form
-`record/README.md` tells. A difference without use, or one too few, fails the tests.
+`record/differences.json` has an entry for each such case, whose form `record/README.md`
+describes. `comparing.py` fails where tf_lso gives something else than its entry says, and
+where an entry has no case that differs.
 """
 
 import copy
 import dataclasses
 import functools
 import json
-import re
 
 from tests.golden import harness
+from tests.golden.encoding import decode
+
+# How the reasons begin that are rows of compat_docs/reference/differences.md.
+ROW = "differences.md: "
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Difference:
-    """One difference; `record/README.md` tells of the attributes."""
+    """One entry; `record/README.md` describes the attributes."""
 
-    file: str
-    section: str
-    names: dict
-    reason: str
-    gives: dict
-    message: str | None = None
+    case: dict
+    because: list
     families: tuple = ()
-    versions: tuple = ()
-    cases: tuple = ()
-    row: str | None = None
+    versions: list | None = None
+    like: dict = dataclasses.field(default_factory=dict)
+    gives: dict = dataclasses.field(default_factory=dict)
+    message: str | None = None
 
-    def holds(self, case, family, version):
-        """Whether a replay of `case` against `version` shows this difference."""
-        return (
-            (not self.families or family in self.families)
-            and (not self.versions or version in self.versions)
-            and (not self.cases or case in self.cases)
-            and all(
-                case.get(name) in (value if isinstance(value, list) else (value,))
-                for name, value in self.names.items()
-            )
+    def holds(self, case, family):
+        """Whether a case is one of this entry, replayed on a family."""
+        return (not self.families or family in self.families) and all(
+            case.get(name) in (value if isinstance(value, list) else (value,))
+            for name, value in self.case.items()
         )
 
-    def expected(self, recorded, case):
-        """What tf_lso gives in place of `recorded`.
+    def versions_of(self, recorded):
+        """Return those of the recorded versions that gave another result, a set."""
+        return set(recorded if self.versions is None else self.versions)
 
-        That may be what the difference before this one made of it.
-        """
-        ((kind, value),) = self.gives.items()
-        if kind == "changes":
-            return changed(recorded, value)
-        if kind == "replace":
-            text = json.dumps(recorded, sort_keys=True)
-            for pattern, replacement in value:
-                text = re.sub(pattern, replacement, text)
-            return json.loads(text)
-        if kind == "as_in":
-            names = {**case, **value}
-            version = names.pop("version")
-            ((_, results),) = harness.cases(self.section, self.file, **names)
-            return harness.result_of(results, version)
-        assert kind in ("result", "error"), kind
-        return value if kind == "result" else {"error": value}
+    def expected(self, section, file, case, results):
+        """Return what tf_lso gives for a case of this entry."""
+        version = self.like.get("version")
+        names = {k: v for k, v in self.like.items() if k != "version"}
+        if names:
+            ((_, results),) = harness.cases(section, file, **{**case, **names})
+        return changed(harness.result_of(results, version), self.gives)
 
 
 def changed(recorded, changes):
-    """`recorded` with {"key > index > * > key": value} set in a copy of it."""
+    """Return `recorded` with {"key > index > * > key": value} set in a copy of it."""
     recorded = copy.deepcopy(recorded)
     for path, value in changes.items():
         if not path:
@@ -82,29 +69,33 @@ def _key(place, key):
     return int(key) if isinstance(place, list) else key
 
 
-# What a part of `by_case` tells beside its changes.
-_NARROWER = ("cases", "families", "versions")
-
-
 @functools.cache
-def every():
-    """All differences, in the order in which they change a result."""
-    path = harness.RECORDS / "differences.json"
-    found = []
-    for file, entries in json.loads(path.read_text(encoding="utf-8")).items():
-        for entry in entries:
-            gives = entry.pop("gives")
-            for part in gives.get("by_case", [gives]):
-                narrower = {k: part.pop(k) for k in _NARROWER if k in part}
-                found.append(Difference(file, gives=part, **(entry | narrower)))
-    return found
+def _read():
+    text = (harness.RECORDS / "differences.json").read_text(encoding="utf-8")
+    return json.loads(text)
 
 
 @functools.cache
 def of(file, section):
-    return [one for one in every() if (one.file, one.section) == (file, section)]
+    """Return the entries of a section of a file of the record."""
+    entries = _read().get(file, {}).get(section, [])
+    return [Difference(**{**e, "gives": decode(e.get("gives", {}))}) for e in entries]
+
+
+def find(file, section, case, family):
+    """Return the entry of a case on a family, or None."""
+    found = [one for one in of(file, section) if one.holds(case, family)]
+    assert len(found) <= 1, f"several entries hold for {case} on {family}: {found}"
+    return found[0] if found else None
 
 
 def rows():
-    """How the rows of the page begin that differences name."""
-    return {one.row for one in every() if one.row}
+    """Return how the rows of the page begin that entries name."""
+    return {
+        reason.removeprefix(ROW)
+        for sections in _read().values()
+        for entries in sections.values()
+        for entry in entries
+        for reason in entry["because"]
+        if reason.startswith(ROW)
+    }

@@ -28,6 +28,10 @@ RECORDS = pathlib.Path(__file__).parent / "record"
 # The record that the installed libraries can reproduce, to the last bit where kernels
 # and kind of machine are those it was made on.
 REFERENCE = "2.21-tf_keras"
+VERSIONS = [
+    *("2.1.4", "2.3.4", "2.4.4", "2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1"),
+    REFERENCE,
+]
 IS_X86 = platform.machine() in ("x86_64", "AMD64")
 SAME_KERNELS = IS_X86 and tf.__version__.startswith("2.21.")
 AS_RECORDED = EXACT if SAME_KERNELS else TOLERANCE
@@ -50,11 +54,9 @@ def cases(section, file="golden", **names):
 
 
 def result_of(results, version):
-    """What `version` gave, or None where it was not recorded."""
-    for entry in results:
-        if version in entry["versions"]:
-            return entry["result"]
-    return None
+    """What `version` gave, or None where it was not recorded; by default the newest."""
+    recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
+    return recorded.get(version or max(recorded, key=VERSIONS.index))
 
 
 # --- Optimizers.

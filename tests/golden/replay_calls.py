@@ -365,6 +365,6 @@ _FAMILIES = {
 }
 # One class replays the cases of both.
 SECTIONS = [
-    Section("golden", f.__name__, f, _same, families, api="stable", each=True)
+    Section("golden", f.__name__, f, _same, families, api="stable")
     for f, families in _FAMILIES.items()
 ]

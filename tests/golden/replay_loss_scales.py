@@ -186,6 +186,6 @@ def same(actual, expected, case, family):
 
 
 SECTIONS = [
-    Section(file, "loss_scale_classes", replay, same, {None: (CURRENT,)}, each=True)
+    Section(file, "loss_scale_classes", replay, same, {None: (CURRENT,)})
     for file in ("golden", "behaviour")
 ]

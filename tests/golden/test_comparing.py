@@ -1,4 +1,4 @@
-"""Comparing finds a wrong result, an unclear message and a difference without use."""
+"""Comparing finds a wrong result, an unclear message and an entry without use."""
 
 import types
 from contextlib import nullcontext
@@ -6,26 +6,25 @@ from contextlib import nullcontext
 import pytest
 
 from tests.families import here
-from tests.golden import comparing
+from tests.golden import comparing, differences
 from tests.golden.differences import Difference, changed
 
 CASE = {"case": "a"}
 TEXT = "no scale, but got: 0.5"
 ERROR = {"error": "ValueError", "message": TEXT}
-
-
-def difference(gives, **more):
-    return Difference("f", "s", {}, "r", gives, **more)
+# What an entry says of an error that tf_lso makes.
+REFUSED = {"": {"error": "ValueError"}}
 
 
 @pytest.fixture
 def section(monkeypatch):
-    """Makes a section of one case that 2.1.4 and 2.8.4 gave alike."""
+    """Makes a section of one case that 2.1.4 and 2.8.4 gave alike, with its entry."""
 
-    def make(recorded, gives, listed=(), **more):
+    def make(recorded, gives, entry=None, **more):
         cases = [(CASE, [{"versions": ["2.1.4", "2.8.4"], "result": recorded}])]
+        entries = [] if entry is None else [Difference(CASE, ["why"], **entry)]
         monkeypatch.setattr(comparing.harness, "cases", lambda *names: cases)
-        monkeypatch.setattr(comparing.differences, "of", lambda *names: listed)
+        monkeypatch.setattr(differences, "of", lambda *names: entries)
 
         def replay(api, family, case):  # one for each test, not cached
             if isinstance(gives, Exception):
@@ -50,27 +49,35 @@ def test_equal_results_pass_on_every_family(section):
 
 
 @pytest.mark.parametrize(
-    ("recorded", "gives", "listed", "problem"),
+    ("recorded", "gives", "entry", "problem"),
     [
         ({"ok": 1.0}, 1.5, None, r"2\.1\.4"),
+        ({"ok": 1.0}, 1.5, {"gives": {"ok": 1.5}}, None),
+        ({"ok": 1.0}, 1.5, {"gives": {"ok": 1.6}}, "1.6"),
+        ({"ok": 1.5}, 1.5, {"gives": {"ok": 1.5}}, "other versions"),
+        ({"ok": 1.0}, 1.5, {"gives": {"ok": 1.5}, "versions": ["2.1.4"]}, "other ver"),
         (ERROR, ValueError("a scale of 0.5 is too small"), None, None),
         (ERROR, ValueError("it is too small"), None, "unclear"),
-        ({"ok": 1}, ValueError(TEXT), {}, None),
-        ({"ok": 1}, ValueError(TEXT), {"versions": ["2.1.4"]}, r"2\.8\.4"),
-        ({"ok": 1}, ValueError(TEXT), {"message": "the remedy"}, "unclear"),
+        ({"ok": 1}, ValueError(TEXT), {"gives": REFUSED}, None),
+        (ERROR | {"error": "E"}, ValueError("no"), {"gives": REFUSED}, "unclear"),
+        ({"ok": 1}, ValueError(TEXT), {"gives": REFUSED, "message": "scale"}, None),
+        (
+            {"ok": 1},
+            ValueError(TEXT),
+            {"gives": REFUSED, "message": "other"},
+            "unclear",
+        ),
     ],
 )
-def test_what_differs_is_found(section, recorded, gives, listed, problem):
-    refused = [] if listed is None else [difference({"error": "ValueError"}, **listed)]
+def test_what_differs_is_found(section, recorded, gives, entry, problem, monkeypatch):
+    monkeypatch.setattr(comparing.harness, "SAME_KERNELS", True)
     with pytest.raises(AssertionError, match=problem) if problem else nullcontext():
-        check(section(recorded, gives, refused))
+        check(section(recorded, gives, entry))
 
 
-@pytest.mark.parametrize(("gives", "idle"), [(1, True), (2, False)])
-def test_a_difference_without_use_is_found(section, gives, idle):
-    one = difference({"result": {"ok": gives}})
-    of = section({"ok": 1}, gives, [one])
-    assert of.idle() == ({one} if idle else set())
+def test_an_entry_without_a_case_is_found(section):
+    assert not section({"ok": 1}, 2, {"families": ["new"]}).unused()
+    assert section({"ok": 1}, 2, {"families": ["legacy"]}).unused()
 
 
 def test_slow_replays_have_a_group_of_their_own_and_absent_ones_none(section):
@@ -83,17 +90,30 @@ def test_slow_replays_have_a_group_of_their_own_and_absent_ones_none(section):
     assert check(slow) == ["new"]
 
 
-# --- What a difference gives.
+# --- What an entry gives.
 
 
-@pytest.mark.parametrize(("other", "expected"), [({}, "a"), ({"case": "b"}, "b")])
-def test_as_in_gives_what_another_version_gave(monkeypatch, other, expected):
-    def cases(section, file, case):
-        return [({"case": case}, [{"versions": ["2.8.4"], "result": {"ok": case}}])]
-
-    monkeypatch.setattr(comparing.harness, "cases", cases)
-    one = difference({"as_in": {"version": "2.8.4", **other}})
-    assert one.expected({"ok": 1}, CASE) == {"ok": expected}
+@pytest.mark.parametrize(
+    ("like", "expected"),
+    [
+        ({}, "newest"),
+        ({"version": "2.1.4"}, "first"),
+        ({"version": "2.1.4", "case": "b"}, "other"),
+    ],
+)
+def test_an_entry_begins_with_the_newest_version_or_another(
+    monkeypatch, like, expected
+):
+    other = [{"versions": ["2.1.4"], "result": {"ok": "other"}}]
+    monkeypatch.setattr(
+        differences.harness, "cases", lambda section, file, case: [(case, other)]
+    )
+    results = [
+        {"versions": ["2.10.1"], "result": {"ok": "newest"}},
+        {"versions": ["2.1.4", "2.9.3"], "result": {"ok": "first"}},
+    ]
+    one = Difference({}, ["why"], like=like)
+    assert one.expected("s", "f", CASE, results) == {"ok": expected}
 
 
 def test_changes_are_made_in_a_copy():
@@ -104,20 +124,11 @@ def test_changes_are_made_in_a_copy():
     assert changed(recorded, {"": {"error": "E"}}) == {"error": "E"}
 
 
-@pytest.mark.parametrize(
-    "of_other", [{"case": {"case": "b"}}, {"family": "keras3"}, {"version": "2.8.4"}]
-)
-def test_a_difference_of_another_case_family_or_version_does_not_hold(of_other):
-    narrow = {"cases": [CASE], "families": ["new"], "versions": ["2.1.4"]}
-    of = {"case": CASE, "family": "new", "version": "2.1.4"}
-    assert difference({"result": 1}, **narrow).holds(**of)
-    assert not difference({"result": 1}, **narrow).holds(**of | of_other)
-
-
-def test_a_text_is_replaced_wherever_it_stands():
-    one = difference({"replace": [["PolicyV1", "Policy"], ["<(Policy) ", r"<D\1 "]]})
-    recorded = {"ok": {"a": ["PolicyV1"], "b": "<Policy x"}}
-    assert one.expected(recorded, CASE) == {"ok": {"a": ["Policy"], "b": "<DPolicy x"}}
+@pytest.mark.parametrize("of_other", [{"case": {"case": "c"}}, {"family": "keras3"}])
+def test_an_entry_of_another_case_or_family_does_not_hold(of_other):
+    one = Difference({"case": ["a", "b"]}, ["why"], families=["new"])
+    assert one.holds(CASE, "new")
+    assert not one.holds(**{"case": CASE, "family": "new", **of_other})
 
 
 def test_a_group_fails_with_every_mismatch_whatever_the_error():

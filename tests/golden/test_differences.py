@@ -1,7 +1,7 @@
 """The page of differences has those that the replays use, and no others.
 
-An entry of the tables that changes nothing fails `test_every_difference_is_needed`; so
-a row of the page whose difference is gone fails here.
+An entry that no case needs fails in `test_sections.py`; so a row of the page whose
+difference is gone fails here.
 """
 
 import re
