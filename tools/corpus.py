@@ -34,7 +34,7 @@ def counted(folder, show):
             print(f"{item.file}: {item.reason}", file=sys.stderr)
         for finding in done.findings:
             found[finding.rule] += 1
-            found["fixed"] += finding.fix is not None
+            found["fixed"] += bool(finding.fix)
             found["left"] += bool(finding.why_not)
             # A finding that would break must be fixed or reported as not changed.
             found["lost"] += finding.fails and not (finding.fix or finding.why_not)

@@ -18,8 +18,7 @@ MODULES = {
         if not use.versions.startswith("2.16")
     )
     for spelled, namespace in names.MODULES.items()
-    # TensorFlow's own copy of Keras stays where it is the only Keras.
-    if names.mirror_names(namespace) and ".python.keras" not in spelled
+    if names.mirror_names(namespace)
 }
 ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "policy")
 

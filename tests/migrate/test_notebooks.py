@@ -104,27 +104,6 @@ def test_what_a_broken_cell_may_have_bound_is_unsure():
     assert finding["status"] == "unsure"
 
 
-@pytest.mark.parametrize(
-    "cell",
-    ["%time tf.constant(1)", "!echo {tf}", "print 'x'\ntf.constant(1)", "%%cython\ntf"],
-)
-def test_an_import_stays_for_what_is_not_parsed(cell):
-    text = notebook(IMPORT, "mp = tf.keras.mixed_precision.experimental", cell)
-    new, _, _ = migrate(text)
-    assert IMPORT in new and "tf_lso.keras.mixed_precision.experimental" in new
-    assert IMPORT not in migrate(notebook(IMPORT, USE, "x = 1"))[0]
-
-
-def test_an_old_name_in_a_line_of_ipython_is_listed():
-    text = notebook(IMPORT, f"x = 1\n%time y = {USE}\nz = 2", USE)
-    found = checked(text, name="program.ipynb")["findings"]
-    listed = [(one["cell"], one["line"], one["column"], one["rule"]) for one in found]
-    assert listed == [(2, 2, 11, "LSO108"), (3, 1, 1, "LSO101")]
-    assert "tf_lso.keras.mixed_precision.experimental.Policy" in found[0]["why_not"]
-    new, _, _ = migrate(text)
-    assert f"%time y = {USE}" in new and USE.replace("tf.", "tf_lso.") in new
-
-
 @pytest.mark.parametrize("language", ["R", "julia", "scala"])
 def test_notebooks_of_other_languages_are_skipped(language):
     info = {"name": language}
@@ -147,7 +126,7 @@ NOTEBOOK, MOVED = (
 def test_cells_move_and_all_other_bytes_stay():
     new, code, printed = migrate(NOTEBOOK)
     assert (new, code) == (MOVED, 0)
-    assert "1 file read: 1 changed, in 2 places; 1 place left." in printed
+    assert "1 file read: 1 changed, in 2 places." in printed
     assert migrate(new)[0] == new
 
 
@@ -175,16 +154,16 @@ def test_a_notebook_without_an_old_name_is_not_touched():
 
 
 BAD = [
-    (b"loss_scale", "not the JSON of a notebook"),
-    (b'{"loss_scale"', "not the JSON of a notebook"),
+    (b"loss_scale", "not a notebook"),
+    (b'{"loss_scale"', "not a notebook"),
     (b'["loss_scale"]', "not a notebook"),
     (b'{"loss_scale": 1}', "not a notebook"),
     (b'{"cells": "loss_scale"}', "not a notebook"),
     (b'{"cells": ["loss_scale"]}', "not a notebook"),
     (b'"loss_scale"', "not a notebook"),
-    (b"\xff\xfe{loss_scale}", "not the JSON of a notebook"),
-    (NOTEBOOK.encode("latin-1"), "not text in utf-8"),
-    (NOTEBOOK[:-10].encode(), "not the JSON of a notebook"),
+    (b"\xff\xfe{loss_scale}", "not a notebook"),
+    (NOTEBOOK.encode("latin-1"), "not a notebook"),
+    (NOTEBOOK[:-10].encode(), "not a notebook"),
 ]
 
 

@@ -46,21 +46,6 @@ def test_a_distinctive_name_of_a_relative_import_is_listed():
     assert "another module" in found["why_not"]
 
 
-@pytest.mark.parametrize("folder_of_both", ["pkg", "scripts"])
-@pytest.mark.parametrize(
-    "imports", ["from {}common import tf\n", "import os, common as c\n"]
-)
-def test_an_import_stays_where_another_file_may_take_it(folder_of_both, imports):
-    """`pkg` is a package, and `scripts` a folder of files that import one another."""
-    dots = "." if folder_of_both == "pkg" else ""
-    common = write(f"{folder_of_both}/common.py", TF + USE.replace("(opt)", "(o)"))
-    write(f"{folder_of_both}/use.py", imports.format(dots))
-    alone = write("scripts/alone.py", TF + USE)
-    run("migrate", "--write", ".")
-    assert common.read_text().startswith(f"{TF}import tf_lso\n")
-    assert alone.read_text().startswith("import tf_lso\n")
-
-
 def migrated_texts():
     """Migrates the folder; returns path -> text, and what the report says."""
     _, printed = run("migrate", "--write", ".")

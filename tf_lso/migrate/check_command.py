@@ -8,19 +8,14 @@ _FORMATS = ("text", "json", "github")
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
 Reads Python files and notebooks without running them, and lists each use of
-the loss-scaling API of tf.keras 2.0-2.15: file, line, rule, what happens on
-today's TensorFlow, and what tf_lso does about it. Needs no TensorFlow. Needs
+the loss-scaling API of tf.keras 2.0-2.15: where it is, what happens on today's
+TensorFlow, and how `tf-lso migrate` changes it. Needs no TensorFlow. Needs
 LibCST: pip install 'tf-lso[migrate]'.
 
-Each use is one of
-  trains wrong, silently   a guard passes over Keras 3's optimizer: the loss is not
-                           scaled, but the gradients are divided by the scale
-  breaks                   fails, or does something else
-  unsure                   only a run can tell
-  works                    works as it did; printed with --verbose
-A use is guarded if the program takes care of it: by an except clause, or by a test of
-the version or of an attribute. A comment `# tf-lso: ignore[LSO101]` on its line
-silences it.
+A use trains wrong silently, breaks, is unsure (only a run can tell), or works;
+what works is printed with --verbose. A use is guarded if the program takes care
+of it: by an except clause, or by a test of the version or of an attribute. A
+comment `# tf-lso: ignore[LSO101]` on its line silences it.
 """
 EPILOG = """\
 exit codes:
@@ -32,8 +27,6 @@ examples:
   tf-lso check train.py notebooks/
   tf-lso check --like 2.4 src                what `tf-lso run --like 2.4` would do
   tf-lso check --select LSO101,LSO104 src
-  tf-lso check --explain LSO106
-  tf-lso check --format json src > uses.json
   tf-lso check --format github .             in a workflow: shown in the pull request
   git show main:train.py | tf-lso check -
 """

@@ -9,112 +9,66 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
+# A line of a notebook that only IPython understands, as `notebooks` hides it.
+MAGIC = "tf_lso_magic_"
+_MAGIC = m.Expr(m.Name(m.MatchIfTrue(lambda name: name.startswith(MAGIC))))
 _IS_MAIN = m.SimpleString(m.MatchIfTrue(lambda text: text[1:-1] == "__main__"))
 _MAIN = m.If(
     test=m.Comparison(
         left=m.Name("__name__"),
         comparisons=[m.ComparisonTarget(m.Equal(), _IS_MAIN)],
-    )
+    ),
+    orelse=None,
 )
-# What calls nothing of the program: a definition, an import or a constant.
-_DEFINES = m.SimpleStatementLine(
-    body=[
-        m.OneOf(
-            m.Import(),
-            m.ImportFrom(),
-            m.Expr(m.SimpleString() | m.ConcatenatedString()),
-            m.Assign(),
-            m.AnnAssign(),
-            m.Pass(),
-        )
-    ]
-)
-_KNOWN = m.Decorator(
-    m.OneOf(
-        *map(m.Name, ("property", "staticmethod", "classmethod")),
-        m.Attribute(attr=m.Name("setter")),
-        m.Attribute(m.Name("tf"), m.Name("function")),
-    )
-)
-# A line of a notebook that only IPython understands, as `notebooks` hides it.
-MAGIC = "tf_lso_magic_"
-_MAGIC = m.Expr(m.Name(m.MatchIfTrue(lambda name: name.startswith(MAGIC))))
-_IMPORTS = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom(), _MAGIC)])
-_IMPORT = "import tf_lso\n"
 _DOCSTRING = m.SimpleStatementLine(
     body=[m.Expr(m.SimpleString() | m.ConcatenatedString()), m.ZeroOrMore()]
 )
-_ENVIRON = m.Attribute(m.Name("os"), m.Name("environ"))
-_SETTING = m.Assign(targets=[m.AssignTarget(m.Subscript(_ENVIRON))]) | m.Expr(
-    m.Call(m.Attribute(_ENVIRON) | m.Attribute(m.Name("os"), m.Name("putenv")))
-)
-_ENVIRONMENT = m.SimpleStatementLine(body=[_SETTING])
 _FUTURE = m.SimpleStatementLine(
     body=[m.OneOf(m.ImportFrom(module=m.Name("__future__")), _MAGIC), m.ZeroOrMore()]
 )
+_IMPORTS = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom(), _MAGIC)])
+_ENVIRON = m.Attribute(m.Name("os"), m.Name("environ"))
+# A line that sets a variable which TensorFlow may read when it is imported.
+_SETTING = m.SimpleStatementLine(
+    body=[
+        m.Assign(targets=[m.AssignTarget(m.Subscript(_ENVIRON))])
+        | m.Expr(m.Call(m.Attribute(_ENVIRON)))
+    ]
+)
+_IMPORT = "import tf_lso\n"
 
 
 def with_import(module: cst.Module) -> cst.Module:
     """Return the tree with `import tf_lso` behind the first block of imports.
 
-    LibCST's AddImportsVisitor puts it there, too, but takes a third of the whole time.
+    LibCST's AddImportsVisitor also counts an import below `if TYPE_CHECKING`.
     """
     place = _first(module.body)
     while place < len(module.body) and m.matches(module.body[place], _IMPORTS):
+        if module.code_for_node(module.body[place]).strip() == _IMPORT.strip():
+            return module
         place += 1
     body = list(module.body)
     body.insert(place, cst.parse_statement(_IMPORT, module.config_for_parsing))
     return module.with_changes(body=body)
 
 
-def is_main(node: cst.CSTNode) -> bool:
-    """Whether a node is `if __name__ == "__main__":`."""
-    return m.matches(node, _MAIN)
-
-
-def may_be_late(module: cst.Module) -> bool:
-    """Whether all that a program runs stands in its main guard."""
-    runs = [line for line in module.body if not _only_defines(line)]
-    return len(runs) == 1 and is_main(runs[0]) and not getattr(runs[0], "orelse", None)
-
-
-def _only_defines(statement: cst.CSTNode) -> bool:
-    """Whether a statement calls nothing; the bodies of functions do not run."""
-    if isinstance(statement, cst.FunctionDef):
-        runs: list[cst.CSTNode] = [statement.params, *statement.decorators]
-        runs += [statement.returns] if statement.returns else []
-        return not any(_calls(node) for node in runs)
-    if isinstance(statement, cst.ClassDef):
-        runs = [*statement.bases, *statement.keywords, *statement.decorators]
-        own = all(_only_defines(line) for line in statement.body.body)
-        return own and not any(_calls(node) for node in runs)
-    if isinstance(statement, cst.BaseSmallStatement):
-        statement = cst.SimpleStatementLine([statement])
-    return m.matches(statement, _DEFINES) and not _calls(statement)
-
-
-def _calls(node: cst.CSTNode) -> bool:
-    """Whether an expression calls something, but for decorators that only wrap."""
-    if isinstance(node, cst.Decorator):
-        return not m.matches(node, _KNOWN)
-    return bool(m.findall(node, m.Call()))
-
-
 def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
     """Return the tree with a call of `install()`.
 
-    It stands before the first statement, behind a docstring, imports of `__future__` and
-    the environment variables that TensorFlow reads when it is imported; or if it may be
-    `late`, at the top of the main guard.
+    It stands behind the imports of Python's own modules and the environment variables
+    that TensorFlow reads, before all else. If it may be `late`, and nothing runs before
+    the main guard, it stands at the top of the guard.
     """
     given = f'like="{like}"' if like else ""
     call = cst.parse_statement(f"tf_lso.install({given})\n", module.config_for_parsing)
     body = list(module.body)
-    if late:
-        guard = next(i for i, line in enumerate(body) if m.matches(line, _MAIN))
-        body[guard] = _with_first(body[guard], call)
+    if late and m.matches(body[-1], _MAIN) and not any(map(_may_run, body[:-1])):
+        body[-1] = _with_first(body[-1], call)
         return with_import(module.with_changes(body=body))
-    place = _behind_environment(body, _first(body))
+    place = _first(body)
+    while place < len(body) and _may_precede(body[place]):
+        place += 1
     statement = cst.parse_statement(_IMPORT, module.config_for_parsing)
     if place:
         statement = _apart(statement)
@@ -124,12 +78,18 @@ def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
     return module.with_changes(body=[*body[:place], *added, *body[place:]])
 
 
+def _may_run(statement: cst.CSTNode) -> bool:
+    """Whether a statement may call something of the program."""
+    if isinstance(statement, cst.FunctionDef):
+        return bool(statement.decorators or m.findall(statement.params, m.Call()))
+    return not m.matches(statement, _IMPORTS | _DOCSTRING)
+
+
 def _with_first(guard: Any, call: Any) -> Any:
     """Return a main guard whose body begins with a call."""
     block = guard.body
     if isinstance(block, cst.SimpleStatementSuite):
-        lines = [call.body[0], *block.body]
-        return guard.with_changes(body=block.with_changes(body=lines))
+        call = call.body[0]
     return guard.with_changes(body=block.with_changes(body=[call, *block.body]))
 
 
@@ -144,29 +104,16 @@ def _first(body: Sequence[Any]) -> int:
     return place
 
 
-def _behind_environment(body: Sequence[Any], place: int) -> int:
-    """Return the index behind what sets environment variables for TensorFlow."""
-    for index in range(place, len(body)):
-        if m.matches(body[index], _ENVIRONMENT):
-            place = index + 1
-        elif not _is_of_python(body[index]):
-            break
-    return place
-
-
-def _is_of_python(line: cst.CSTNode) -> bool:
-    """Whether a statement only imports modules of Python itself."""
-    if not m.matches(line, _IMPORTS):
-        return False
-    modules = m.findall(line, m.Import() | m.ImportFrom())
-    names = {
-        alias.evaluated_name
-        for node in modules
-        if isinstance(node, cst.Import)
-        for alias in node.names
-    }
-    names |= {imported_module(n) for n in modules if isinstance(n, cst.ImportFrom)}
-    return {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+def _may_precede(line: cst.CSTNode) -> bool:
+    """Whether a line imports modules of Python itself, or sets an environment variable."""
+    modules = set[str]()
+    for node in m.findall(line, m.Import() | m.ImportFrom()):
+        if isinstance(node, cst.ImportFrom):
+            modules.add(imported_module(node))
+        elif isinstance(node, cst.Import):
+            modules.update(alias.evaluated_name for alias in node.names)
+    known = {name.partition(".")[0] for name in modules} <= sys.stdlib_module_names
+    return m.matches(line, _SETTING) or (known and m.matches(line, _IMPORTS))
 
 
 def _apart(statement: Any) -> Any:

@@ -4,21 +4,18 @@ import dataclasses
 import json
 import os
 
-from tf_lso.migrate.counting import counted
 from tf_lso.migrate.files import Outcome
 from tf_lso.migrate.findings import LABELS, UNSURE, Finding, Unreadable
 from tf_lso.migrate.report import Style
 from tf_lso.migrate.writing import diff
 
-_WHERE = ("file", "cell", "line", "column", "rule", "code")
+_WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 
 
 def as_json(outcome: Outcome, style: Style) -> str:
     """Return all of it as one JSON object, in ASCII."""
     findings = [
-        {key: getattr(one, key) for key in _WHERE}
-        | dataclasses.asdict(one.verdict)
-        | {"guarded": one.guarded, "fix": one.fix, "why_not": one.why_not or None}
+        {key: getattr(one, key) for key in _WHERE} | dataclasses.asdict(one.verdict)
         for one in outcome.findings
         if style.verbose or one.is_problem
     ]
@@ -27,19 +24,20 @@ def as_json(outcome: Outcome, style: Style) -> str:
         for file in outcome.changed
     ]
     installs = [
-        {"file": file.path, "entry": file.entry or None, "needs": file.installs}
+        {"file": file.path, "entry": file.entry, "needs": file.installs}
         for file in outcome.files
         if file.installs
     ]
     document = {
-        "version": 2,
+        "version": 3,
         "like": outcome.options.like or None,
+        "files": len(outcome.files),
         "written": outcome.written,
         "findings": findings,
         "changed": changed,
         "installs": installs,
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
-        "summary": {**counted(outcome), "exit_code": outcome.exit_code},
+        "exit_code": outcome.exit_code,
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
@@ -54,14 +52,13 @@ def github(outcome: Outcome, style: Style) -> str:
         for item in outcome.unreadable
     ]
     for one in outcome.findings:
-        if not (style.verbose or one.is_problem):
-            continue
-        verdict = one.verdict
-        level = "warning" if verdict.status == UNSURE else "notice"
-        title = f"{one.rule} {LABELS[verdict.status]}: {verdict.name}"
-        does = ": ".join(filter(None, [verdict.replacement, verdict.tf_lso]))
-        message = f"{verdict.today} tf_lso: {does}" if does else verdict.today
-        lines.append(_command("error" if one.fails else level, one, title, message))
+        if style.verbose or one.is_problem:
+            verdict = one.verdict
+            level = "warning" if verdict.status == UNSURE else "notice"
+            title = f"{one.rule} {LABELS[verdict.status]}: {verdict.name}"
+            fix = f" Fix: {one.fix}." if one.fix else f" {one.why_not}".rstrip()
+            message = f"{verdict.today}{fix}"
+            lines.append(_command("error" if one.fails else level, one, title, message))
     return "".join(lines)
 
 

@@ -17,12 +17,6 @@ Rewrites Python files and notebooks from the loss-scaling API of tf.keras
 diff and a summary, and changes nothing without --write. Needs no TensorFlow.
 Needs LibCST: pip install 'tf-lso[migrate]'.
 
-    from tensorflow.keras import mixed_precision as mp   # before
-    from tf_lso.keras import mixed_precision as mp       # after
-
-    tf.train.experimental.DynamicLossScale()             # before
-    tf_lso.train.experimental.DynamicLossScale()         # after
-
 It changes only what is certain. It lists the rest: where, why, what to do. If
 a program relies on more than names, it adds `tf_lso.install()` at the top. A
 file in which nothing would break stays as it is.

@@ -4,7 +4,7 @@ import libcst as cst
 
 from tf_lso.migrate import guards, verdicts
 from tf_lso.migrate.findings import Finding
-from tf_lso.migrate.nodes import imported_module, replaced_by, root
+from tf_lso.migrate.nodes import imported_module, root
 from tf_lso.migrate.program import Program
 
 _GUARDED = "{}: it is left to tf_lso.install()."
@@ -21,7 +21,7 @@ def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
     return bool(guard)
 
 
-def fix(program: Program, finding: Finding, node: cst.BaseExpression) -> None:
+def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
     """Give a finding at an expression its fix, unless the program guards it."""
     new = finding.verdict.replacement
     if new and not is_guarded(program, finding, node):
@@ -29,56 +29,32 @@ def fix(program: Program, finding: Finding, node: cst.BaseExpression) -> None:
         _edit(program, finding, node, new)
 
 
-def binding_is_guarded(
-    program: Program, finding: Finding, node: cst.BaseExpression
-) -> bool:
-    """Leave a finding whose name is bound below a guard, and return whether it is."""
-    first = root(node)
-    bound = program.bindings(first) if isinstance(first, cst.Name) else ()
-    return any(is_guarded(program, finding, binding) for binding in bound)
+def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> None:
+    """Replace a chain of attributes where it stands.
 
-
-def _edit(
-    program: Program,
-    finding: Finding,
-    node: cst.BaseExpression,
-    new: str,
-    seen: frozenset[cst.CSTNode] = frozenset(),
-) -> None:
-    """Replace a chain of attributes, or move what binds the name that it starts with."""
+    If it starts with a name that stands for an old module or class itself, the import or
+    the alias that binds this name moves instead.
+    """
     first = root(node)
-    bound = program.paths(first)
-    if not bound:
+    path, bindings = program.path(first), list(program.bindings(first))
+    if not path:
         return  # an attribute of a class, which moves where it is bound
-    if not all(map(verdicts.moves_whole, bound)):
-        finding.edits[node] = replaced_by(new)
-    elif isinstance(first, cst.Name):
-        for binding in program.bindings(first):
-            known = binding in seen  # `a = b` and `b = a`
-            if not known and not is_guarded(program, finding, binding):
-                _move(program, finding, binding, seen | {binding})
+    if not verdicts.moves_whole(path):
+        finding.edits[node] = new
+    elif not any(is_guarded(program, finding, binding) for binding in bindings):
+        for binding in bindings:
+            _move(program, finding, binding)
 
 
-def _move(
-    program: Program,
-    finding: Finding,
-    binding: cst.CSTNode,
-    seen: frozenset[cst.CSTNode],
-) -> None:
+def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
     """Move an import, or the expression of an alias, that binds a name."""
+    path = program.path(binding)
     if isinstance(binding, cst.ImportAlias):
         path, statement = binding.evaluated_name, program.parent(binding)
         if isinstance(statement, cst.ImportFrom):
             path = f"{imported_module(statement)}.{path}"
-        if new := _replacement(program, path):
-            finding.moved[binding] = new
-    elif isinstance(binding, cst.BaseExpression):
-        paths = program.paths(binding)
-        new = _replacement(program, *paths) if len(paths) == 1 else None
-        if new:
-            _edit(program, finding, binding, new, seen)
-
-
-def _replacement(program: Program, path: str) -> str | None:
-    verdict = program.verdict(path)
-    return verdict.replacement if verdict else None
+    verdict = verdicts.of_path(path, target=program.target)
+    if verdict and isinstance(binding, cst.ImportAlias):
+        finding.edits[binding] = verdict.replacement
+    elif verdict:
+        _edit(program, finding, binding, verdict.replacement)

@@ -1,13 +1,10 @@
-"""Small questions about LibCST's nodes, and nodes that the fixes make."""
+"""Small questions about LibCST's nodes."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 from libcst.helpers import get_full_name_for_node
-
-from tf_lso.migrate.findings import Edit
 
 
 def bound_name(alias: cst.ImportAlias) -> str:
@@ -16,7 +13,7 @@ def bound_name(alias: cst.ImportAlias) -> str:
     return name.partition(".")[0]
 
 
-def root(node: cst.BaseExpression) -> cst.BaseExpression:
+def root(node: cst.CSTNode) -> cst.CSTNode:
     """Return the expression that a chain of attributes starts with."""
     while isinstance(node, cst.Attribute):
         node = node.value
@@ -33,19 +30,15 @@ def dotted(path: str) -> cst.Attribute | cst.Name:
     return found
 
 
-def replaced_by(path: str) -> Edit:
-    """Return the edit that writes another dotted path for an expression."""
-
-    def edit(node: Any) -> cst.BaseExpression:
-        return dotted(path).with_changes(lpar=node.lpar, rpar=node.rpar)
-
-    return edit
-
-
 def imported_module(node: cst.ImportFrom) -> str:
     """Return the module of a `from` import, with the dots of a relative one."""
     module = get_full_name_for_node(node.module) if node.module else ""
     return "." * len(node.relative) + (module or "")
+
+
+def imported_names(node: cst.ImportFrom) -> list[cst.ImportAlias]:
+    """Return the names of a `from` import; a star import has none."""
+    return [] if isinstance(node.names, cst.ImportStar) else list(node.names)
 
 
 def literal(node: cst.CSTNode | None) -> str | None:

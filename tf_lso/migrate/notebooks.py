@@ -7,15 +7,14 @@ their names. All other bytes of the file stay.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import libcst as cst
 
-from tf_lso.migrate import hidden_lines
-from tf_lso.migrate.engine import Options, Place, Result, check_syntax, examine
-from tf_lso.migrate.findings import Edit
-from tf_lso.migrate.imports import Apply
+from tf_lso.migrate import engine
+from tf_lso.migrate.engine import Options
+from tf_lso.migrate.findings import Examined, Unreadable, unreadable
 from tf_lso.migrate.install import MAGIC
 from tf_lso.migrate.nodes import literal
 
@@ -55,8 +54,8 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
     Raises:
       ValueError: if the file is no notebook.
     """
-    notebook = json.loads(data)
     try:
+        notebook = json.loads(data)
         metadata = notebook.get("metadata", {})
         language = metadata.get("kernelspec", {}).get("language")
         language = metadata.get("language_info", {}).get("name", language)
@@ -65,8 +64,8 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
         for number, cell in enumerate(notebook["cells"], 1):
             if cell["cell_type"] == "code":
                 yield number, "".join(cell.get("source", ""))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError("not a notebook: it has no list of cells") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not a notebook: {error}") from error
 
 
 def parse(number: int, text: str) -> Cell | None:
@@ -78,7 +77,7 @@ def parse(number: int, text: str) -> Cell | None:
     Raises:
       SyntaxError: if something else is not Python.
     """
-    lines = re.split(r"\r\n|\r|\n", text)
+    lines = _lines(text)
     first = next(filter(str.strip, lines), "")
     magic = re.match(r"\s*%%\s*(\S*)", first)
     if magic and magic[1] not in _RUN_PYTHON:
@@ -88,7 +87,7 @@ def parse(number: int, text: str) -> Cell | None:
     while True:
         python = "\n".join([_INDENTED, *lines] if indent else lines)
         try:
-            check_syntax(python)
+            engine.check_syntax(python)
         except SyntaxError as error:
             line = (error.lineno or 1) - bool(indent)
             error.lineno = line
@@ -117,18 +116,17 @@ def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> b
     return False
 
 
-def examine_cells(
-    parsed: list[Cell], options: Options, unparsed: Iterable[str] = ()
-) -> tuple[Result, dict[int, str]]:
-    """Return what is found in the cells, and the new texts of those that change.
-
-    Args:
-      parsed: the cells.
-      options: what the command was asked for.
-      unparsed: the texts of the other cells, which may use names of these.
-    """
-    hidden = [line for cell in parsed for line in cell.hidden.values()]
-    words = frozenset(re.findall(r"\w+", "\n".join([*hidden, *unparsed])))
+def examine(data: bytes, options: Options) -> Examined:
+    """Return what is found in the bytes of a notebook, and what `migrate` makes of it."""
+    parsed, failed = list[Cell](), list[Unreadable]()
+    for number, text in cells(data):
+        try:
+            cell = parse(number, text)
+        except engine.ERRORS as error:
+            if engine.may_have_old_names(text):
+                failed.append(unreadable(error, number))
+        else:
+            parsed += [cell] if cell else []
     joined, line = list[str](), 1
     starts = list[tuple[int, Cell]]()
     for cell in parsed:
@@ -137,24 +135,16 @@ def examine_cells(
         starts.append((line + len(between) + bool(cell.indent), cell))
         joined.append(text)
         line += text.count("\n") + 1
-    result = examine("\n".join(joined), options, Place(words=words))
+    result = engine.examine("\n".join(joined), options)
     for found in result.findings:
         start, cell = [one for one in starts if one[0] <= found.line][-1]
         found.cell, found.line = cell.number, found.line - start + 1
-        found.code = re.split(r"\r\n|\r|\n", cell.text)[found.line - 1].strip()
-    result.findings += hidden_lines.find(
-        [
-            (cell.number, int(name.rpartition("_")[2]) + 1, line)
-            for cell in parsed
-            for name, line in cell.hidden.items()
-        ]
-    )
-    result.findings.sort(key=lambda found: (found.cell or 0, found.line))
-    texts = _apart(result.text, parsed)
-    changed = {
-        c.number: t for c, t in zip(parsed, texts) if _lines(t) != _lines(c.text)
-    }
-    return result, changed
+        found.code = _lines(cell.text)[found.line - 1].strip()
+    texts = {c.number: t for c, t in zip(parsed, _apart(result.new, parsed))}
+    changed = {c.number for c in parsed if _lines(texts[c.number]) != _lines(c.text)}
+    new = _encoded(data, {number: texts[number] for number in changed})
+    result.old, result.new, result.unreadable = data, new, failed
+    return result
 
 
 def _lines(text: str) -> list[str]:
@@ -193,26 +183,34 @@ def _restored(text: str, cell: Cell) -> str:
 # --- The file, with new sources for some of its cells.
 
 
-def encoded(data: bytes, sources: dict[int, str]) -> bytes:
+class _Replace(cst.CSTTransformer):
+    """Puts nodes in the place of others."""
+
+    def __init__(self, new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
+        self.new = new
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        """Return the new node, if there is one."""
+        return self.new.get(original_node, updated_node)
+
+
+def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
     """Return the bytes of a notebook with new sources for some of its cells.
 
     JSON is an expression of Python, too, so LibCST keeps all that is not replaced.
     """
+    if not sources:
+        return data
     encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
     text = data.decode(encoding)
     module: Any = cst.parse_module(f"({text})")
     listed = _item(module.body[0].body[0].value, "cells")
-    replaced: dict[cst.CSTNode, Edit] = {}
+    replaced: dict[cst.CSTNode, cst.CSTNode] = {}
     for number, source in sources.items():
         old = _item(listed.elements[number - 1].value, "source")
-        replaced[old] = _put(_sourced(old, source, text.isascii()))
-    code: str = module.visit(Apply(replaced, {})).code
+        replaced[old] = _sourced(old, source, text.isascii())
+    code: str = module.visit(_Replace(replaced)).code
     return code[1:-1].encode(encoding)
-
-
-def _put(new: Any) -> Edit:
-    """Return the edit that puts a node in the place of another."""
-    return lambda old: new
 
 
 def _item(node: Any, name: str) -> Any:
@@ -220,22 +218,22 @@ def _item(node: Any, name: str) -> Any:
     return {literal(item.key): item.value for item in node.elements}[name]
 
 
-def _sourced(old: Any, source: str, is_ascii: bool) -> Any:
+def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
     """Return the node of a new source: a text, or a list of its lines as it was before."""
-    # A notebook escapes what is not ASCII, or does not.
+
+    def spelled(text: str) -> cst.SimpleString:
+        # A notebook escapes what is not ASCII, or does not.
+        return cst.SimpleString(json.dumps(text, ensure_ascii=is_ascii))
+
     if not isinstance(old, cst.List):
-        return cst.SimpleString(json.dumps(source, ensure_ascii=is_ascii))
+        return spelled(source)
     listed: Any = old.elements
-    spelled: dict[str, Any] = {
-        json.loads(element.value.value): element.value for element in listed
-    }
-    between = old.elements[0].comma
-    if len(old.elements) == 1:  # lines stand by themselves, or all behind the bracket
+    kept = {json.loads(one.value.value): one.value for one in listed}
+    between = listed[0].comma
+    if len(listed) == 1:  # lines stand by themselves, or all behind the bracket
         between = cst.Comma(whitespace_after=old.lbracket.whitespace_after)
-    values = [
-        spelled.get(line) or cst.SimpleString(json.dumps(line, ensure_ascii=is_ascii))
-        for line in re.findall(r"[^\n]*\n|[^\n]+", source)
-    ]
-    last = old.elements[-1].comma
+    lines = re.findall(r"[^\n]*\n|[^\n]+", source)
+    values = [kept.get(line) or spelled(line) for line in lines]
     elements = [cst.Element(value, between) for value in values[:-1]]
-    return old.with_changes(elements=[*elements, cst.Element(values[-1], last)])
+    last = cst.Element(values[-1], listed[-1].comma)
+    return old.with_changes(elements=[*elements, last])

@@ -22,8 +22,8 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
         nargs="*",
         metavar="PATH",
         help="a file, a folder to look for .py, .pyw and .ipynb files in, or - for the "
-        "standard input; hidden folders, virtual environments, installed packages and "
-        "what git ignores are not read",
+        "standard input; hidden folders, virtual environments and installed packages are "
+        "not read",
     )
     parser.add_argument(
         "--like",

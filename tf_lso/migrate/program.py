@@ -1,24 +1,45 @@
-"""One parsed program: what its names stand for, where its nodes are, what it imports."""
+"""One parsed program: its nodes, what its names stand for, and what is found in it."""
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import libcst as cst
-import libcst.matchers as m
 from libcst import metadata as md
 from libcst.metadata.base_provider import LazyValue
 
-from tf_lso.migrate import install, verdicts
-from tf_lso.migrate.facts import Facts
-from tf_lso.migrate.findings import WORKS, Finding, Verdict
-from tf_lso.migrate.nodes import bound_name, root
+from tf_lso.migrate import verdicts
+from tf_lso.migrate.findings import Finding, Verdict
+from tf_lso.migrate.nodes import (
+    bound_name,
+    imported_module,
+    imported_names,
+    literal,
+    root,
+)
 from tf_lso.names.targets import TODAY, Target
 
 # `tensorflow.compat.v2.compat.v1` is `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 
-OF_COPY = "Works: TensorFlow's own copy of Keras still has it."
+
+class _Collector(cst.CSTVisitor):
+    """Collects the nodes of a tree by their type."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[type[cst.CSTNode], list[Any]] = {}
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self.nodes.setdefault(type(node), []).append(node)
+        return True
+
+
+class _Alias(NamedTuple):
+    """What a name is bound to: the full path, and the expression that says so."""
+
+    path: str
+    expression: cst.BaseExpression
 
 
 class Program:
@@ -27,10 +48,12 @@ class Program:
     Attributes:
       module: LibCST's tree.
       target: the TensorFlow that the program is to run on.
-      facts: its imports, calls, names and texts.
-      aliases: local name, such as `f.<locals>.mp` -> the expression that it is bound to,
-        for names that stand for one module or class of the old API.
       findings: what the rules have found.
+      imported: the full names of all modules and names that are imported.
+      packages: the packages of these.
+      defined: the names of all functions that the program defines.
+      called: the full paths of what is called or derived from.
+      words: the names of all attributes, and all strings.
     """
 
     def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
@@ -41,59 +64,80 @@ class Program:
         self._parents = wrapper.resolve(md.ParentNodeProvider)
         self._positions = wrapper.resolve(md.PositionProvider)
         self.findings: list[Finding] = []
-        self.aliases: dict[str, cst.BaseExpression] = {}
-        self._followed_now: list[cst.BaseExpression] = []
-        self._wrapper = wrapper
-        self.facts = Facts()
-        module.visit(self.facts)
-        for node in self.facts.assigned:
+        collector = _Collector()
+        module.visit(collector)
+        self._nodes = collector.nodes
+        # The names that patterns of `match` bind, which LibCST does not see.
+        patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
+        self._captured = {one.name.value for one in patterns if one.name}
+        # Local name, such as `f.<locals>.mp` -> what it is bound to.
+        self._aliases: dict[str, _Alias] = {}
+        for node in self.nodes(cst.Assign):
             self._note_alias(node)
+        self.imported = set(self._imported())
+        self.packages = {path.partition(".")[0] for path in self.imported}
+        self.defined = {node.name.value for node in self.nodes(cst.FunctionDef)}
+        called = [node.func for node in self.nodes(cst.Call)]
+        called += [base.value for one in self.nodes(cst.ClassDef) for base in one.bases]
+        self.called = set(map(self.path, called))
+        self.words = {node.attr.value for node in self.nodes(cst.Attribute)}
+        self.words.update(literal(one) or "" for one in self.nodes(cst.SimpleString))
 
     def _note_alias(self, node: cst.Assign) -> None:
-        """An alias is a name that is bound once, to a path of TensorFlow or Keras."""
-        if not isinstance(node.value, (cst.Attribute, cst.Name)):
+        """An alias is a name that is bound once, to a path of TensorFlow or Keras.
+
+        The path begins with a name that an import or an alias before it binds.
+        """
+        path = self.path(node.value)
+        is_known = all(map(self._bound, self._assignments(root(node.value))))
+        if not is_known or not (verdicts.is_old(path) or path in verdicts.PREFIXES):
             return
         for target in node.targets:
-            name = target.target
-            if not isinstance(name, cst.Name) or len(self.assignments(name)) != 1:
-                continue
-            paths = self.paths(node.value)
-            known = (verdicts.is_old(p) or p in verdicts.PREFIXES for p in paths)
-            if len(paths) == 1 and all(known) and self.local_name(name):
-                self.aliases[self.local_name(name)] = node.value
+            local = self._local_name(target.target)
+            if local and len(self._assignments(target.target)) == 1:
+                self._aliases[local] = _Alias(path, node.value)
 
-    def visit(self, rules: list[cst.BatchableCSTVisitor]) -> None:
-        """Let the rules look at each node; they add to `findings`."""
-        self._wrapper.visit_batched(rules)
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether the program calls `tf_lso.install()`."""
-        return any(
-            "tf_lso.install" in self.paths(call.func) for call in self.facts.calls
-        )
-
-    @property
-    def scopes(self) -> Iterable[md.Scope]:
-        """All scopes."""
-        return {scope for scope in self._scopes.values() if scope}
+    def _imported(self) -> Iterator[str]:
+        for node in self.nodes(cst.Import):
+            yield from (alias.evaluated_name for alias in node.names)
+        for statement in self.nodes(cst.ImportFrom):
+            module = imported_module(statement)
+            for alias in imported_names(statement):
+                yield f"{module}.{alias.evaluated_name}"
 
     # --- Nodes.
 
-    def parents(self, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-        """Yield (child, parent) from a node upwards."""
+    def nodes(self, kind: type[_Node]) -> list[_Node]:
+        """Return all nodes of a type, in their order."""
+        return self._nodes.get(kind, [])
+
+    def chains(self) -> Iterator[list[cst.Attribute]]:
+        """Yield the parts of each chain of attributes in an expression, the longest first."""
+        others = (cst.Attribute, cst.ImportFrom, cst.ImportAlias)
+        for node in self.nodes(cst.Attribute):
+            if not isinstance(self.parent(node), others):
+                parts = [node]
+                while isinstance(parts[-1].value, cst.Attribute):
+                    parts.append(parts[-1].value)
+                yield parts
+
+    def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the nodes around a node, from the nearest on."""
         while parent := self._parents.get(node):
-            yield node, parent
+            yield parent
             node = parent
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """Return the parent of a node."""
         return self._parents.get(node)
 
-    def is_called(self, node: cst.CSTNode) -> bool:
-        """Whether an expression is the function of a call."""
-        parent = self.parent(node)
-        return isinstance(parent, cst.Call) and parent.func is node
+    def is_stored(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is assigned to, or deleted."""
+        return isinstance(self.parent(node), (cst.AssignTarget, cst.Del))
+
+    def is_in_function(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands within a function."""
+        return any(isinstance(one, cst.FunctionDef) for one in self.parents(node))
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the source text of a node."""
@@ -104,142 +148,86 @@ class Program:
         return int(self._positions[node].start.line)
 
     def report(
-        self, rule: str, node: cst.CSTNode, verdict: Verdict, **fields: Any
+        self, rule: str, node: cst.CSTNode, verdict: Verdict, why_not: str = ""
     ) -> Finding:
         """Add a finding at a node."""
         start = self._positions[node].start
-        finding = Finding(rule, verdict, start.line, start.column + 1, **fields)
-        # Defaults and decorators run where the function is defined.
-        finding.in_function = any(
-            isinstance(parent, cst.FunctionDef) and parent.body is child
-            for child, parent in self.parents(node)
-        )
-        finding.in_main = any(install.is_main(p) for _, p in self.parents(node))
+        finding = Finding(rule, verdict, node, start.line, start.column + 1)
+        finding.why_not = why_not
         self.findings.append(finding)
         return finding
 
     # --- Names.
 
-    def paths(self, node: cst.CSTNode) -> frozenset[str]:
-        """Return the dotted paths that an expression may stand for.
+    def path(self, node: cst.CSTNode) -> str:
+        """Return the dotted path that an expression stands for.
 
-        The set is empty if one of them is not known.
+        It is "" if the path is not known, or if the expression may stand for several.
         """
-        found = set()
-        first = root(node) if isinstance(node, cst.BaseExpression) else node
-        if isinstance(first, cst.Name) and first.value in self.facts.captured:
-            return frozenset()
-        for name in self._bound_names(node):
-            path = self._followed(name)
-            if not path:
-                return frozenset()
-            found.add(_COMPAT.sub("tensorflow", path))
-        return frozenset(found)
-
-    def called_in_keras3(self, node: cst.Call) -> str:
-        """Return the only path that a call's function may stand for on Keras 3, or ""."""
-        paths = self.paths(node.func)
-        return next(iter(paths)) if len(paths) == 1 and not self.target.keras_2 else ""
-
-    def _bound_names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
-        """Return the qualified names, but for one that an `except` clause sets to None."""
-        found = self._names(node)
-        local = {n for n in found if n.source is md.QualifiedNameSource.LOCAL}
-        first = root(node) if isinstance(node, cst.BaseExpression) else node
-        if not local or local == found or not isinstance(first, cst.Name):
-            return found
-        others = [
-            assignment
-            for assignment in self.assignments(first)
-            if not isinstance(assignment, md.ImportAssignment)
-        ]
-        return found - local if all(map(self._is_none, others)) else found
-
-    def _is_none(self, assignment: md.BaseAssignment) -> bool:
-        """Whether an assignment is `name = None`."""
-        return m.matches(self._assigned(assignment), m.Name("None"))
-
-    def _assigned(self, assignment: md.BaseAssignment) -> cst.CSTNode:
-        """Return the expression that an assignment binds, or the module."""
-        target = self.parent(getattr(assignment, "node", self.module))
-        statement = self.parent(target) if target else None
-        return statement.value if isinstance(statement, cst.Assign) else self.module
+        first = root(node)
+        if isinstance(first, cst.Name) and first.value in self._captured:
+            return ""
+        names = self._names(node)
+        return self._followed(next(iter(names))) if len(names) == 1 else ""
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
         found: Any = self._qualified.get(node, frozenset())
         return frozenset(found() if isinstance(found, LazyValue) else found)
 
     def _followed(self, name: md.QualifiedName) -> str:
-        """Return the full path of a qualified name, through the aliases, or ""."""
-        if name.source is md.QualifiedNameSource.IMPORT:
-            return "" if name.name.startswith(".") else name.name
-        parts = name.name.split(".")
+        """Return the full path of a qualified name, or ""."""
+        path = name.name
+        if name.source is not md.QualifiedNameSource.IMPORT:
+            path = self._through_alias(path)
+        return "" if path.startswith(".") else _COMPAT.sub("tensorflow", path)
+
+    def _through_alias(self, name: str) -> str:
+        parts = name.split(".")
         for end in range(len(parts), 0, -1):
-            bound = self.aliases.get(".".join(parts[:end]))
-            if bound is None or bound in self._followed_now:
-                continue  # it is bound to itself, by way of others
-            self._followed_now.append(bound)
-            paths = self.paths(bound)
-            self._followed_now.pop()
-            return ".".join([*paths, *parts[end:]]) if len(paths) == 1 else ""
+            alias = self._aliases.get(".".join(parts[:end]))
+            if alias:
+                return ".".join([alias.path, *parts[end:]])
         return ""
 
-    def local_name(self, node: cst.CSTNode) -> str:
+    def _local_name(self, node: cst.CSTNode) -> str:
         """Return the qualified name of a local name, or ""."""
         names = self._names(node)
         local = [n.name for n in names if n.source is md.QualifiedNameSource.LOCAL]
         return local[0] if len(local) == len(names) == 1 else ""
 
-    def assignments(self, name: cst.Name) -> list[md.BaseAssignment]:
+    def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
         """Return what binds a name in the scope where it stands, or in one around it."""
         scope = self._scopes.get(name)
-        found = list(scope[name.value]) if scope else []
-        bound = (self._assigned(one) for one in found)
-        if scope and any(
-            isinstance(b, (cst.Name, cst.Attribute)) and root(b) is name for b in bound
-        ):
-            return list(scope.parent[name.value])  # `mp = mp` of a class
-        return found
+        return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 
-    def imports(self, name: cst.Name) -> list[md.ImportAssignment]:
-        """Return the imports that bind a name."""
-        found = self.assignments(name)
-        return [one for one in found if isinstance(one, md.ImportAssignment)]
+    def bindings(self, name: cst.CSTNode) -> list[cst.CSTNode]:
+        """Return the import aliases and aliased expressions that bind a name."""
+        return [node for one in self._assignments(name) for node in self._bound(one)]
 
-    def bindings(self, name: cst.Name) -> Iterator[cst.CSTNode]:
-        """Yield the import aliases and aliased expressions that bind a name."""
-        for assignment in self.assignments(name):
-            if isinstance(assignment, md.ImportAssignment):
-                for alias in getattr(assignment.node, "names", ()):
-                    if bound_name(alias) == name.value:
-                        yield alias
-            elif isinstance(assignment, md.Assignment):
-                bound = self.aliases.get(self.local_name(assignment.node))
-                if bound is not None:
-                    yield bound
+    def _bound(self, assignment: md.BaseAssignment) -> list[cst.CSTNode]:
+        """Return what an import or an alias binds, or nothing."""
+        if isinstance(assignment, md.ImportAssignment):
+            aliases = getattr(assignment.node, "names", ())
+            return [one for one in aliases if bound_name(one) == assignment.name]
+        node = getattr(assignment, "node", None)
+        known = self._aliases.get(self._local_name(node)) if node else None
+        return [known.expression] if known else []
 
-    # --- What the program is.
+    def binds_otherwise(self, package: str) -> bool:
+        """Whether any scope binds a package's name to something else than the package."""
+        scopes = {scope for scope in self._scopes.values() if scope}
+        bound = [one for scope in scopes for one in scope.assignments]
+        return package in self._captured or any(
+            one.name.partition(".")[0] == package and not _imports(one, package)
+            for one in bound
+        )
 
-    @property
-    def packages(self) -> set[str]:
-        """The packages that are imported."""
-        return {path.partition(".")[0] for path in self.facts.imported}
 
-    @property
-    def is_of_copy(self) -> bool:
-        """Whether its only Keras is TensorFlow's own copy, as in that copy itself."""
-        public = ("tensorflow", "tensorflow.keras", "keras")
-        others = [
-            path
-            for path in self.facts.imported
-            if path in public or path.startswith(("keras.", "tensorflow.keras."))
-        ]
-        return any(map(verdicts.in_copy, self.facts.imported)) and not others
-
-    def verdict(self, path: str, imported: bool = False) -> Verdict | None:
-        """Return the verdict on a path in this program."""
-        verdict = verdicts.of_path(path, imported, self.target)
-        if verdict and verdicts.in_copy(path) and self.is_of_copy:
-            if verdicts.is_there(path):
-                return Verdict(verdict.name, WORKS, OF_COPY, verdict.tf_lso)
-        return verdict
+def _imports(assignment: md.BaseAssignment, package: str) -> bool:
+    """Whether an assignment is `import package` or `import package.module`."""
+    node = getattr(assignment, "node", None)
+    return isinstance(node, cst.Import) and all(
+        alias.evaluated_name.partition(".")[0] == package
+        for alias in node.names
+        if bound_name(alias) == package
+    )

@@ -2,27 +2,30 @@
 
 from tf_lso import names
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
-from tf_lso.names import mirror_attributes
-from tf_lso.names.keras3_names import KERAS_COPY, KERAS_COPY_BREAKS, SHARED
-from tf_lso.names.spellings import CONTRIB
-from tf_lso.names.targets import OLDER, TODAY, Target, prefixes
+from tf_lso.names.keras3_names import SHARED
+from tf_lso.names.targets import TODAY, Target, prefixes
 
-_CONTRIB = "tensorflow.contrib.mixed_precision"
 # Full module name as programs imported it -> its namespace in tf_lso.
-MODULES = {
-    **names.MODULES,
-    **names.TF_KERAS_MODULES,
-    _CONTRIB: "contrib.mixed_precision",
-}
+MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
 # Paths on the way to a module, such as `tensorflow.keras`.
 PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
-_NAMES = {**names.NAMESPACES, **names.PRIVATE}
+
+def _use(path: str) -> names.Use | None:
+    """Return what is known of a name of a module, or None if it is no such name."""
+    module, _, name = path.rpartition(".")
+    return names.mirror_names(MODULES.get(module, "")).get(name)
+
+
+def symbol(path: str) -> str:
+    """Return the key in `names.SYMBOLS` of a path, or ""."""
+    use = _use(path)
+    return use.symbol if use else ""
 
 
 def is_old(path: str) -> bool:
-    """Whether the path is one of the modules, or a name directly in one."""
-    return path in MODULES or path.rpartition(".")[0] in MODULES
+    """Whether the path is one of the modules, or a known name in one."""
+    return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
@@ -33,41 +36,19 @@ def moves_whole(path: str) -> bool:
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
 
-def symbol(path: str) -> str:
-    """Return the key in `names.SYMBOLS` of a path, or ""."""
-    module, _, name = path.rpartition(".")
-    use = _NAMES.get(MODULES.get(module, ""), {}).get(name)
-    return use.symbol if use else ""
-
-
 def in_tf_keras(path: str) -> bool:
     """Whether the path leads through tf_keras, which still has the API."""
     return path.partition(".")[0] == "tf_keras"
 
 
-def in_copy(path: str) -> bool:
-    """Whether the path leads through TensorFlow's own copy of Keras 2.6."""
-    return f"{path}.".startswith(f"{KERAS_COPY}.")
-
-
 def is_there(path: str, target: Target = TODAY) -> bool:
-    """Whether TensorFlow, its Keras or tf_keras has the path."""
+    """Whether TensorFlow, its Keras or tf_keras has an old module or name."""
     module, _, name = path.rpartition(".")
-    if path in MODULES:
-        return path in target.modules
-    if module not in target.modules:
-        return False
-    return name in target.modules[module] or (not symbol(path) and _has_more(module))
+    return path in target.modules or name in target.modules.get(module, ())
 
 
 def _is_shared(module: str) -> bool:
     return MODULES[module].removeprefix("compat.v2.") in SHARED
-
-
-def _has_more(module: str) -> bool:
-    """Whether a module that is there has other names than the old ones."""
-    private = MODULES[module] in names.PRIVATE or ".python." in module
-    return _is_shared(module) or private or ".src." in module
 
 
 def of_path(
@@ -82,20 +63,15 @@ def of_path(
       target: the TensorFlow that the program is to run on.
     """
     module, _, name = path.rpartition(".")
-    if path == _CONTRIB or module == _CONTRIB:
-        return _of_contrib(path)
-    if path not in MODULES and module not in MODULES:
-        return None
+    if name == "*" and module in MODULES:
+        return _of_star(module, imported, target)
     gone = _gone(path, imported, target)
     if path in MODULES:
         return _of_module(path, gone)
-    if name == "*":
-        return _of_star(module, imported, target)
-    if name in _NAMES.get(MODULES[module], {}):
-        return _of_name(path, gone, target)
-    if gone and not (module in target.modules and _has_more(module)):
-        return _of_stranger(path, gone)
-    return None
+    use = _use(path)
+    if use is None or use.versions.startswith("2.16"):
+        return None  # no old name, or one of Keras 3
+    return _of_name(path, use, gone, target)
 
 
 def _gone(path: str, imported: bool, target: Target) -> str:
@@ -123,10 +99,8 @@ def _spelled(module: str) -> tuple[str, str]:
 def _of_module(module: str, gone: str) -> Verdict | None:
     old, new = _spelled(module)
     if gone:
-        return Verdict(old, BREAKS, gone, "Has what the module had.", "", new)
-    if _is_shared(module):
-        return None
-    return Verdict(old, WORKS, "The module is there.", "Mirrors it.", "", new)
+        return Verdict(old, BREAKS, gone, new)
+    return None if _is_shared(module) else Verdict(old, WORKS, "It is there.", new)
 
 
 def _of_star(module: str, imported: bool, target: Target) -> Verdict | None:
@@ -134,52 +108,24 @@ def _of_star(module: str, imported: bool, target: Target) -> Verdict | None:
         return _of_module(module, gone)
     old, new = _spelled(module)
     today = "Old names that are gone will be missing where they are used."
-    return Verdict(f"{old}.*", UNSURE, today, f"{new} has all of them.", "", new)
+    return Verdict(f"{old}.*", UNSURE, today, new)
 
 
-def _of_name(path: str, gone: str, target: Target) -> Verdict | None:
+def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
     """Return the verdict on a known name of a module."""
     module, _, name = path.rpartition(".")
     old, new = (f"{spelled}.{name}" for spelled in _spelled(module))
-    use = _NAMES[MODULES[module]][name]
     about = names.SYMBOLS[use.symbol]
-    if use.versions.startswith("2.16"):
-        if not target.keras_2:
-            return None  # a name of Keras 3, which is no old one
-        everywhere = f"tf_lso.keras.mixed_precision.{OLDER.get(name, name)}"
-        does = f"Nothing: it is a name of Keras 3. {everywhere} works in all versions."
-        return Verdict(old, BREAKS, gone, does)
-    kept = in_tf_keras(path)
     keras_2 = target.keras_2 and path.startswith("tensorflow.")
     breaks = about.keras_2 if keras_2 else about.breaks
-    status, today = WORKS, "Works as it did."
+    if in_tf_keras(path):
+        works = "Works: tf_keras still has it, for its own optimizers."
+        return Verdict(old, BREAKS if gone else WORKS, gone or works, new)
     if gone:
-        had = "" if kept else f" TensorFlow {use.versions} had it."
-        status, today = BREAKS, gone + had
-    elif kept:
-        today = "Works: tf_keras still has it, for its own optimizers."
-    elif in_copy(path):
-        status, today = BREAKS, KERAS_COPY_BREAKS
-    elif breaks and use.today == names.CHANGED:
+        today = f"{gone} TensorFlow {use.versions} had it."
+        return Verdict(old, BREAKS, today, new)
+    if breaks and use.today == names.CHANGED:
         # Only `compile` asks for the policy in force.
         is_policy = use.symbol == "set_global_policy"
-        status, today = UNSURE if is_policy else BREAKS, breaks
-    current = "" if kept or target.keras_2 else about.current
-    return Verdict(old, status, today, about.does, current, new)
-
-
-def _of_stranger(path: str, gone: str) -> Verdict:
-    """Return the verdict on a name that no version of a module had in public."""
-    module, _, name = path.rpartition(".")
-    old, new = _spelled(module)
-    known = _NAMES.get(MODULES[module], {})
-    does = f"Nothing: {mirror_attributes.attribute_error(new, name, known)}"
-    return Verdict(f"{old}.{name}", BREAKS, gone, does)
-
-
-def _of_contrib(path: str) -> Verdict:
-    name, use = path.replace("tensorflow", "tf", 1), CONTRIB.get(path, "")
-    instead = f"Write {use}." if use else "Rewrite it by hand."
-    today = "tf.contrib is gone since TensorFlow 2.0."
-    does = f"Nothing: it has no stand-in for tf.contrib. {instead}"
-    return Verdict(name, BREAKS, today, does, use)
+        return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
+    return Verdict(old, WORKS, "Works as it did.", new)

@@ -10,11 +10,7 @@ SHARED = ("train.experimental", "compat.v1.train.experimental")
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
 # A copy of Keras 2.6 that TensorFlow contains for its own use.
-KERAS_COPY = "tensorflow.python.keras"
-KERAS_COPY_BREAKS = (
-    "TensorFlow's own copy of Keras 2.6, apart from tf.keras: it raises TypeError for "
-    "tf.keras's optimizers, and its policies do not reach tf.keras's layers."
-)
+_KERAS_COPY = "tensorflow.python.keras"
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
@@ -32,13 +28,13 @@ MODULES_TODAY = {
     "tensorflow.python.training.experimental.loss_scale": tuple(
         PRIVATE["train.experimental.loss_scale"]
     ),
-    f"{KERAS_COPY}.mixed_precision": (),
-    f"{KERAS_COPY}.mixed_precision.loss_scale_optimizer": (
+    f"{_KERAS_COPY}.mixed_precision": (),
+    f"{_KERAS_COPY}.mixed_precision.loss_scale_optimizer": (
         "LossScaleOptimizer",
         "LossScaleOptimizerV1",
     ),
-    f"{KERAS_COPY}.mixed_precision.policy": (*_POLICY_NAMES, "PolicyV1"),
-    f"{KERAS_COPY}.mixed_precision.device_compatibility_check": _DEVICE,
+    f"{_KERAS_COPY}.mixed_precision.policy": (*_POLICY_NAMES, "PolicyV1"),
+    f"{_KERAS_COPY}.mixed_precision.device_compatibility_check": _DEVICE,
     **{
         f"{keras}.mixed_precision": ("LossScaleOptimizer", *_POLICY_NAMES)
         for keras in ("tf_keras", "tf_keras.src", "tf_keras.api._v2.keras")

@@ -49,11 +49,3 @@ MODULES = {
     ),
 }
 TF_KERAS_MODULES = dict(_keras_modules(_TF_KERAS))
-
-# Name that TensorFlow 2.0 removed, without a mirror -> what to use instead.
-_CONTRIB, _NEW = "tensorflow.contrib.mixed_precision", "tf.mixed_precision.experimental"
-CONTRIB = {
-    f"{_CONTRIB}.LossScaleOptimizer": "tf.keras.mixed_precision.LossScaleOptimizer",
-    f"{_CONTRIB}.ExponentialUpdateLossScaleManager": f"{_NEW}.DynamicLossScale",
-    f"{_CONTRIB}.FixedLossScaleManager": f"{_NEW}.FixedLossScale",
-}

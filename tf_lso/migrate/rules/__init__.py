@@ -1,4 +1,4 @@
 """The rules, one short module for each kind of use.
 
-A rule is a LibCST visitor that adds a `Finding` for each place to its program.
+Each has a function `find`, which adds a `Finding` for each place to its program.
 """

@@ -1,4 +1,4 @@
-"""LSO105, LSO106: methods that only the old optimizer has, and guards that ask for them."""
+"""LSO105, LSO106, LSO110, LSO112: methods and attributes that nothing else has."""
 
 import libcst as cst
 
@@ -7,6 +7,8 @@ from tf_lso.migrate import guards
 from tf_lso.migrate.findings import (
     BREAKS,
     METHOD,
+    PRIVATE,
+    PROTOCOL,
     SILENT,
     UNSURE,
     WORKS,
@@ -14,14 +16,11 @@ from tf_lso.migrate.findings import (
     Verdict,
 )
 from tf_lso.migrate.nodes import literal
-from tf_lso.migrate.program import OF_COPY, Program
+from tf_lso.migrate.program import Program
 
-# A file that imports one of these, but not TensorFlow, has that library's optimizers.
-_OTHERS = frozenset(
-    "torch apex deepspeed fairseq pytorch_lightning lightning jax flax optax mindspore "
-    "mxnet oneflow paddle chainer".split()
-)
 _FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
+# A file that imports one of these, but not TensorFlow, has that library's optimizers.
+_OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
     "it or sets the policy, or call tf_lso.install() at the top of the program."
@@ -31,108 +30,113 @@ BARE = (
     "optimizer has not. Write `learning_rate` there."
 )
 _SILENT = (
-    "Trains wrong, silently: Keras 3's LossScaleOptimizer has no {name}, so the guard "
-    "leaves it out. The loss is not scaled, and the gradients are divided by the scale "
-    "all the same."
+    "Trains wrong, silently: Keras 3's LossScaleOptimizer has no {}, so the guard leaves "
+    "it out. The loss is not scaled, and the gradients are divided by the scale all the "
+    "same."
 )
+_LIKE = "tf-lso run --like 2.4 and install(like='2.4') give it the old base class."
+# Methods of an optimizer class that TensorFlow called up to 2.10, and what they called.
+_PROTOCOL = (
+    *("_resource_apply_dense", "_resource_apply_sparse", "_create_slots"),
+    *("_resource_apply_sparse_duplicate_indices", "_set_hyper", "_get_hyper"),
+)
+# Other names -> the rule, what happens today, and what to do about it.
+_PRIVATE = {
+    **dict.fromkeys(
+        _PROTOCOL,
+        (
+            PROTOCOL,
+            "Of the optimizers of TensorFlow 2.11 and later only the legacy ones have or "
+            "call it: another class trains as its base class does, or fails.",
+            _LIKE,
+        ),
+    ),
+    "_DynamicLossScaleState": (
+        PRIVATE,
+        "Keras 3 has no such class.",
+        "tf_lso.LossScale is the base class for loss scales of your own.",
+    ),
+    "_get_optimizer": (
+        PRIVATE,
+        "Keras 3's models have none, and its `compile` does not call it.",
+        "tf_lso.install() gives models one that wraps an optimizer. `compile` does not "
+        "call a model's own.",
+    ),
+}
 
 
-class Methods(cst.BatchableCSTVisitor):
-    """Finds `get_scaled_loss` and others on any object, and what asks for them."""
+def find(program: Program) -> None:
+    """Find `get_scaled_loss` and others on any object, and what asks for them."""
+    if not program.packages & _FRAMEWORKS and program.packages & _OTHERS:
+        return
+    for node in program.nodes(cst.Attribute):
+        if not program.is_stored(node):
+            _attribute(program, node, node.attr.value)
+    for function in program.nodes(cst.FunctionDef):
+        _private(program, function.name)
+    for call in program.nodes(cst.Call):
+        _guard(program, call)
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
 
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        """Find `optimizer.get_scaled_loss`."""
-        name = node.attr.value
-        if name not in names.METHODS or not self._is_use(node, name):
-            return
-        verdict = _verdict(name)
-        if self.program.target.keras_2:
-            verdict = _on_keras_2(name)
-        elif self.program.is_of_copy:
-            verdict = Verdict(verdict.name, WORKS, OF_COPY, verdict.tf_lso)
-        elif verdict.status == BREAKS and self._may_be_another(name):
-            why = " Another class of this file, or tf_keras, may have it."
-            verdict = Verdict(verdict.name, UNSURE, verdict.today + why, verdict.tf_lso)
-        found = self.program.report(METHOD, node.attr, verdict)
-        if verdict.status == WORKS:
-            return
-        found.why_not = BARE if name == "_decayed_lr" else _ELSEWHERE
-        found.guarded = bool(guards.guard(self.program, node))
-        if found.guarded and self._is_served():
-            found.why_not = ""  # another branch is for Keras 3
-        elif found.guarded and self._is_silent(name) and self._is_missed(node):
-            found.rule, found.guarded = SILENT, False
-            found.now(WRONG, _SILENT.format(name=name))
-            found.needs_install = f"a guard that asks for `{name}`"
+def _attribute(program: Program, node: cst.Attribute, name: str) -> None:
+    if _is_self(node.value) and name in program.defined:
+        return
+    _private(program, node.attr)
+    known = names.METHODS.get(name)
+    if known and (known.seen == names.ANYWHERE or name == "_decayed_lr"):
+        _method(program, node, name)
 
-    def visit_Call(self, node: cst.Call) -> None:
-        """Find `hasattr(optimizer, "get_scaled_loss")`."""
-        name = self._asked(node)
-        if not name or self.program.target.keras_2 or not self._is_silent(name):
-            return
-        if guards.raises(self.program, node):
-            return
-        does = "Its optimizers have it, so the guard finds it."
-        current = names.METHODS[name].current
-        verdict = Verdict(
-            f"LossScaleOptimizer.{name}",
-            WRONG,
-            _SILENT.format(name=name),
-            does,
-            current,
-        )
-        found = self.program.report(SILENT, node, verdict, why_not=_ELSEWHERE)
-        found.needs_install = f"a guard that asks for `{name}`"
 
-    def _asked(self, node: cst.Call) -> str:
-        """Return the scaling method that `hasattr`, or `getattr` with a default, asks for."""
-        if not isinstance(node.func, cst.Name):
-            return ""
-        needed = {"hasattr": 2, "getattr": 3}.get(node.func.value)
-        if needed is None or len(node.args) < needed:
-            return ""
-        name = literal(node.args[1].value)
-        return name if name in names.SCALING else ""
+def _private(program: Program, node: cst.Name) -> None:
+    """Report `def _resource_apply_dense`, or `model._get_optimizer`."""
+    rule, today, why = _PRIVATE.get(node.value, ("", "", ""))
+    has_protocol = program.target.legacy_optimizers or "tf_keras" in program.packages
+    if rule and not (rule == PROTOCOL and has_protocol):
+        program.report(rule, node, Verdict(f"`{node.value}`", UNSURE, today), why)
 
-    def _is_silent(self, name: str) -> bool:
-        """Whether a program that lacks a method goes on with unscaled gradients."""
-        if name not in names.SCALING or name in self.program.facts.defined:
-            return False
-        return not self._is_served() and self._has_tensorflow()
 
-    def _is_served(self) -> bool:
-        """Whether the program has a branch for Keras 3's optimizer."""
-        return "scale_loss" in self.program.facts.words | self.program.facts.defined
+def _method(program: Program, node: cst.Attribute, name: str) -> None:
+    """Report `optimizer.get_scaled_loss`."""
+    full, breaks = f"LossScaleOptimizer.{name}", names.METHODS[name].breaks
+    if program.target.keras_2 or not breaks:
+        program.report(METHOD, node.attr, Verdict(full, WORKS, "Works as it did."))
+        return
+    status, today = BREAKS, breaks.format(name)
+    if name in program.defined or "tf_keras" in program.packages:
+        status = UNSURE
+        today += " Another class of this file, or tf_keras, may have it."
+    why = BARE if name == "_decayed_lr" else _ELSEWHERE
+    found = program.report(METHOD, node.attr, Verdict(full, status, today), why)
+    found.guarded = bool(guards.guard(program, node))
+    if found.guarded and _is_served(program):
+        found.why_not = ""  # another branch is for Keras 3
 
-    def _is_missed(self, node: cst.CSTNode) -> bool:
-        """Whether an `except` clause goes on where the method is missing."""
-        for _, parent in self.program.parents(node):
-            if isinstance(parent, cst.Try):
-                return not any(guards.ends(handler) for handler in parent.handlers)
-        return False
 
-    def _is_use(self, node: cst.Attribute, name: str) -> bool:
-        program, seen = self.program, names.METHODS[name].seen
-        if isinstance(program.parent(node), (cst.AssignTarget, cst.Del)):
-            return False
-        called = program.is_called(node)
-        if seen != names.ANYWHERE and not (seen == names.CALLED and called):
-            return False
-        if _is_self(node.value) and name in program.facts.defined:
-            return False
-        if seen == names.CALLED and not _FRAMEWORKS & program.packages:
-            return False
-        return self._has_tensorflow()
+def _guard(program: Program, node: cst.Call) -> None:
+    """Report `hasattr(optimizer, "get_scaled_loss")`."""
+    name = _asked(node)
+    if not name or name in program.defined or _is_served(program):
+        return
+    if program.target.keras_2 or guards.raises(program, node):
+        return
+    verdict = Verdict(f"LossScaleOptimizer.{name}", WRONG, _SILENT.format(name))
+    found = program.report(SILENT, node, verdict, _ELSEWHERE)
+    found.needs_install = f"a guard that asks for `{name}`"
 
-    def _has_tensorflow(self) -> bool:
-        packages = self.program.packages
-        return bool(packages & _FRAMEWORKS) or not packages & _OTHERS
 
-    def _may_be_another(self, name: str) -> bool:
-        return name in self.program.facts.defined or "tf_keras" in self.program.packages
+def _asked(node: cst.Call) -> str:
+    """Return the scaling method that `hasattr`, or `getattr` with a default, asks for."""
+    name = node.func.value if isinstance(node.func, cst.Name) else ""
+    needed = {"hasattr": 2, "getattr": 3}.get(str(name))
+    if needed is None or len(node.args) < needed:
+        return ""
+    asked = literal(node.args[1].value)
+    return asked if asked in names.SCALING else ""
+
+
+def _is_served(program: Program) -> bool:
+    """Whether the program has a branch for Keras 3's optimizer."""
+    return "scale_loss" in program.words | program.defined
 
 
 def _is_self(node: cst.CSTNode) -> bool:
@@ -140,21 +144,3 @@ def _is_self(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call):
         node = node.func
     return isinstance(node, cst.Name) and node.value in ("self", "cls", "super")
-
-
-def _verdict(name: str) -> Verdict:
-    method = names.METHODS[name]
-    full, current = f"LossScaleOptimizer.{name}", method.current
-    if not method.breaks:
-        today = "Works: Keras 3's LossScaleOptimizer has it, too."
-        return Verdict(full, WORKS, today, method.does, current)
-    return Verdict(full, BREAKS, method.breaks.format(name), method.does, current)
-
-
-def _on_keras_2(name: str) -> Verdict:
-    method = names.METHODS[name]
-    full = f"LossScaleOptimizer.{name}"
-    if not method.callable:
-        today = "TypeError: The stable class of Keras 2 has it as a tensor."
-        return Verdict(full, BREAKS, today, method.does)
-    return Verdict(full, WORKS, "Works as it did.", method.does)

@@ -1,7 +1,6 @@
-"""LSO109: old arguments of an optimizer whose class is certain."""
+"""LSO109: `lr=` and `decay=` of an optimizer whose class is certain."""
 
 import re
-from typing import Any
 
 import libcst as cst
 
@@ -12,68 +11,53 @@ from tf_lso.migrate.nodes import keywords, positional
 from tf_lso.migrate.program import Program
 
 _CLASS = re.compile(
-    r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(legacy\.)?(\w+\.)?(\w+)$"
+    r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"
 )
-_REFUSED = ("ValueError: Keras 3's optimizers do not take it.", "Leave it out.")
-# Argument of old optimizers -> what happens today, and what to do about it.
+# Argument of old optimizers -> what happens today.
 _ARGUMENTS = {
-    "lr": (
-        "ValueError: Keras 3's optimizers take no `lr`.",
-        "It has `learning_rate`, too.",
-    ),
-    "decay": (
-        "Keras 3's optimizers ignore `decay`, with a warning: the rate stays.",
-        "Write learning_rate=tf.keras.optimizers.schedules.InverseTimeDecay({rate}, 1, "
-        "{decay}), or run the program with --like.",
-    ),
-    "jit_compile": _REFUSED,
-    "is_legacy_optimizer": _REFUSED,
+    "lr": "ValueError: Keras 3's optimizers take no `lr`.",
+    "decay": "Keras 3's optimizers ignore `decay`, with a warning: the rate stays.",
 }
-_LEGACY = "tf-lso run --like 2.4 gives it; or write the class without `legacy`."
+_BOTH = "It has `learning_rate`, too."
+_SCHEDULE = (
+    "Write learning_rate=tf.keras.optimizers.schedules.InverseTimeDecay({rate}, 1, "
+    "{decay}), or run the program with --like."
+)
 
 
-class Optimizers(cst.BatchableCSTVisitor):
-    """Finds calls such as `tf.keras.optimizers.Adam(lr=0.1)`."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
-    def visit_Call(self, node: cst.Call) -> None:
-        """Find a call of an optimizer of Keras 3."""
-        path = self.program.called_in_keras3(node)
-        found = _CLASS.match(path)
-        if not found or found[6] not in table.OLD:
-            return
-        if found[4]:
-            today = "ImportError: Keras 3 has no legacy optimizers."
-            verdict = Verdict(f"`{path}`", BREAKS, today)
-            self.program.report(OPTIMIZER, node, verdict, why_not=_LEGACY)
-            return
-        for name in sorted(_ARGUMENTS.keys() & keywords(node).keys()):
-            self._argument(node, name, found[6])
-
-    def _argument(self, node: cst.Call, name: str, optimizer: str) -> None:
-        given, (today, why) = keywords(node), _ARGUMENTS[name]
-        verdict = Verdict(f"the argument `{name}` of {optimizer}", BREAKS, today)
-        found = self.program.report(OPTIMIZER, given[name], verdict)
-        guard = guards.guard(self.program, node)
-        found.guarded = bool(guard)
-        if guard:
-            found.why_not = f"{guard}."
-        elif name == "lr" and "learning_rate" not in given:
-            found.fix = "learning_rate"
-            found.edits = {given[name]: _renamed}
-        else:
-            rate = given.get("learning_rate") or given.get("lr")
-            first = rate.value if rate else next(iter(positional(node) or ()), None)
-            code = self.program.code
-            found.why_not = why.format(
-                rate=code(first) if first else "learning_rate",
-                decay=code(given[name].value),
-            )
+def find(program: Program) -> None:
+    """Find calls such as `tf.keras.optimizers.Adam(lr=0.1)`."""
+    for node in [] if program.target.keras_2 else program.nodes(cst.Call):
+        found = _CLASS.match(program.path(node.func))
+        if found and found[5] in table.OLD:
+            for name in sorted(_ARGUMENTS.keys() & keywords(node).keys()):
+                _argument(program, node, name, found[5])
 
 
-def _renamed(arg: Any) -> cst.Arg:
-    """Return `learning_rate=…` of `lr=…`."""
-    renamed: cst.Arg = arg.with_changes(keyword=cst.Name("learning_rate"))
-    return renamed
+def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> None:
+    given = keywords(node)
+    text = f"the argument `{name}` of {optimizer}"
+    verdict = Verdict(text, BREAKS, _ARGUMENTS[name])
+    found = program.report(OPTIMIZER, given[name], verdict)
+    guard = guards.guard(program, node)
+    found.guarded = bool(guard)
+    if guard:
+        found.why_not = f"{guard}."
+    elif name == "decay":
+        found.why_not = _schedule(program, node)
+    elif "learning_rate" in given:
+        found.why_not = _BOTH
+    else:
+        found.fix = "learning_rate"
+        found.edits = {given[name]: "learning_rate"}
+
+
+def _schedule(program: Program, node: cst.Call) -> str:
+    """Return the schedule to write for `decay=`."""
+    given = keywords(node)
+    named = given.get("learning_rate") or given.get("lr")
+    rate = named.value if named else next(iter(positional(node) or ()), None)
+    return _SCHEDULE.format(
+        rate=program.code(rate) if rate else "learning_rate",
+        decay=program.code(given["decay"].value),
+    )

@@ -1,7 +1,6 @@
 """LSO108: chains that end as an old name does, behind a name that cannot be seen."""
 
 import libcst as cst
-import libcst.matchers as m
 
 from tf_lso.migrate import verdicts
 from tf_lso.migrate.findings import UNSEEN, UNSURE, Verdict
@@ -13,67 +12,36 @@ _SHADOWED = (
     "The name that it starts with is bound to something else too, or cannot be seen; "
     "write {} by hand."
 )
-# What a chain may start with, where another module of the program or a star binds it.
-_PARENTS = {"mixed_precision": "tensorflow.keras", "keras": "tensorflow"}
 
 
-class Unseen(cst.BatchableCSTVisitor):
-    """Finds `self.tf.keras.mixed_precision.Policy`, or `tf` of another module."""
+def find(program: Program) -> None:
+    """Find `self.tf.keras.mixed_precision.Policy`, or `tf` of another module."""
+    for parts in program.chains():
+        for part in parts:
+            if new := _meant(program, part):
+                verdict = Verdict(program.code(part), UNSURE, _TODAY)
+                program.report(UNSEEN, part, verdict, _SHADOWED.format(new))
+                break
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._seen: set[cst.CSTNode] = set()  # attributes within a chain
 
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        """Look at each part of a chain, the longest first."""
-        if node in self._seen:
-            return
-        parent = self.program.parent(node)
-        found = isinstance(parent, (cst.ImportFrom, cst.ImportAlias))
-        part: cst.BaseExpression = node
-        while isinstance(part, cst.Attribute):
-            self._seen.add(part)
-            new = None if found else self._meant(part)
-            if new:
-                verdict = Verdict(self.program.code(part), UNSURE, _TODAY)
-                why = _SHADOWED.format(new)
-                self.program.report(UNSEEN, part, verdict, why_not=why)
-                found = True
-            part = part.value
-
-    def _meant(self, node: cst.Attribute) -> str | None:
-        """Return the new name of a chain whose end is that of an old name."""
-        old = {verdicts.is_old(path) for path in self.program.paths(node)}
-        if len(old) == 1 or (not old and self._is_another(root(node))):
-            return None  # it is an old name, or none, for certain
-        steps: list[str] = []
-        part: cst.BaseExpression = node
-        while isinstance(part, cst.Attribute):
-            steps.insert(0, part.attr.value)
-            part = part.value
-        paths = ["tensorflow." + ".".join(steps[i:]) for i in range(len(steps) - 2)]
-        # The name may stand for Keras, which has the module `mixed_precision`.
-        is_imported = isinstance(part, cst.Name) and self.program.imports(part)
-        if steps[0] == "mixed_precision" and is_imported:
-            paths.append(".".join(["tensorflow.keras", *steps]))
-        if isinstance(part, cst.Name) and self._may_be_a_module(part):
-            paths.append(".".join([_PARENTS[part.value], part.value, *steps]))
-        for path in paths:
-            if verdicts.is_old(path) and (verdict := verdicts.of_path(path)):
+def _meant(program: Program, node: cst.Attribute) -> str:
+    """Return the new name of a chain whose end is that of an old name, or ""."""
+    if program.path(node) or program.path(root(node)):
+        return ""  # it is an old name, or none, for certain
+    steps = _steps(node)
+    for start in range(len(steps) - 2):
+        end = ".".join(steps[start:])
+        for path in (f"tensorflow.{end}", f"tensorflow.keras.{end}"):
+            verdict = verdicts.of_path(path) if verdicts.symbol(path) else None
+            if verdict:
                 return verdict.replacement
-        return None
+    return ""
 
-    def _may_be_a_module(self, first: cst.Name) -> bool:
-        """Whether a name may be the old module; `from . import` brings the program's own."""
-        statements = (one.node for one in self.program.imports(first))
-        own = m.ImportFrom(module=None, relative=[m.AtLeastN(n=1)])
-        return first.value in _PARENTS and not any(
-            m.matches(s, own) for s in statements
-        )
 
-    def _is_another(self, first: cst.BaseExpression) -> bool:
-        """Whether a chain starts with a module that is not TensorFlow or Keras."""
-        known = self.program.paths(first)
-        return bool(known) and not any(
-            p.startswith(("tensorflow", "keras")) for p in known
-        )
+def _steps(node: cst.BaseExpression) -> list[str]:
+    """Return the names of a chain of attributes."""
+    steps: list[str] = []
+    while isinstance(node, cst.Attribute):
+        steps.insert(0, node.attr.value)
+        node = node.value
+    return [node.value, *steps] if isinstance(node, cst.Name) else steps
