@@ -1,6 +1,5 @@
 """What a notebook shows of tf_lso: values at the end of a cell, names, missing packages."""
 
-import html
 import sys
 
 import numpy as np
@@ -32,20 +31,14 @@ class TestReport:
             "2 layer calls, 4 variables>"
         )
 
-    def test_the_html_is_the_text(self, report):
-        shown = report._repr_html_()
-        assert html.unescape(shown) == f"<pre>{report}</pre>"
-        assert "one&gt;" in shown
-
     def test_the_verdict_says_which_zeros_are_meant(self, report):
         text = " ".join(str(report).split())
         assert "few gradients that are not 0 become 0 in float16 at" in text
         assert "but are not 0 at a larger scale that fits" in text
 
-    def test_plot_without_a_path_returns_a_figure_that_shows_inline(self, report):
+    def test_plot_without_a_path_returns_a_figure(self, report):
         pytest.importorskip("matplotlib")
-        figure = report.plot()
-        assert figure._repr_png_().startswith(b"\x89PNG")
+        assert len(report.plot().axes) == 2
 
     def test_a_plot_with_a_path_returns_nothing(self, report, tmp_path):
         pytest.importorskip("matplotlib")

@@ -23,12 +23,12 @@ class TestStatistics:
         values = statistics.values_of([tf.constant(array[:3]), tf.constant(array[3:])])
         assert (values.size, values.largest, values.nonfinite) == (6, 3.0, 0.5)
         assert (values.infinite, values.nan, values.kinds) == (2, 1, "inf and NaN")
-        assert values.exponents == {0: 1, 1: 1}
+        assert values.smallest == 1.0
 
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
     def test_of_each_dtype(self, dtype):
         values = statistics.values_of([tf.constant([2.0**-14, 0.0], dtype)])
-        assert (values.size, values.exponents) == (2, {-14: 1})
+        assert (values.size, values.smallest) == (2, 2.0**-14)
 
     def test_without_any(self):
         for tensors in ([], [tf.zeros(0)], [tf.constant(3)]):
@@ -138,7 +138,6 @@ class TestAdvice:
         report = planted.explained(planted.Case(model, None))
         assert (report.first.kind, report.first.layer) == ("forward overflow", "times")
         message = report.first.message
-        assert "The operation Mul makes the first" in message
         assert "values up to 1, and it has no weights. These are not large" in message
         assert "ormalize" not in message
 
@@ -154,7 +153,9 @@ class TestAdvice:
         assert "The weights are large: lower the learning rate" in message
 
     def test_a_division(self):
-        assert "Look for a division by 0" in report_of("one_by_zero").first.message
+        message = report_of("one_by_zero").first.message
+        assert "a division by a value near 0" in message
+        assert "Look for a division by 0" in report_of("zero_by_zero").first.message
 
     def test_a_layer_of_float32(self):
         exp = planted.owned(keras, "exp", lambda x: tf.exp(tf.cast(x, "float32") * 500))
@@ -175,9 +176,16 @@ class TestAdvice:
         assert "Compute the loss in float32" in first.message
 
 
-def steps(axes):
-    """The histograms in a panel of a picture."""
-    return [one for one in axes.patches if hasattr(one, "get_data") and one.get_data()]
+def _ends(axes):
+    """Returns row -> where its last bar in a panel of a picture begins and ends."""
+    bars = [bar for container in axes.containers for bar in container]
+    return {
+        round(bar.get_y() + bar.get_height() / 2): (
+            bar.get_x(),
+            bar.get_x() + bar.get_width(),
+        )
+        for bar in bars
+    }
 
 
 class TestPlot:
@@ -195,14 +203,10 @@ class TestPlot:
         report = report_of("huge_kernel")
         outputs, gradients = report.plot().axes
         # Row 0 is "a" with finite outputs, row 1 "bad" and row 2 "b", both all inf. No
-        # gradient is finite. A bar of a row stands on its number and has a height of 0.85.
-        bars = {int(bar.get_data().baseline): bar.get_data() for bar in steps(outputs)}
-        assert bars[0].edges.max() < plot.OVERFLOW < bars[1].edges.min()
-        assert bars[1].values == pytest.approx([1 - 0.85])
-        assert bars[2].values == pytest.approx([2 - 0.85])
-        assert (
-            min(bar.get_data().edges.min() for bar in steps(gradients)) > plot.OVERFLOW
-        )
+        # gradient is finite.
+        ends = [_ends(axes) for axes in (outputs, gradients)]
+        assert ends[0][0][1] < plot.OVERFLOW < min(ends[0][1][0], ends[0][2][0])
+        assert min(begin for begin, _ in ends[1].values()) > plot.OVERFLOW
         labels = outputs.get_yticklabels()
         marked = [one.get_text() for one in labels if one.get_weight() == "bold"]
         assert marked == ["bad"]

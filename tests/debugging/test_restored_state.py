@@ -168,17 +168,6 @@ class TestWhatIsRestored:
         debugging.explain(model, X, Y, loss=planted.error, loss_scale=8)
         assert state() == before
 
-    def test_metrics_that_the_pass_makes_begin_at_0(self, family):
-        module = KERASES[family]
-        inputs = module.layers.Input((3,))
-        heads = {name: planted.dense(module, 1, name)(inputs) for name in "ab"}
-        model = module.Model(inputs, heads)
-        model.compile(FAMILIES[family].SGD(0.0), loss={"a": "mse", "b": "mse"})
-        debugging.explain(model, X, {"a": Y, "b": Y}, loss_scale=8)
-        metrics = [one for one in model.metrics if one.variables]
-        held = [numpy(raw(v)).sum() for one in metrics for v in one.variables]
-        assert held and not any(held)
-
     @needs_keras3
     def test_global_generators_that_the_pass_makes_are_forgotten(self, monkeypatch):
         def draw(x):

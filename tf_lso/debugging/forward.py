@@ -1,8 +1,5 @@
 """The first trouble of a forward pass: a value that is not finite, and its cause."""
 
-import contextlib
-import re
-
 import tensorflow as tf
 
 from tf_lso.debugging import statistics
@@ -51,31 +48,26 @@ def first_in_forward_pass(seen):
 
 def _first_in_layer(call, begins, values):
     """Return the `First` where a call begins or ends with values that are not finite."""
-    suspect = call.parent if begins and call.parent else call
-    operation, is_inf = _first_nonfinite_operation(suspect)
-    # Inf leads to NaN and not the other way round: NaN after inf is an overflow. A softmax
-    # makes NaN of it before the layer returns.
-    is_overflow = is_inf or values.infinite > 0
-    first_made = f"{values.kinds}. {_NO_SCALE}"
-    if operation:
-        first_made += f" The operation {operation} makes the first of them."
-    if begins and (call.parent is None or operation == "Cast"):
+    suspect, is_overflow = call, values.infinite > 0
+    made = f"{values.kinds}. {_NO_SCALE}"
+    if not begins:
+        # A softmax makes NaN of inf before the layer returns.
+        is_overflow = is_overflow or max(_largest(call)) > _LARGE
+        message = (
+            f"The input of {call} is finite, its output holds {made} "
+            f"{_cause(call, is_overflow)}"
+        )
+    elif call.parent is None or call.parent.is_container:
         # The values were finite before Keras cast them to the dtype of this layer.
-        suspect = call
         message = (
             f"The input of {call} is finite, but too large for float16, which ends at "
-            f"65504: the cast to float16 makes {first_made} Normalize the input, or "
-            f"{_FLOAT32}."
-        )
-    elif begins:
-        message = (
-            f"The code of {suspect} itself, between the layers it calls, makes "
-            f"{first_made} Keep the values smaller there, or cast them to float32 first."
+            f"65504: the cast to float16 makes {made} Normalize the input, or {_FLOAT32}."
         )
     else:
+        suspect = call.parent
         message = (
-            f"The input of {call} is finite, its output holds {first_made} "
-            f"{_cause(call, operation, is_overflow)}"
+            f"The code of {suspect} itself, between the layers it calls, makes {made} Keep "
+            "the values smaller there, or cast them to float32 first."
         )
     return First(_kind(is_overflow), suspect.layer.name, suspect.path, message)
 
@@ -84,25 +76,13 @@ def _kind(is_overflow):
     return "forward overflow" if is_overflow else "forward nan"
 
 
-def _first_nonfinite_operation(call):
-    """Call a layer again; return the first operation whose result is not finite.
-
-    Returns:
-      The name of the operation or None, and whether the result was inf.
-    """
-    args, kwargs = call.arguments
-    with contextlib.ExitStack() as undo:
-        tf.debugging.enable_check_numerics()
-        undo.callback(tf.debugging.disable_check_numerics)
-        try:
-            call.layer(*args, **kwargs)
-        except tf.errors.InvalidArgumentError as error:
-            name = re.search(r'op "(\w+)" \(#', str(error))
-            return name and name[1], "Inf elements" in str(error)
-    return None, False
+def _largest(call):
+    """Return the largest magnitudes of the inputs and of the weights of a call."""
+    weights = [held.largest for _, held in call.weight_values()]
+    return call.input_values.largest, max(weights, default=0.0)
 
 
-def _cause(call, operation, is_overflow):
+def _cause(call, is_overflow):
     """Return why the output of a layer is not finite, and the remedy."""
     weights = call.weight_values()
     for name, held in weights:
@@ -111,15 +91,15 @@ def _cause(call, operation, is_overflow):
                 f"The variable {name} itself holds {held.kinds}: load weights from before "
                 "it did, and find the step that wrote it."
             )
-    if not is_overflow or operation in ("Div", "RealDiv", "Reciprocal", "Rsqrt"):
+    if not is_overflow:
         return (
             "Look for a division by 0 or by a value near 0, or a logarithm or root of a "
             "negative number. Add an epsilon that float16 can hold, at least 1e-7."
         )
-    inputs, weight, and_weights = call.input_values.largest, 0.0, "it has no weights"
+    inputs, weight = _largest(call)
+    and_weights = "it has no weights"
     if weights:
-        name, held = max(weights, key=lambda pair: pair[1].largest)
-        weight = held.largest
+        name, _ = max(weights, key=lambda pair: pair[1].largest)
         and_weights = f"its weights up to {weight:g} ({name})"
     ranges = f"Its input has values up to {inputs:g}, and {and_weights}."
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
@@ -128,8 +108,9 @@ def _cause(call, operation, is_overflow):
         # Smaller inputs or weights are no remedy: they are not what is large.
         return (
             f"{ranges} These are not large, so what the layer computes from them, such as "
-            "a product with a large factor, an exponential or a sum of many values, is "
-            f"beyond 65504: make that smaller, or {_FLOAT32}."
+            "a product with a large factor, a division by a value near 0, an exponential "
+            "or a sum of many values, is beyond 65504: make that smaller, or "
+            f"{_FLOAT32}."
         )
     if weight > inputs:
         remedy = "The weights are large: lower the learning rate, use weight decay"

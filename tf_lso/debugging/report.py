@@ -1,7 +1,6 @@
 """The report of one pass: what users read, print and plot."""
 
 import dataclasses
-import html
 import os
 import textwrap
 from typing import Any
@@ -77,7 +76,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """What `explain` found. Print it, or let a notebook show it.
+    """What `explain` found. Print it.
 
     Attributes:
       first: `First`, the first place of trouble.
@@ -115,22 +114,19 @@ class Report:
             f"{len(self.layers)} layer calls, {len(self.variables)} variables>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return what notebooks show."""
-        return f"<pre>{html.escape(str(self))}</pre>"
-
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the magnitudes of all values against the range of float16.
 
-        Each layer and each variable is a row. The left panel shows the log2 magnitudes of
-        a layer's outputs or a variable's values, the right panel those of the gradient at
-        the loss scale. The column "inf, NaN" shows the share of these.
+        Each layer and each variable is a row. The left panel shows from which to which
+        log2 magnitude a layer's outputs or a variable's values reach, the right panel the
+        same of the gradient at the loss scale. The column "inf, NaN" shows the share of
+        these.
 
         Args:
           path: str or path, a file whose suffix matplotlib knows, such as ".png".
 
         Returns:
-          Without a path the figure of matplotlib, which a notebook shows. Else None.
+          Without a path the figure of matplotlib. Else None.
 
         Raises:
           ImportError: if matplotlib is not installed.

@@ -25,7 +25,6 @@ def restored(model):
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
             # Reading copies nothing: TensorFlow gives a variable that is assigned a new buffer.
             undo.callback(variable.assign, variable.read_value())
-        undo.callback(_reset_other_metrics, model, metrics)
         for part in parts:
             # A generator of Keras 2 keeps its count in an attribute, and derives seeds from it.
             if hasattr(part, "make_legacy_seed"):
@@ -71,14 +70,6 @@ def _local_variables(*objects):
     held = [one for one in objects if isinstance(variables_lib.raw(one), tf.Variable)]
     copies = [copy for one in held for copy in variables_lib.copies(one)]
     return [copy for copy in copies if copy.is_initialized()]
-
-
-def _reset_other_metrics(model, known):
-    """Reset the metrics whose variables are not `known`: the pass itself created them."""
-    known = set(map(id, known))
-    for metric in model.metrics:
-        if not known.issuperset(map(id, metric.variables)):
-            metric.reset_state()
 
 
 def _use_other_seeds(undo):

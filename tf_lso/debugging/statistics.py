@@ -5,9 +5,6 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-# The exponent of the smallest float32. `np.bincount` requires positive numbers.
-_SMALLEST_EXPONENT = -149
-
 
 @dataclasses.dataclass(frozen=True)
 class Values:
@@ -16,17 +13,16 @@ class Values:
     Attributes:
       size: int, how many values there are.
       largest: float, the largest magnitude of the finite values, 0 if there are none.
+      smallest: float, the smallest magnitude of them apart from 0, 0 if there are none.
       infinite: int, how many values are inf or -inf.
       nan: int, how many values are NaN.
-      exponents: dict, power of two -> how many finite magnitudes, apart from 0, lie
-        between this power and the next one.
     """
 
     size: int
     largest: float
+    smallest: float
     infinite: int
     nan: int
-    exponents: dict[int, int]
 
     @property
     def nonfinite(self) -> float:
@@ -46,14 +42,11 @@ def values_of(tensors):
     parts = [tf.cast(one, tf.float32).numpy().ravel() for one in floating]
     flat = np.concatenate([np.zeros(0, np.float32), *parts])
     magnitudes = np.abs(flat[np.isfinite(flat)])
-    # `frexp` returns magnitude = fraction * 2**exponent with a fraction in [0.5, 1).
-    exponents = np.frexp(magnitudes[magnitudes > 0])[1] - 1
-    counts = np.bincount(exponents - _SMALLEST_EXPONENT)
-    found = np.flatnonzero(counts)
+    positive = magnitudes[magnitudes > 0]
     return Values(
         size=flat.size,
         largest=float(magnitudes.max(initial=0)),
+        smallest=float(positive.min()) if positive.size else 0.0,
         infinite=int(np.isinf(flat).sum()),
         nan=int(np.isnan(flat).sum()),
-        exponents={int(i) + _SMALLEST_EXPONENT: int(counts[i]) for i in found},
     )
