@@ -164,11 +164,15 @@ class Program:
 
         It is "" if the path is not known, or if the expression may stand for several.
         """
+        paths = self.paths(node)
+        return paths[0] if len(paths) == 1 else ""
+
+    def paths(self, node: cst.CSTNode) -> list[str]:
+        """Return the dotted paths that an expression may stand for, "" for an unknown one."""
         first = root(node)
         if isinstance(first, cst.Name) and first.value in self._captured:
-            return ""
-        names = self._names(node)
-        return self._followed(next(iter(names))) if len(names) == 1 else ""
+            return []
+        return sorted({self._followed(name) for name in self._names(node)})
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
         found: Any = self._qualified.get(node, frozenset())

@@ -29,12 +29,12 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     if program.path(node) or program.path(root(node)):
         return ""  # it is an old name, or none, for certain
     steps = _steps(node)
-    for start in range(len(steps) - 2):
-        end = ".".join(steps[start:])
-        for path in (f"tensorflow.{end}", f"tensorflow.keras.{end}"):
-            verdict = verdicts.of_path(path) if verdicts.symbol(path) else None
-            if verdict:
-                return verdict.replacement
+    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
+    guesses = [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
+    for path in (*program.paths(node), *guesses):
+        verdict = verdicts.of_path(path) if verdicts.symbol(path) else None
+        if verdict:
+            return verdict.replacement
     return ""
 
 
