@@ -38,7 +38,7 @@ class Outcome:
     @property
     def left(self) -> list[Finding]:
         """The findings that `migrate` leaves to a person."""
-        return [found for file in self.files for found in file.left]
+        return [found for found in self.findings if found.why_not]
 
     @property
     def changed(self) -> list[Examined]:
@@ -117,7 +117,7 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return where `install()` belongs for a module of a package, or ""."""
+    """Return where a person is to call `install()` for a module of a package, or ""."""
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):
         return ""

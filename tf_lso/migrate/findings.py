@@ -133,8 +133,3 @@ class Examined:
     path: str = ""
     entry: str = ""
     notebook: bool = False
-
-    @property
-    def left(self) -> list[Finding]:
-        """The findings that `migrate` leaves to a person."""
-        return [found for found in self.findings if found.why_not]

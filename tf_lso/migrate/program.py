@@ -219,19 +219,10 @@ class Program:
 
     def binds_otherwise(self, package: str) -> bool:
         """Whether any scope binds a package's name to something else than the package."""
-        scopes = {scope for scope in self._scopes.values() if scope}
-        bound = [one for scope in scopes for one in scope.assignments]
+        itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
         return package in self._captured or any(
-            one.name.partition(".")[0] == package and not _imports(one, package)
-            for one in bound
+            one.name.partition(".")[0] == package
+            and one.get_qualified_names_for(package) != itself
+            for scope in {scope for scope in self._scopes.values() if scope}
+            for one in scope.assignments
         )
-
-
-def _imports(assignment: md.BaseAssignment, package: str) -> bool:
-    """Whether an assignment is `import package` or `import package.module`."""
-    node = getattr(assignment, "node", None)
-    return isinstance(node, cst.Import) and all(
-        alias.evaluated_name.partition(".")[0] == package
-        for alias in node.names
-        if bound_name(alias) == package
-    )

@@ -99,7 +99,7 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
         return False
     if words.intersection(KERAS_3_METHODS):
         return True
-    if any(one.why_not == NUMBER for one in findings):
+    if {one.why_not for one in findings if one.rule == ARGUMENTS} == {NUMBER}:
         return True
     used = program.imported | program.called
     return any(f"{path}.".startswith(_KERAS_3_PATHS) for path in used)
