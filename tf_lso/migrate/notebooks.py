@@ -99,10 +99,10 @@ def parse(number: int, text: str) -> Cell | None:
 
 def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> bool:
     """Hide the magic at a line, or else the first one: the error may come from it."""
-    here = min(max(number, 1), len(lines)) - 1
-    for place in (here, *range(len(lines))):
+    at = min(max(number, 1), len(lines)) - 1
+    for place in (at, *range(len(lines))):
         found = _MAGIC.match(lines[place])
-        if found and (place == here or found["marked"]):
+        if found and (place == at or found["marked"]):
             last = place
             while lines[last].endswith("\\") and last + 1 < len(lines):
                 last += 1

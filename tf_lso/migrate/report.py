@@ -41,16 +41,16 @@ def check_text(outcome: Outcome, style: Style) -> str:
     shown = [one for one in outcome.findings if style.verbose or one.is_problem]
     parts = [_shown(one, _label(one, style), style) for one in shown]
     parts.append(_failures(outcome, "unreadable", style))
-    said = "no use of the legacy loss-scaling API found"
+    summary = "no use of the legacy loss-scaling API found"
     if outcome.findings:
         breaks = sum(one.fails for one in outcome.findings)
-        said = _plural(len(outcome.findings), "legacy use")
-        said += f", {breaks} would break or train wrong"
+        summary = _plural(len(outcome.findings), "legacy use")
+        summary += f", {breaks} would break or train wrong"
     if len(shown) < len(outcome.findings):
-        said += " (--verbose shows what works)"
+        summary += " (--verbose shows what works)"
     if outcome.unreadable:
-        said += f"; {len(outcome.unreadable)} unreadable"
-    parts.append(f"{_plural(len(outcome.files), 'file')} read: {said}.\n")
+        summary += f"; {len(outcome.unreadable)} unreadable"
+    parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
     return "".join([*parts, closing(outcome)])
 
 
@@ -60,16 +60,16 @@ def migrate_text(outcome: Outcome, style: Style) -> str:
     parts = [painted_diff(outcome, style), "\n" if outcome.changed else ""]
     parts += [_shown(one, style.paint("left", _YELLOW), style) for one in left]
     parts += [_installs(outcome), _failures(outcome, "left alone", style)]
-    said = "nothing to change"
+    summary = "nothing to change"
     if outcome.changed:
         does = "changed" if outcome.written else "would change"
         places = sum(file.places for file in outcome.changed)
-        said = f"{len(outcome.changed)} {does}, in {_plural(places, 'place')}"
+        summary = f"{len(outcome.changed)} {does}, in {_plural(places, 'place')}"
     if left:
-        said += f"; {_plural(len(left), 'place')} left"
+        summary += f"; {_plural(len(left), 'place')} left"
     if outcome.unreadable:
-        said += f"; {_plural(len(outcome.unreadable), 'file')} left alone"
-    parts.append(f"{_plural(len(outcome.files), 'file')} read: {said}.\n")
+        summary += f"; {_plural(len(outcome.unreadable), 'file')} left alone"
+    parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
     if outcome.changed and not outcome.written:
         given = " ".join(["tf-lso migrate --write", *_given(outcome), "PATH…"])
         parts.append(f"Nothing is written. To change the files: {given}\n")
@@ -132,8 +132,8 @@ def _shown(one: Finding, label: str, style: Style) -> str:
     """Return one finding: where it is, what happens today, and the fix or why not."""
     where = style.paint(place(one.file, one.cell, one.line, one.column), _BOLD)
     lines = [f"{where}: {one.rule} {label}  {one.verdict.name}", f"    {one.code}"]
-    told = {"today": one.verdict.today, "fix": one.fix, "why": one.why_not}
-    for name, text in told.items():
+    details = {"today": one.verdict.today, "fix": one.fix, "why": one.why_not}
+    for name, text in details.items():
         wrapped = textwrap.wrap(text, 76, break_long_words=False)
         if wrapped:
             lines.append(f"    {name + ':':<7}" + f"\n{' ' * 11}".join(wrapped))
