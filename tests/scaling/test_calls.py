@@ -1,4 +1,7 @@
-"""Both protocols on one optimizer: what is scaled is unscaled exactly once."""
+"""Both protocols on one optimizer: what is scaled is unscaled exactly once.
+
+`test_random_programs.py` combines at random what stands here one by one.
+"""
 
 import gc
 import logging
@@ -6,18 +9,15 @@ import logging
 import pytest
 import tensorflow as tf
 
-from tests.families import STYLES, copies, keras, wrapped
-from tests.scaling.programs import Bench, in_thread
+from tests.families import STYLES, copies, wrapped
+from tests.scaling.bench import KERAS3, LEGACY, METHODS, NAN, OTHER, Bench, in_thread
 from tf_lso.scaling import calls as calls_lib
 
 pytestmark = pytest.mark.core
 
-PLACES = ["eager", "f"]
-METHODS = ["get_scaled_loss", "scale_loss"]
+WAYS = {"eager": lambda function: function, "function": tf.function}
 
-# The tests of this file run with each family: see the fixture `family` of conftest.py. The
-# long ones run with these families only; "new" applies a step with the code of "legacy".
-OF_LONG_TESTS = ["keras3", "legacy"]
+of_each_method = pytest.mark.parametrize("method", METHODS)
 
 
 @pytest.fixture
@@ -25,205 +25,308 @@ def bench(family):
     return Bench(family)
 
 
+@pytest.fixture(params=WAYS)
+def way(request):
+    """What makes a function run eagerly, and what traces it."""
+    return WAYS[request.param]
+
+
 @pytest.fixture
 def warnings(caplog):
-    """The warnings that speak of calls of scaling, when called."""
+    """The warnings that speak of scaling calls, when called."""
     caplog.set_level(logging.WARNING, logger="tensorflow")
     return lambda: [m for m in caplog.messages if "get_unscaled_gradients" in m]
 
 
-# --- Programs, see `tests/scaling/programs.py`, and the right steps that they take.
-
-PROGRAMS = {
-    # The protocols in turn.
-    "legacy keras3 keras3 legacy": 4,
-    "legacy@f keras3@f keras3@f legacy@f": 4,
-    "legacy keras3@f keras3@f legacy": 4,
-    "keras3 minimize": 2,
-    "scale_loss unscale apply_gradients": 1,
-    "(scale_loss unscale apply_gradients)@f": 1,
-    "scale_loss apply": 1,
-    "scale_loss drop keras3 scale_loss drop keras3 legacy": 3,  # failed half way
-    "scale_loss empty apply_gradients": 1,
-    # A gradient that is applied again is what it was.
-    "(unscaled keep apply_gradients scale_loss swap apply_gradients apply_gradients)": 3,
-    "(unscaled keep apply_gradients scale_loss swap apply_gradients apply_gradients)@f": 3,
-    "unscaled keep apply_gradients keras3 apply_gradients": 3,
-    "scale_loss keep apply_gradients@f apply_gradients@f": 2,
-    # Scaling, unscaling and applying in different functions.
-    "scale_loss@f apply_gradients": 1,
-    "scale_loss apply_gradients@f": 1,
-    "scale_loss@f apply_gradients@f": 1,
-    "scale_loss apply_gradients@xla": 1,
-    "get_scaled_loss@f unscale apply_gradients": 1,
-    "unscaled@f apply_gradients": 1,
-    "legacy@f scale_loss@f apply_gradients": 2,
-    "scale_loss@f apply_gradients@g scale_loss@h apply_gradients@g": 2,
-    # Loops, and several losses of one step.
-    "loop_of_legacy@f loop_of_keras3@g": 2,
-    "(scale_loss scale_loss mean apply_gradients)": 1,
-    "(scale_loss scale_loss mean apply_gradients)@f": 1,
-    "(get_scaled_loss get_scaled_loss mean unscale apply_gradients)": 1,
-    "(get_scaled_loss get_scaled_loss mean unscale apply_gradients)@f": 1,
-    "scale_loss scale_loss mean scale_loss scale_loss mean mean apply_gradients": 1,
-    "unscaled unscaled mean copy apply_gradients": 1,
-    # Threads.
-    "scale_loss@thread apply_gradients": 1,
-    "scale_loss legacy@thread apply_gradients": 2,
-    "unscaled keras3@thread apply_gradients": 2,
-    # In a function that scales a loss, the scale of that loss divides, whatever moves.
-    "scale_loss@g drop (scale_loss move=64 apply_gradients move=8)@f": 1,
-    "(get_scaled_loss move=64 unscale apply_gradients move=8)@f": 1,
-    # Three losses of one function are each divided by their scale.
-    "(scale_loss scale_loss scale_loss apply_gradients apply_gradients apply_gradients)@f": 3,
-    "(unscaled unscaled unscaled apply_gradients apply_gradients apply_gradients)@f": 3,
-    # Losses that were scaled and dropped.
-    "scale_loss drop move=64 scale_loss apply_gradients move=8": 1,
-    "unscaled drop scale=4 get_scaled_loss@collected unscale look": 0,
-    # Gradients of one protocol are dropped, and a step of the other follows.
-    "unscaled drop keras3": 1,
-    "unscaled drop keras3@f": 1,
-    "unscaled@f drop keras3": 1,
-    "scale_loss drop finish legacy": 1,
-    "scale_loss drop legacy@f": 1,
-    "get_scaled_loss drop finish keras3": 1,
-    # Else it is the one now, as in TensorFlow.
-    "scale_loss move=64 apply_gradients move=8": 8 / 64,
-    "get_scaled_loss move=64 unscale apply_gradients move=8": 8 / 64,
-    "scale_loss@f move=64 apply_gradients move=8": 8 / 64,
-    "scale_loss@xla move=64 apply_gradients move=8": 8 / 64,
-    "get_scaled_loss@f move=64 unscale apply_gradients move=8": 8 / 64,
-    "get_scaled_loss@xla move=64 unscale apply_gradients move=8": 8 / 64,
-    "get_scaled_loss@f move=64 unscale@g apply_gradients move=8": 8 / 64,
-    "get_scaled_loss move=64 unscale@g apply_gradients move=8": 8 / 64,
-}
+def refused():
+    return pytest.raises(RuntimeError, match="cannot know")
 
 
-@pytest.mark.parametrize("family", OF_LONG_TESTS)
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_programs(bench, program, warnings):
-    for times in (1, 2, 3):
-        bench.run(program)
-        assert bench.steps == times * PROGRAMS[program]
+# --- Rule 1: what was unscaled is known.
+
+
+def test_an_unscaled_gradient_is_known_after_another_loss_was_scaled(bench, way):
+    def step():
+        unscaled = bench.gradient(LEGACY)
+        bench.apply(unscaled)
+        scaled = bench.scaled(KERAS3)
+        bench.apply(unscaled)
+        bench.apply(scaled)
+
+    way(step)()
+    assert bench.steps == 3
+
+
+# --- Rule 2: in a place with a scaling call, the last one decides.
+
+
+def test_protocols_in_turn(bench, way, warnings):
+    steps = {method: way(lambda m=method: bench.step(m)) for method in METHODS}
+    for method in (LEGACY, KERAS3, KERAS3, LEGACY):
+        steps[method]()
+    assert bench.steps == 4
     assert warnings() == []
 
 
-# The scale moves after two of these steps, or after each.
-AFTER_TWO = (
-    "scale_loss@worker apply_gradients",
-    "unscaled@worker apply_gradients",
-    "scale_loss@worker copy apply_gradients",
-    "unscaled@worker copy apply_gradients",
-    "scale_loss@worker scale_loss@worker drop apply_gradients",
-    "unscaled@worker unscaled@worker drop apply_gradients",
-    "scale_loss@worker scale_loss@worker mean apply_gradients",
-    "unscaled@worker unscaled@worker mean apply_gradients",
-    "get_scaled_loss@worker unscale apply_gradients",
-    "get_scaled_loss@worker unscale@f apply_gradients",
-    "scale_loss@collected apply_gradients",
-)
-AFTER_EACH = (
-    "unscaled@collected apply_gradients",
-    "(scale_loss keep apply_gradients copy apply_gradients)",
-    "(unscaled keep apply_gradients copy apply_gradients)",
-    "(scale_loss keep apply_gradients copy apply_gradients)@f",
-    "(unscaled keep apply_gradients copy apply_gradients)@f",
-)
+def test_what_scale_loss_has_scaled_may_be_unscaled(bench, way):
+    way(lambda: bench.apply(bench.unscale(bench.scaled(KERAS3))))()
+    assert bench.steps == 1
 
 
-@pytest.mark.parametrize("family", OF_LONG_TESTS)
-@pytest.mark.parametrize("program", AFTER_TWO + AFTER_EACH)
-def test_programs_whose_scale_grows(family, program, warnings):
-    growth, each = (1 if program in AFTER_EACH else 2), program.count("apply")
-    bench = Bench(family, growth=growth)
-    for times in range(1, growth + 3):
-        bench.run(program)
-        assert bench.steps == times * each
-    assert warnings() == []
+@of_each_method
+def test_a_gradient_of_another_place_is_dropped(bench, way, method):
+    way(lambda: bench.gradient(method))()
+    if method == KERAS3:
+        way(bench.finish)()
+    bench.step(OTHER[method])
+    assert bench.steps == 1
 
 
-@pytest.mark.parametrize("loss", ["scale_loss", "unscaled"])
-def test_of_two_losses_the_first_overflows(bench, loss):
-    bench.run(f"{loss}:nan {loss} mean apply_gradients")
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (0, 4.0)
-    bench.run(f"{loss} apply_gradients")
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (1, 4.0)
+@of_each_method
+@pytest.mark.parametrize("way_of_step", WAYS)
+def test_a_look_leaves_nothing_behind_when_the_scale_moves(
+    bench, way, way_of_step, method
+):
+    look = way(lambda: bench.gradient(LEGACY))
+    step = WAYS[way_of_step](lambda factor: bench.step(method, factor))
+    for times in (1, 2):
+        assert float(look()) == 2.0
+        step(tf.constant(NAN))  # which moves the scale
+        assert float(look()) == 2.0
+        bench.move_scale(64.0)
+        step(tf.constant(1.0))
+        assert bench.steps == times
 
 
-@pytest.mark.parametrize("place, steps", [("eager", 2), ("f", 1)])
+# --- Rule 3: in a place without a scaling call, what waits elsewhere decides.
+
+
+@of_each_method
+def test_a_function_makes_a_gradient_and_another_place_applies_it(bench, way, method):
+    gradient, apply = tf.function(lambda: bench.gradient(method)), way(bench.apply)
+    for _ in range(2):
+        apply(gradient())
+    assert bench.steps == 2
+
+
+@of_each_method
+def test_a_thread_makes_a_gradient(bench, method):
+    bench.apply(in_thread(bench.gradient, method))
+    assert bench.steps == 1
+
+
+@of_each_method
+def test_a_thread_takes_steps_while_a_gradient_of_the_other_protocol_waits(
+    bench, method
+):
+    gradient = bench.gradient(method)
+    in_thread(bench.step, OTHER[method])
+    bench.apply(gradient)
+    assert bench.steps == 2
+
+
+def test_a_copy_is_refused_after_a_step_of_the_other_protocol(bench):
+    copy = bench.gradient(LEGACY) * 1.0
+    bench.step(KERAS3)
+    with refused():
+        bench.apply(copy)
+    assert bench.steps == 1
+
+
+def test_a_function_that_only_applies_is_refused_if_both_kinds_were_seen(bench):
+    bench.step(LEGACY)
+    bench.step(KERAS3)
+    bench.apply(bench.scaled(KERAS3))
+    gradient = bench.scaled(KERAS3)
+    with refused():
+        tf.function(bench.apply)(gradient)
+    assert bench.steps == 3
+
+
+def test_eager_code_that_has_the_other_kind_is_refused(bench):
+    bench.step(LEGACY)
+    gradient = tf.function(lambda: bench.scaled(KERAS3))()
+    with refused():
+        bench.apply(gradient)
+    assert bench.steps == 1
+
+
+def test_gradients_of_both_kinds_that_functions_return_are_refused(bench):
+    scaled = tf.function(lambda: bench.scaled(KERAS3))
+    unscaled = tf.function(lambda: bench.gradient(LEGACY))
+    for gradient in (scaled(), unscaled()):
+        with refused():
+            bench.apply(gradient)
+    del scaled, unscaled
+    gc.collect()
+    with refused():
+        bench.apply(gradient)
+    assert bench.steps == 0
+
+
+def test_unscaled_gradients_that_are_applied_leave_a_scaled_loss_in_flight(bench):
+    def act():
+        unscaled = bench.gradient(LEGACY)
+        scaled = bench.scaled(KERAS3)
+        bench.apply(unscaled)
+        bench.apply(scaled)
+
+    in_thread(act)
+    assert bench.steps == 2
+
+
+def test_zeros_that_make_the_slots_are_of_no_kind(bench):
+    bench.apply(tf.constant(0.0))
+    bench.step(KERAS3)
+    bench.step(KERAS3)
+    assert bench.steps == 2
+
+
+def test_an_apply_of_nothing_is_of_no_kind(bench):
+    gradient = bench.scaled(KERAS3)
+    bench.optimizer.apply_gradients([])
+    bench.apply(gradient)
+    assert bench.steps == 1
+
+
+def test_only_apply_takes_unknown_gradients_as_scaled(bench):
+    bench.apply(tf.constant(2.0))
+    bench.optimizer.apply([tf.constant(16.0)], [bench.x])
+    assert bench.steps == 2
+
+
+@pytest.mark.parametrize("compiled", [None, True], ids=["function", "xla"])
+def test_a_function_that_only_applies_takes_what_it_was_traced_with(
+    bench, warnings, compiled
+):
+    apply = tf.function(bench.apply, jit_compile=compiled)
+    apply(tf.constant(0.0))
+    apply(bench.gradient(LEGACY))
+    apply(bench.scaled(KERAS3))
+    apply(bench.scaled(KERAS3))
+    _, message = warnings()  # the first is of the zeros, for which nothing was called
+    assert "only applies gradients" in message
+    assert "scale_loss() is called" in message
+    assert "takes unscaled gradients" in message
+    assert bench.steps == 1 + 2 * 8
+
+
+# --- Rule 4: which scale divides.
+
+
+@of_each_method
+def test_a_function_divides_by_the_scale_that_its_own_loss_has_read(bench, method):
+    @tf.function
+    def step():
+        gradient = bench.scaled(method)
+        bench.move_scale(64.0)
+        bench.apply(gradient if method == KERAS3 else bench.unscale(gradient))
+        bench.move_scale(8.0)
+
+    tf.function(lambda: bench.scaled(method))()
+    step()
+    step()
+    assert bench.steps == 2
+
+
+@of_each_method
+@pytest.mark.parametrize("compiled", [None, True], ids=["function", "xla"])
+def test_everywhere_else_the_scale_as_it_is_now_divides(bench, way, method, compiled):
+    def scaled():
+        return bench.scaled(method)
+
+    for make in (scaled, tf.function(scaled, jit_compile=compiled)):
+        gradient = make()
+        bench.move_scale(64.0)
+        if method == LEGACY:
+            gradient = way(bench.unscale)(gradient)
+        bench.apply(gradient)
+        bench.move_scale(8.0)
+    assert bench.steps == 2 * 8 / 64
+
+
+@pytest.mark.parametrize("place, steps", [("eager", 2), ("function", 1)])
 def test_two_losses_are_applied_one_after_the_other_and_the_first_overflows(
     bench, place, steps
 ):
     """In eager code the scale as it is now divides, as in Keras 3: 4, and not 8."""
-    program = "scale_loss:nan scale_loss swap apply_gradients apply_gradients"
-    bench.run(f"({program})@{place}")
+
+    def apply_both(method):
+        for gradient in [bench.gradient(method, factor) for factor in (NAN, 1.0)]:
+            bench.apply(gradient)
+
+    WAYS[place](lambda: apply_both(KERAS3))()
     assert bench.steps == steps
-    bench.stack.clear()
-    bench.run(f"(unscaled:nan unscaled swap apply_gradients apply_gradients)@{place}")
+    WAYS[place](lambda: apply_both(LEGACY))()
     assert bench.steps == steps + 1
 
 
-REFUSED = {
-    "keras3 unscaled@f copy !apply_gradients": 1,
-    "unscaled copy keras3 swap !apply_gradients": 1,
-    "legacy keras3 scale_loss apply_gradients scale_loss !apply_gradients@f": 3,
-    "legacy scale_loss@f !apply_gradients": 1,
-    "scale_loss@f unscaled@g !apply_gradients !apply_gradients": 0,
-    "scale_loss@collected unscaled@collected !apply_gradients !apply_gradients": 0,
-    # The unscaled gradients that are applied leave a scaled loss in flight.
-    "unscaled empty (scale_loss swap apply_gradients)@thread !apply_gradients@f": 1,
-}
-
-
-@pytest.mark.parametrize("program", REFUSED)
-def test_where_nothing_tells_what_is_applied(bench, program):
-    with pytest.raises(RuntimeError, match="cannot know"):
-        bench.run(program.replace("!", "", 1))
-    bench.stack = bench.stack[-1:]
-    bench.run("".join(program.partition("!")[2:]).partition(" ")[2])
-    assert bench.steps == REFUSED[program]
-
-
-@pytest.mark.parametrize("family", OF_LONG_TESTS)
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("looked_at", PLACES)
-@pytest.mark.parametrize(
-    "move", ["move=64", "scale=64", "legacy:nan", "legacy:nan@skipping"]
-)
-def test_a_look_leaves_nothing_behind_when_the_scale_moves(
-    bench, move, looked_at, place
+@of_each_method
+def test_three_losses_of_one_function_of_which_the_first_applied_overflows(
+    bench, method
 ):
-    for times in (1, 2):
-        bench.run(f"unscaled@{looked_at} look {move} legacy@{place}")
-        assert bench.steps == times
+    @tf.function
+    def step():
+        for gradient in [bench.gradient(method, factor) for factor in (NAN, 1.0, 1.0)]:
+            bench.apply(gradient)
+
+    step()
+    assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
 
 
-# --- What the words cannot say.
+def test_a_function_scales_all_losses_before_it_unscales(bench):
+    @tf.function
+    def step():
+        for gradient in [bench.scaled(LEGACY, factor) for factor in (NAN, 1.0)]:
+            bench.apply(bench.unscale(gradient))
+
+    step()
+    assert (bench.steps, float(bench.optimizer.loss_scale)) == (1, 4.0)
 
 
-def test_zeros_that_make_the_slots_are_of_no_kind(bench):
-    bench.run("zeros keras3 keras3")
-    assert bench.steps == 2
+@of_each_method
+def test_two_losses_on_eager_replicas(family, method, mirrored2):
+    """Each is divided by the scale as it is, also after the first apply has moved it."""
+    bench = Bench(family, growth=1, strategy=mirrored2)
+
+    def apply_both():
+        for gradient in [bench.gradient(method), bench.gradient(method)]:
+            bench.apply(gradient)
+
+    mirrored2.run(apply_both)
+    moved = 1.0 if method == LEGACY else 8.0 / 16.0
+    assert bench.steps == 1.0 + moved
+
+
+def test_the_scale_of_a_callable_loss(bench):
+    scaled = bench.optimizer.get_scaled_loss(lambda: 2.0 * bench.x)
+    bench.move_scale(64.0)
+    with tf.GradientTape() as tape:
+        loss = scaled()
+    assert float(bench.unscale(tape.gradient(loss, bench.x))) == 2.0
+
+
+# --- Functions that are traced again, in loops and branches, or not to the end.
 
 
 def test_a_retraced_function(bench):
     @tf.function
     def gradient(factors):
-        return bench.gradient("scale_loss", tf.reduce_mean(factors))
+        return bench.gradient(KERAS3, tf.reduce_mean(factors))
 
     for size in (1, 2, 3, 1):
-        bench.apply_gradients(gradient(tf.ones(size)))
+        bench.apply(gradient(tf.ones(size)))
     assert bench.steps == 4
 
 
-@pytest.mark.parametrize("method", METHODS)
+@of_each_method
 def test_micro_batches_in_a_loop(bench, method):
     @tf.function
     def step():
         total = tf.constant(0.0)
         for _ in tf.range(4):
-            total += bench.to_apply(method, 1.0)
-        bench.apply_gradients(total / 4.0)
+            total += bench.gradient(method)
+        bench.apply(total / 4.0)
 
     for _ in range(3):
         step()
@@ -233,9 +336,9 @@ def test_micro_batches_in_a_loop(bench, method):
 @pytest.mark.parametrize("methods", [METHODS[:1], METHODS[1:], METHODS[::-1]])
 def test_an_apply_in_a_branch(bench, methods):
     def step(method, due):
-        gradient = bench.to_apply(method, 1.0)
+        gradient = bench.gradient(method)
         if due:
-            bench.apply_gradients(gradient)
+            bench.apply(gradient)
 
     steps = [tf.function(step) for _ in methods]
     for due in (True, False, True):
@@ -250,202 +353,16 @@ def test_a_trace_that_failed_leaves_nothing_behind(bench):
     @tf.function
     def failing():
         kept.append(tf.compat.v1.get_default_graph())
-        bench.gradient("scale_loss", 1.0)
+        bench.scaled(KERAS3)
         raise ValueError("of the program")
 
     with pytest.raises(ValueError, match="of the program"):
         failing()
+    scaled = tf.function(lambda: bench.scaled(LEGACY))
     for _ in range(2):
-        bench.run("get_scaled_loss@f unscale copy apply_gradients")
+        bench.apply(bench.unscale(scaled()) * 1.0)
     assert bench.steps == 2
     assert kept
-
-
-def test_the_scale_of_a_callable_loss(bench):
-    scaled = bench.optimizer.get_scaled_loss(lambda: 2.0 * bench.x)
-    bench.run("move=64")
-    with tf.GradientTape() as tape:
-        loss = scaled()
-    assert float(bench.unscale(tape.gradient(loss, bench.x))) == 2.0
-
-
-@pytest.mark.parametrize("place", ["f", "xla"])
-def test_a_function_that_only_applies_takes_what_it_was_traced_with(
-    bench, warnings, place
-):
-    apply = f"apply_gradients@{place}"
-    bench.stack.append(tf.constant(0.0))
-    bench.run(f"{apply} unscaled {apply} scale_loss {apply} scale_loss {apply}")
-    _, message = warnings()  # the first is of the zeros, for which nothing was called
-    assert "only applies gradients" in message
-    assert "scale_loss() is called" in message
-    assert "takes unscaled gradients" in message
-    assert bench.steps == 1 + 2 * 8
-
-
-@pytest.mark.parametrize("family", OF_LONG_TESTS)
-@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
-def test_three_losses_of_one_function_of_which_the_first_applied_overflows(
-    family, kind
-):
-    bench = Bench(family)
-    applied = "apply_gradients apply_gradients apply_gradients"
-    bench.run(f"({kind} {kind} {kind}:nan {applied})@f")
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
-    # Each loss is scaled before any gradient is unscaled.
-    bench.stack.clear()
-    in_turn = " ".join(["unscale apply_gradients"] * 3)
-    bench.run(f"(get_scaled_loss get_scaled_loss get_scaled_loss:nan {in_turn})@g")
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (4, 2.0)
-
-
-@pytest.mark.keras3
-@pytest.mark.parametrize("place", PLACES)
-def test_a_gradient_that_was_looked_at_and_eager_fit(place):
-    """`fit` calls `scale_loss`; the gradient before it was one of the legacy protocol."""
-    bench = Bench("keras3")
-    bench.run(f"unscaled@{place} look")
-    layer = keras.layers.Dense(1, kernel_initializer="ones", use_bias=False)
-    model = keras.Sequential([keras.Input((1,)), layer])
-    optimizer = wrapped("keras3", "SGD", 0.5, scale=8.0)
-    variable = tf.Variable(1.0)
-    with tf.GradientTape() as tape:
-        scaled = optimizer.get_scaled_loss(2.0 * variable)
-    optimizer.get_unscaled_gradients(tape.gradient(scaled, [variable]))
-    model.compile(optimizer, lambda y, found: found, run_eagerly=True)
-    model.fit(tf.ones([4, 1]), tf.ones([4, 1]), batch_size=2, verbose=0)
-    assert float(layer.kernel.numpy()[0, 0]) == 0.0
-
-
-@pytest.mark.parametrize("kind", ["scale_loss", "unscaled"])
-def test_two_losses_on_eager_replicas(family, kind, mirrored2):
-    """Each is divided by the scale as it is, also after the first apply has moved it."""
-    bench = Bench(family, growth=1, strategy=mirrored2)
-    moved = 2.0 if kind == "unscaled" else 1.0  # 8 / 16: the scale as it is now
-    bench.run(f"({kind} {kind} apply_gradients apply_gradients)@replicas")
-    assert bench.steps == 1.0 + moved / 2.0
-    bench.run(f"(get_scaled_loss unscale look)@replicas {kind}@replicas drop")
-    before = bench.steps
-    bench.run(f"({kind} apply_gradients)@replicas")
-    assert bench.steps == before + 1.0
-
-
-# --- Warnings of what was forgotten.
-
-# A program with the gradient 2 -> what is said, and what is taken off x.
-FORGOTTEN = {
-    "apply_gradients": (
-        "get_scaled_loss() and get_unscaled_gradients() were not called",
-        2.0,
-    ),
-    "get_scaled_loss apply_gradients": (
-        "get_scaled_loss() was called but get_unscaled_gradients() was not",
-        16.0,
-    ),
-    "unscale apply_gradients": (
-        "get_unscaled_gradients() was called but get_scaled_loss() was not",
-        0.25,
-    ),
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("program", FORGOTTEN)
-def test_what_is_forgotten_is_told_once(bench, warnings, program, place):
-    said, taken = FORGOTTEN[program]
-    for _ in range(3):
-        bench.stack = [tf.constant(2.0)]
-        bench.run(f"({program})@{place}")
-    (message,) = warnings()
-    assert message.startswith(said)
-    assert "opt.get_scaled_loss(loss)" in message
-    assert float(bench.x) == -3 * taken
-
-
-SCALE = tf.constant(8.0)
-
-
-class TestTheStates:
-    @pytest.fixture
-    def calls(self):
-        return calls_lib.Calls()
-
-    @staticmethod
-    def now():
-        return tf.constant(64.0)
-
-    def test_keep_no_graph_alive(self, calls):
-        @tf.function(autograph=False)
-        def step(x):
-            calls.scaled(calls_lib.KERAS3, x * 1.0, None)
-            divisor = calls.divisor([SCALE], self.now)
-            calls.unscaled([x * 2.0])
-            return divisor
-
-        assert float(step(SCALE)) == 8.0
-        assert len(calls._functions) == len(calls._scales) == 1
-        assert len(calls.unscaled_gradients._references) == 1
-        del step
-        gc.collect()
-        assert len(calls._functions) == len(calls._scales) == 0
-        assert len(calls.unscaled_gradients._references) == 0
-
-    def test_of_many_threads_stay_few(self, calls):
-        for _ in range(200):
-            in_thread(calls.scaled, calls_lib.KERAS3, SCALE, None)
-        assert len(calls._threads) < 10
-        assert float(calls.divisor([SCALE], self.now)) == 64.0
-
-    def test_what_is_unknown_is_scaled_for_apply_alone(self, calls):
-        assert calls.divisor([SCALE], self.now) is None
-        assert float(calls.divisor([SCALE], self.now, unknown_is_scaled=True)) == 64.0
-
-
-VALUES = {
-    "loss": lambda bench: 2.0 * bench.x,
-    "callable": lambda bench: lambda: 2.0 * bench.x,
-    "gradients": lambda bench: [bench.gradient("get_scaled_loss", 1.0), None],
-}
-# Value, the methods that are called on it one after the other -> what the second one says.
-OF_BOTH = r"{1}\(\).*{0}\(\).*twice.*get_unscaled_gradients\(\[\]\)"
-TWICE = {
-    ("gradients", *["get_unscaled_gradients"] * 2): "unscaled already",
-    ("callable", "get_scaled_loss", "get_scaled_loss"): "scaled already",
-    ("loss", "get_scaled_loss", "get_scaled_loss"): "scaled already",
-    ("loss", "scale_loss", "scale_loss"): "scaled already",
-    ("loss", "get_scaled_loss", "scale_loss"): OF_BOTH,
-    ("loss", "scale_loss", "get_scaled_loss"): OF_BOTH,
-}
-
-
-@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
-@pytest.mark.parametrize("value, first, second", TWICE)
-def test_what_is_done_twice_is_refused_and_the_next_step_is_right(
-    bench, value, first, second, traced
-):
-    def act():
-        once = getattr(bench.optimizer, first)(VALUES[value](bench))
-        getattr(bench.optimizer, second)(once)
-
-    message = TWICE[value, first, second].format(first, second)
-    with pytest.raises(RuntimeError, match=message):
-        (tf.function(act) if traced else act)()
-    bench.run("keras3" if first == "scale_loss" else "legacy")
-    assert bench.steps == 1
-
-
-@pytest.mark.parametrize("first, second", [METHODS, METHODS[::-1]])
-def test_both_protocols_on_two_losses_of_one_step_are_refused(bench, first, second):
-    getattr(bench.optimizer, first)(tf.constant(1.0))
-    for _ in range(2):  # the refusal changes nothing
-        with pytest.raises(RuntimeError, match=rf"{second}\(\).*{first}\(\)"):
-            getattr(bench.optimizer, second)(tf.constant(2.0))
-    bench.optimizer.get_unscaled_gradients([])  # as the message says
-    bench.run("keras3" if second == "scale_loss" else "legacy")
-    assert bench.steps == 1
-
-
-# --- A Keras 3 optimizer that was made outside the scope is built in its first traced step.
 
 
 @pytest.mark.keras3
@@ -453,7 +370,10 @@ def test_both_protocols_on_two_losses_of_one_step_are_refused(bench, first, seco
     "style, growth", [("legacy", 1000), ("legacy", 2), ("legacy", 1), ("keras3", 2)]
 )
 def test_what_a_function_applies_after_steps_of_one_protocol(style, growth, mirrored2):
-    """Of `scale_loss` alone as the class of Keras 3 itself: by the scale as it is now."""
+    """The optimizer was made outside the scope, and is built in its first traced step.
+
+    Of `scale_loss` alone as the class of Keras 3 itself: by the scale as it is now.
+    """
     optimizer = wrapped("keras3", "SGD", 1.0, scale=8.0, growth=growth)
     with mirrored2.scope():
         x = tf.Variable(0.0, name="x")
@@ -472,3 +392,139 @@ def test_what_a_function_applies_after_steps_of_one_protocol(style, growth, mirr
         else:
             apply(2.0 * optimizer.loss_scale if style == "keras3" else tf.constant(2.0))
         assert copies(x) == [-2.0 * number * 2] * 2
+
+
+# --- Warnings of what was forgotten, and refusals of what is done twice.
+
+
+def apply_alone(bench, gradient):
+    bench.apply(gradient)
+
+
+def scale_and_apply(bench, gradient):
+    bench.apply(bench.scaled(LEGACY))
+
+
+def unscale_and_apply(bench, gradient):
+    bench.apply(bench.unscale(gradient))
+
+
+@pytest.mark.parametrize(
+    "program, message, subtracted",
+    [
+        (
+            apply_alone,
+            "get_scaled_loss() and get_unscaled_gradients() were not called",
+            2.0,
+        ),
+        (
+            scale_and_apply,
+            "get_scaled_loss() was called but get_unscaled_gradients() was not",
+            16.0,
+        ),
+        (
+            unscale_and_apply,
+            "get_unscaled_gradients() was called but get_scaled_loss() was not",
+            0.25,
+        ),
+    ],
+)
+def test_a_forgotten_call_is_warned_of_once(
+    bench, way, warnings, program, message, subtracted
+):
+    run = way(lambda gradient: program(bench, gradient))
+    for _ in range(3):
+        run(tf.constant(2.0))
+    (found,) = warnings()
+    assert found.startswith(message)
+    assert "opt.get_scaled_loss(loss)" in found
+    assert float(bench.x) == -3 * subtracted
+
+
+def test_gradients_are_unscaled_twice(bench, way):
+    def act():
+        unscaled = bench.optimizer.get_unscaled_gradients([bench.scaled(LEGACY), None])
+        bench.optimizer.get_unscaled_gradients(unscaled)
+
+    with pytest.raises(RuntimeError, match="unscaled already"):
+        way(act)()
+    bench.step(LEGACY)
+    assert bench.steps == 1
+
+
+@of_each_method
+def test_a_loss_is_scaled_twice(bench, way, method):
+    scale = getattr(bench.optimizer, method)
+    with pytest.raises(RuntimeError, match="scaled already"):
+        way(lambda: scale(scale(2.0 * bench.x)))()
+    bench.step(method)
+    assert bench.steps == 1
+
+
+def test_a_callable_loss_is_scaled_twice(bench):
+    scale = bench.optimizer.get_scaled_loss
+    with pytest.raises(RuntimeError, match="scaled already"):
+        scale(scale(lambda: 2.0 * bench.x))
+
+
+@of_each_method
+def test_both_methods_scale_one_loss(bench, way, method):
+    first, second = METHODS if method == LEGACY else METHODS[::-1]
+
+    def act():
+        loss = getattr(bench.optimizer, first)(2.0 * bench.x)
+        getattr(bench.optimizer, second)(loss)
+
+    message = rf"{second}\(\).*{first}\(\).*twice.*get_unscaled_gradients\(\[\]\)"
+    with pytest.raises(RuntimeError, match=message):
+        way(act)()
+    bench.step(first)
+    assert bench.steps == 1
+
+
+@of_each_method
+def test_both_methods_scale_losses_of_one_step(bench, method):
+    second = OTHER[method]
+    getattr(bench.optimizer, method)(tf.constant(1.0))
+    for _ in range(2):  # the refusal changes nothing
+        with pytest.raises(RuntimeError, match=rf"{second}\(\).*{method}\(\)"):
+            getattr(bench.optimizer, second)(tf.constant(2.0))
+    bench.finish()  # as the message says
+    bench.step(second)
+    assert bench.steps == 1
+
+
+# --- The states of `Calls` itself.
+
+SCALE = 8.0
+
+
+def now():
+    return tf.constant(64.0)
+
+
+def test_the_states_keep_no_graph_alive():
+    calls = calls_lib.Calls()
+
+    @tf.function(autograph=False)
+    def step(x):
+        calls.scaled(calls_lib.KERAS3, x * 1.0, None)
+        divisor = calls.divisor([x], now)
+        calls.unscaled([x * 2.0])
+        return divisor
+
+    assert float(step(tf.constant(SCALE))) == SCALE
+    assert len(calls._functions) == len(calls._scales) == 1
+    assert len(calls.unscaled_gradients._references) == 1
+    del step
+    gc.collect()
+    assert len(calls._functions) == len(calls._scales) == 0
+    assert len(calls.unscaled_gradients._references) == 0
+
+
+def test_the_states_of_many_threads_stay_few():
+    calls, scale = calls_lib.Calls(), tf.constant(SCALE)
+    for _ in range(200):
+        in_thread(calls.scaled, calls_lib.KERAS3, scale, None)
+    assert len(calls._threads) < 10
+    assert float(calls.divisor([scale], now)) == 64.0

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from tests.scaling.programs import in_thread
+from tests.scaling.bench import in_thread
 from tf_lso.scaling import fast
 
 TENSORS = [tf.constant([1.0, 2.0]), tf.constant(3, tf.int32), tf.ones([2, 2], tf.half)]

@@ -1,0 +1,68 @@
+"""One optimizer and one variable, to see which scale divides which gradient.
+
+The loss is 2x and the learning rate 1, so a right step subtracts 2 from x. All numbers
+are powers of two, which keeps them exact.
+"""
+
+import concurrent.futures
+import contextlib
+
+import tensorflow as tf
+
+from tests.families import copies, wrapped
+
+LEGACY, KERAS3 = METHODS = ["get_scaled_loss", "scale_loss"]
+OTHER = {LEGACY: KERAS3, KERAS3: LEGACY}
+NAN = float("nan")
+
+
+class Bench:
+    """An optimizer, its variable x, and the calls that programs are made of."""
+
+    def __init__(self, family, scale=8.0, growth=1000, strategy=None):
+        self.strategy = strategy
+        with strategy.scope() if strategy else contextlib.nullcontext():
+            self.optimizer = wrapped(family, "SGD", 1.0, scale=scale, growth=growth)
+            self.x = tf.Variable(0.0, name="x")
+            self.optimizer.build([self.x])
+        self.replicas = strategy.num_replicas_in_sync if strategy else 1
+
+    @property
+    def steps(self):
+        """The number of right steps that x has had, on each replica the same."""
+        (value,) = {float(copy) for copy in copies(self.x)}
+        return value / -2.0 / self.replicas
+
+    def scaled(self, method, factor=1.0):
+        """Return the gradient of a loss that `method` has scaled."""
+        with tf.GradientTape() as tape:
+            loss = getattr(self.optimizer, method)(2.0 * self.x * factor)
+        return tape.gradient(loss, self.x)
+
+    def unscale(self, gradient):
+        return self.optimizer.get_unscaled_gradients([gradient])[0]
+
+    def gradient(self, method, factor=1.0):
+        """Return what a program of this protocol passes to `apply_gradients`."""
+        gradient = self.scaled(method, factor)
+        return gradient if method == KERAS3 else self.unscale(gradient)
+
+    def apply(self, gradient):
+        self.optimizer.apply_gradients([(gradient, self.x)])
+
+    def step(self, method, factor=1.0):
+        self.apply(self.gradient(method, factor))
+
+    def finish(self):
+        """Drop a scaled loss, as the refusals advise."""
+        self.optimizer.get_unscaled_gradients([])
+
+    def move_scale(self, value):
+        """Change the scale as a checkpoint does."""
+        self.optimizer.loss_scale_state._current_loss_scale.assign(value)
+
+
+def in_thread(function, *args):
+    """Call `function` in a thread that ends."""
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        return threads.submit(function, *args).result()
