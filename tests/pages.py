@@ -175,6 +175,6 @@ def _run(words, folder):
         name, _, variables[name] = words[0].partition("=")
         words = words[1:]
     program = {"tf-lso": ["-m", "tf_lso"], "python": []}[words[0]]
-    done = preloaded.run([*program, *words[1:]], folder, _WIDE, **variables)
+    done = preloaded.run([*program, *words[1:]], folder, **_WIDE, **variables)
     last = done.stderr.rstrip().splitlines()[-1:] if done.returncode else []
     return done.stdout + "".join(last)

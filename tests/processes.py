@@ -1,10 +1,10 @@
 """Programs in processes of their own: one alone, or several TensorFlow workers.
 
-A worker that waits for a peer that has died waits forever, and a collective that
-hangs does not react to SIGTERM. So several workers go through `run_workers`, which always
-comes back, and always with what the workers printed.
+A worker that waits for a peer that has died waits for ever, and a collective that hangs
+does not react to SIGTERM. So `run_workers` kills what does not end.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -14,42 +14,35 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-_POLL_SECONDS = 0.05
+ROOT = Path(__file__).parents[1]
 
-# After this a process counts as hanging. A slow machine must not come near it; below
-# the `timeout` of setup.cfg, which ends the whole test process.
+# Seconds after which a process counts as hanging. A slow machine must not come near it. It
+# is below the `timeout` of setup.cfg, which ends the whole test process.
 HANGS_AFTER = 600
 
-# The PYTHONPATH of processes that need nothing but TensorFlow and tf_lso. Keras imports
-# scikit-learn and matplotlib where they are installed, which takes as long as the rest of
-# TensorFlow: `lean` hides them.
-ROOT = Path(__file__).parents[1]
-LEAN = os.pathsep.join([str(ROOT / "tests" / "lean"), str(ROOT)])
-
-# Where workers that follow TensorFlow's import meet at their end, and how many they are.
-ENDED = "TF_LSO_TEST_ENDED"
-
-# For processes whose errors are read: TensorFlow says little, and looks for no GPU.
+# For processes whose errors are read: TensorFlow prints little, and looks for no GPU.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
-def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
-    """Run Python with `arguments` and variables to its end; return what it did.
+def environment(**variables):
+    """Return the environment of a process: that of this one, and `variables`."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}
 
-    `preloaded.run` does it sooner, for a program that imports TensorFlow first.
+
+def start(arguments, cwd=None, **variables):
+    """Run Python to its end; return a `subprocess.CompletedProcess` with texts.
+
+    `preloaded.run` is faster for a program that imports TensorFlow first.
     """
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": LEAN, **QUIET, **variables},
+        env=environment(**variables),
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=HANGS_AFTER,
     )
@@ -60,6 +53,97 @@ def run(program, by=start, **variables):
     done = by(["-c", textwrap.dedent(program)], **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+class WorkerResult(NamedTuple):
+    """How one worker ended."""
+
+    returncode: int  # -9 if it had to be killed
+    output: str  # its standard output and errors
+
+
+def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
+    """Run a command once for each worker of a cluster, all at the same time.
+
+    Args:
+      argv: list of str, the command; all workers run the same.
+      count: how many workers; each gets its own `TF_CONFIG`.
+      timeout: seconds after which all that still run are killed, with their children.
+      variables: dict of environment variables.
+      grace: seconds that the others have, once one worker has failed.
+      cwd: the folder to run in.
+
+    Returns:
+      A list of `WorkerResult`.
+    """
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
+    workers = []
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in addresses]
+        stack.callback(kill, workers)  # also if one cannot start, and on Ctrl-C
+        for index, log in enumerate(logs):
+            of_worker = {**(variables or {}), "TF_CONFIG": tf_config(addresses, index)}
+            worker = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **of_worker},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            workers.append(worker)
+        deadline, has_failed = time.monotonic() + timeout, False
+        while any(w.poll() is None for w in workers) and time.monotonic() < deadline:
+            if not has_failed and any(w.returncode for w in workers):
+                has_failed = True
+                deadline = min(deadline, time.monotonic() + grace)
+            time.sleep(0.05)
+        kill(workers)
+        return [_result(*pair) for pair in zip(workers, logs, strict=True)]
+
+
+def _result(worker, log):
+    log.seek(0)
+    text = log.read().decode("utf-8", "replace")
+    killed = worker.returncode == -signal.SIGKILL
+    return WorkerResult(worker.returncode, text + "\n[killed]\n" * killed)
+
+
+def kill(workers):
+    """Kill those that still run, with their own children."""
+    for worker in workers:
+        if worker.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
+
+
+def assert_succeeded(results):
+    """Fail with the output of all workers unless every one of them exited with 0."""
+    if any(result.returncode for result in results):
+        raise AssertionError(
+            "\n".join(
+                f"--- worker {index}: exit code {result.returncode}\n{result.output}"
+                for index, result in enumerate(results)
+            )
+        )
+
+
+def tf_config(addresses, index):
+    """Return the `TF_CONFIG` of worker `index` of a cluster of workers only."""
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
+
+
+def free_ports(count):
+    """Return so many different ports of 127.0.0.1 that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        # All are held until the last is found, so that none is given out twice.
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
 
 
 def hiding(*packages):
@@ -86,144 +170,3 @@ def hiding(*packages):
 
         sys.meta_path[:] = [Hidden()]
         """)
-
-
-def begin(argv, cwd, stdout, stderr, **variables):
-    """Begin a command that leads a process group and writes to two files."""
-    return subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-    )
-
-
-Workers = list[subprocess.Popen[bytes]]
-
-
-class WorkerResult(NamedTuple):
-    """How one worker ended."""
-
-    returncode: int  # -9 where it had to be killed
-    output: str  # all that it wrote, and why it was killed
-
-
-def run_workers(
-    argv: Sequence[str],
-    count: int,
-    timeout: float,
-    env: Mapping[str, str] | None = None,
-    *,
-    grace: float = 10.0,
-    cwd: str | os.PathLike[str] | None = None,
-    after_tensorflow: bool = False,
-    own: Mapping[str, str] | None = None,
-) -> list[WorkerResult]:
-    """Runs `argv` in `count` processes that find each other through `TF_CONFIG`.
-
-    Worker 0 is the chief. That a worker was killed raises nothing here: see
-    `assert_succeeded`.
-
-    Args:
-      argv: The command, for example `[sys.executable, "-c", program]`.
-      count: How many workers to start.
-      timeout: Seconds after which the workers that still run are killed.
-      env: Variables to set on top of this process's environment and of `LEAN`.
-      grace: Seconds until the others, which mostly wait for a failed one, are killed.
-      cwd: The directory to run in; the current one by default.
-      after_tensorflow: Whether the command is Python's, and may follow the import of
-        TensorFlow, which is sooner: see `preloaded.py`.
-      own: Variables like `env` that TensorFlow's import does not read.
-    """
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        logs = [directory / f"worker-{index}.txt" for index in range(count)]
-        ended = directory / "ended"
-        ended.mkdir()
-        workers: Workers = []
-        # Also ends them when starting a later one fails, and on Ctrl-C.
-        stack.callback(_kill, workers)
-        for index, log in enumerate(logs):
-            # A file, not a pipe: nobody has to read it for the worker to go on.
-            stream = stack.enter_context(log.open("wb"))
-            of_worker = {"TF_CONFIG": tf_config(addresses, index), **(own or {})}
-            variables = {"PYTHONPATH": LEAN, **(env or {})}
-            if after_tensorflow:
-                from tests import preloaded  # which imports this module
-
-                of_worker[ENDED] = json.dumps([str(ended), count])
-                worker = preloaded.start(
-                    argv[1:], cwd, stream, stream, of_worker, **variables
-                )
-            else:
-                worker = begin(argv, cwd, stream, stream, **variables, **of_worker)
-            workers.append(worker)
-        reason = _wait(workers, timeout, grace)
-        killed = _kill(workers)
-        return [
-            WorkerResult(
-                worker.returncode,
-                log.read_text(encoding="utf-8", errors="replace")
-                + (f"\n[killed: {reason}]\n" if worker in killed else ""),
-            )
-            for worker, log in zip(workers, logs, strict=True)
-        ]
-
-
-def assert_succeeded(results: Sequence[WorkerResult]) -> None:
-    """Fails with the output of all workers unless every one of them exited with 0."""
-    told = [
-        f"--- worker {index}: exit code {result.returncode}\n{result.output}"
-        for index, result in enumerate(results)
-    ]
-    if any(result.returncode != 0 for result in results):
-        raise AssertionError("\n".join(told))
-
-
-def tf_config(addresses: Sequence[str], index: int) -> str:
-    """Returns the `TF_CONFIG` of worker `index` of a cluster of workers only."""
-    task = {"type": "worker", "index": index}
-    return json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns `count` different ports of 127.0.0.1 that nobody listens on now."""
-    with ExitStack() as stack:
-        # All are held until the last is found, so that none is given out twice.
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for free in sockets:
-            free.bind(("127.0.0.1", 0))
-        return [free.getsockname()[1] for free in sockets]
-
-
-def _wait(workers: Workers, timeout: float, grace: float) -> str:
-    """Waits for all workers; returns why it stopped waiting, empty if all ended."""
-    deadline = time.monotonic() + timeout
-    reason = f"still running after {timeout:g} s"
-    failed = False
-    while any(worker.poll() is None for worker in workers):
-        if time.monotonic() >= deadline:
-            return reason
-        if not failed and any(worker.returncode for worker in workers):
-            failed = True
-            if time.monotonic() + grace < deadline:
-                deadline = time.monotonic() + grace
-                reason = f"still running {grace:g} s after another worker failed"
-        time.sleep(_POLL_SECONDS)
-    return ""
-
-
-def _kill(workers: Workers) -> Workers:
-    """Kills those that still run, with their own children; returns them."""
-    running = [worker for worker in workers if worker.poll() is None]
-    for worker in running:
-        # Each worker leads a process group of its own, whose id is its pid.
-        with suppress(ProcessLookupError):
-            os.killpg(worker.pid, signal.SIGKILL)
-    for worker in running:
-        worker.wait()
-    return running

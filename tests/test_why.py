@@ -157,10 +157,9 @@ def test_the_program_writes_what_the_table_says(label, way, tmp_path):
     command += [str(path), *([str(saved)] if "checkpoint" in label else [])]
     expected = WRITTEN[_cells(label)[way]]
     variables = {**QUIET, "TF_USE_LEGACY_KERAS": "01"[way == "tf_keras"]}
-    # Each program imports TensorFlow first. Where it is to hang, there is no need to wait.
-    options = {"after_tensorflow": True, "cwd": ROOT}
-    options["own"] = {"HUNG_AFTER": "10" if "hangs" in expected else "60"}
+    # Where a program is to hang, there is no need to wait.
+    variables["HUNG_AFTER"] = "10" if "hangs" in expected else "60"
     count = 2 if "workers" in label else 1
-    results = run_workers(command, count, HANGS_AFTER, variables, **options)
+    results = run_workers(command, count, HANGS_AFTER, variables, cwd=ROOT)
     written = "\n".join(result.output for result in results)
     assert re.search(expected, written, re.MULTILINE), written

@@ -31,7 +31,7 @@ BOTH = [SLOW, WORKERS]
 )
 def test_the_contract_in_processes(workers, arguments):
     command = [*CONTRACT, "--choice", "families", *arguments.split()]
-    results = run_workers(command, workers, HANGS_AFTER, after_tensorflow=True)
+    results = run_workers(command, workers, HANGS_AFTER)
     assert_succeeded(results)
     for result in results:
         assert " cases passed, 0 cases failed" in result.output
@@ -64,7 +64,7 @@ timer.cancel()
 def test_keras_3s_own_wrapper_hangs_and_is_killed():
     """What the contract guards against."""
     command = [sys.executable, "-c", HANGS]
-    results = run_workers(command, 2, HANGS_AFTER, after_tensorflow=True)
+    results = run_workers(command, 2, HANGS_AFTER)
     outputs = [result.output for result in results]
     assert all("first step done" in output for output in outputs), outputs
     assert not all("second step done" in output for output in outputs), outputs

@@ -65,7 +65,7 @@ for family in FAMILIES:
 @pytest.mark.multiworker
 def test_training_is_bit_for_bit_the_same():
     command = [sys.executable, "-c", PROGRAM]
-    results = run_workers(command, 2, HANGS_AFTER, after_tensorflow=True)
+    results = run_workers(command, 2, HANGS_AFTER)
     assert_succeeded(results)
     for result in results:
         for family in FAMILIES:

@@ -65,7 +65,7 @@ def _check_scalars(log_dir: Path, output: str) -> None:
 def test_digits_are_learnt_and_the_plot_is_written(tmp_path):
     plot = tmp_path / "new folder" / "digits.png"
     arguments = ["--output", plot, "--log-dir", tmp_path / "logs"]
-    done = start([*_ARGUMENTS, *arguments], ROOT, PYTHONPATH=str(ROOT))
+    done = start([*_ARGUMENTS, *arguments], ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     _check_learnt_with_skips(done.stdout)
     assert "epoch  1/" in done.stdout
@@ -89,7 +89,7 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
 
 def test_too_little_learning_is_a_failure(tmp_path):
     arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
-    done = preloaded.run([*_ARGUMENTS, *arguments], ROOT, PYTHONPATH=str(ROOT))
+    done = preloaded.run([*_ARGUMENTS, *arguments], ROOT)
     assert done.returncode == 1, done.stderr
     assert "is too low, 0.95 was expected" in done.stderr
     assert float(_table(done.stdout)["accuracy on held-out digits"]) < 0.95
@@ -104,9 +104,8 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
         [*command, "--log-dir", str(tmp_path / "logs")],
         count=2,
         timeout=HANGS_AFTER,
-        env={**QUIET, "PYTHONPATH": str(ROOT)},
+        variables=QUIET,
         cwd=ROOT,
-        after_tensorflow=True,
     )
     assert_succeeded(results)
     chief, other = (result.output for result in results)

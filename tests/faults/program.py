@@ -3,8 +3,9 @@
     program.py STRATEGY FOLDER STEPS KEPT  # KEPT is "all" or "no scale"
 
 It trains on two replicas, or as one of two workers if TF_CONFIG says so, goes on from the
-last checkpoint, says on standard output what it is at, and ends with its whole state in
-FOLDER/final-WORKER.npz.
+last checkpoint, prints what it is at, and ends with its whole state in
+FOLDER/final-WORKER.npz. KILLED='[1, 5, 0.01]' makes worker 1 kill itself 0.01 s after its
+fifth line.
 """
 
 import os
@@ -14,6 +15,8 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 import json
 import pathlib
+import signal
+import threading
 
 import numpy as np
 import tensorflow as tf
@@ -27,8 +30,17 @@ OVERFLOWS = 7
 SCALE = 64
 
 
+TASK = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"index": 0})
+VICTIM, LINES, DELAY = json.loads(os.environ.get("KILLED", "[null, 0, 0]"))
+said = []
+
+
 def say(*words):
-    print(*words, flush=True)
+    print("AT", *words, flush=True)
+    said.append(words)
+    if TASK["index"] == VICTIM and len(said) == LINES:
+        kill = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+        threading.Timer(DELAY, kill).start()
 
 
 def last_of_all(folders):
@@ -43,8 +55,7 @@ def last_of_all(folders):
 
 
 def main(name, folder, steps, kept):
-    task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"index": 0})
-    folder, worker = pathlib.Path(folder), task["index"]
+    folder, worker = pathlib.Path(folder), TASK["index"]
     workers = 2 if name == "multiworker" else 1
     folders = [folder / f"worker-{index}" for index in range(workers)]
     # Read before the strategy starts, which waits for all: nobody saves until then.

@@ -1,20 +1,19 @@
 """Training that is killed again and again ends where it would have ended anyway."""
 
 import collections
-import contextlib
+import json
 import os
 import pathlib
 import random
 import signal
-import time
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import preloaded
 from tests.families import keras
-from tests.processes import HANGS_AFTER, free_ports, tf_config
+from tests.processes import HANGS_AFTER, QUIET, assert_succeeded, run_workers
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,38 +29,27 @@ LINES = 12  # after at most so many the program is killed
 
 
 def live(
-    strategy, folder, workers=1, victim=None, lines=0, delay=0, kept="all", steps=STEPS
+    strategy, folder, workers=1, victim=None, when=(0, 0.0), kept="all", steps=STEPS
 ):
-    """Run the program, to its end or until the victim has said so many lines and a while.
+    """Run the program to its end, or until the victim kills itself.
+
+    Args:
+      victim: the worker that is killed, or None.
+      when: how many lines the victim prints before, and how many seconds pass then.
 
     Returns:
       What the victim, or the first worker, was at: the words of its last line.
     """
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    argv = [PROGRAM, strategy, folder, steps, kept]
-    said = [folder / f"said-{index}.txt" for index in range(workers)]
-    processes, deadline = [], time.monotonic() + HANGS_AFTER
-    for index in range(workers):
-        own = {"TF_CONFIG": tf_config(addresses, index)} if workers > 1 else {}
-        log = folder / f"errors-{index}.txt"
-        with said[index].open("wb") as out, log.open("ab") as errors:
-            processes.append(preloaded.start(argv, folder, out, errors, own))
-    try:
-        while any(process.poll() is None for process in processes):
-            assert time.monotonic() < deadline, "it hangs"
-            if victim is None:
-                assert not any(process.returncode for process in processes)
-            elif len(said[victim].read_text().splitlines()) >= lines:
-                time.sleep(delay)
-                break
-            time.sleep(0.005)
-    finally:
-        for process in processes[victim or 0 :] + processes[: victim or 0]:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    assert victim is not None or not any(process.returncode for process in processes)
-    return said[victim or 0].read_text().splitlines()[-1]
+    argv = [sys.executable, PROGRAM, strategy, folder, steps, kept]
+    variables = {**QUIET, "KILLED": json.dumps([victim, *when])}
+    argv = [str(argument) for argument in argv]
+    results = run_workers(argv, workers, HANGS_AFTER, variables, grace=0.0, cwd=folder)
+    if victim is None:
+        assert_succeeded(results)
+    else:
+        assert results[victim].returncode == -signal.SIGKILL, results
+    lines = results[victim or 0].output.splitlines()
+    return [line for line in lines if line.startswith("AT ")][-1].removeprefix("AT ")
 
 
 def final(folder, workers):
@@ -83,9 +71,9 @@ def check(strategy, tmp_path, kills, workers):
     live(strategy, whole, workers)
     killed.mkdir()
     for _ in range(kills):
-        when = {"victim": chance.randrange(workers), "lines": chance.randint(1, LINES)}
-        when["delay"] = chance.uniform(0.0, 0.03)
-        points.append(live(strategy, killed, workers, **when))
+        victim = chance.randrange(workers)
+        when = chance.randint(1, LINES), chance.uniform(0.0, 0.03)
+        points.append(live(strategy, killed, workers, victim, when))
     live(strategy, killed, workers)
     end = final(killed, workers)
     at = collections.Counter(point.split()[0] for point in points)

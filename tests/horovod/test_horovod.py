@@ -23,15 +23,13 @@ EXPECTED = json.loads((HERE / "expected.json").read_text())
 def workers(order, size, *options):
     """Run the program in `size` processes; return each one's RESULT and output.
 
-    One alone begins without TensorFlow if `--like` is to choose the Keras by itself.
+    One alone chooses the Keras of `--like` by itself.
     """
     run = [sys.executable, "-m", "tf_lso", "run", *options, PROGRAM, order]
-    early = size > 1 or not options
-    chosen = {"TF_USE_LEGACY_KERAS": "1" if options else "0"} if early else {}
-    found = []
-    for _, output in run_workers(
-        run, size, HANGS_AFTER, {**QUIET, **chosen}, after_tensorflow=early
-    ):
+    variables, found = dict(QUIET), []
+    if size > 1 or not options:
+        variables["TF_USE_LEGACY_KERAS"] = "1" if options else "0"
+    for _, output in run_workers(run, size, HANGS_AFTER, variables):
         lines = re.findall(r"RESULT (\{.*\})$", output, re.MULTILINE)
         found.append((json.loads(lines[-1]) if lines else None, output))
     return found

@@ -33,7 +33,7 @@ for family in FAMILIES:
 @pytest.mark.slow
 def test_on_two_workers_that_each_save(tmp_path):
     command = [sys.executable, "-c", _WORKER, str(tmp_path), *_FORMATS]
-    results = run_workers(command, 2, HANGS_AFTER, after_tensorflow=True)
+    results = run_workers(command, 2, HANGS_AFTER)
     assert_succeeded(results)
     for family, name in itertools.product(FAMILIES, _FORMATS):
         assert all(f"{family}, {name}, goes on" in r.output for r in results)

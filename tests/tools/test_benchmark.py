@@ -1,7 +1,6 @@
 """The benchmark: that it measures what it says. How long anything takes is no test."""
 
 import collections
-import functools
 import gc
 import json
 import re
@@ -13,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests import counting
-from tests.processes import ROOT, run_workers
+from tests.processes import ROOT
 from tools.benchmarks import __main__ as command
 from tools.benchmarks import one_process, plan, report
 
@@ -22,12 +21,7 @@ SETTING = plan.Setting("function", "default", "keras3", "tiny")
 
 @pytest.fixture
 def tool(monkeypatch, tmp_path):
-    """Runs the tool, whose processes begin with TensorFlow imported, which is sooner.
-
-    Returns what it writes, {candidate: figures}.
-    """
-    begin = functools.partial(run_workers, after_tensorflow=True)
-    monkeypatch.setattr(command, "run_workers", begin)
+    """Runs the tool; returns what it writes, {candidate: figures}."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     usual = ("--modes", "function", "--rounds", "1", "--out", str(tmp_path))
 
@@ -107,7 +101,9 @@ def test_workloads_have_the_shapes_of_the_networks():
     assert plan.workload("100x256").values == 25_600
 
 
-@pytest.mark.parametrize("mode", ["eager", "function"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("eager", marks=pytest.mark.slow), "function"]
+)
 @pytest.mark.parametrize("name", ["tiny", "model", "sparse"])
 @pytest.mark.parametrize("family", plan.FAMILIES)
 def test_candidates_take_the_same_step(family, mode, name, monkeypatch):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.processes import HANGS_AFTER, LEAN, start
+from tests.processes import HANGS_AFTER, ROOT, start
 from tools import bounded
 
 # With less patience for what it has interrupted.
@@ -90,7 +90,7 @@ def test_a_signal_ends_the_command_with_its_descendants(number, leader, grandchi
     command = [sys.executable, "-c", FAMILY, grandchild, leader]
     process = subprocess.Popen(
         [sys.executable, "-c", IMPATIENT, "10", *command],
-        env={**os.environ, "PYTHONPATH": LEAN},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
