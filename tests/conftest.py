@@ -1,12 +1,6 @@
-"""Which files are read, logical devices, and the strategies that tests share.
-
-Nothing here imports TensorFlow: where no test file does, the run needs none.
-"""
+"""Logical devices, and the strategies and families that tests share."""
 
 import gc
-import importlib.abc
-import importlib.util
-import itertools
 import os
 import pathlib
 import sys
@@ -23,46 +17,27 @@ _HELPERS = {f"tests.{path.stem}" for path in HERE.iterdir()} - sys.modules.keys(
 pytest.register_assert_rewrite(*_HELPERS)
 
 # ruff: noqa: E402
-from tests import devices, pairs
+from tests import devices
 from tests.generation import HAS_KERAS3
 
 devices.hide_others()
 
 
-class _WithDevices(importlib.abc.MetaPathFinder):
-    """Makes four logical CPUs when TensorFlow is imported, before anything starts it."""
+def pytest_configure(config):
+    """Register a mark, and make the four CPUs that the strategies of tests use.
 
-    def find_spec(self, name, path=None, target=None):
-        if name != "tensorflow":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        sys.meta_path.insert(0, self)  # tf_lso asks for it before it imports it
-        load = spec.loader.exec_module
+    TensorFlow can only make them before anything has started it, and test files start it
+    when they are imported. The process of pytest-xdist that runs no test needs none.
+    """
+    config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
+    runs_no_test = config.getoption("numprocesses", None) and not hasattr(
+        config, "workerinput"
+    )
+    if not runs_no_test:
+        import tensorflow as tf
 
-        def load_and_configure(module):
-            sys.meta_path.remove(self)
-            load(module)
-            module.config.set_logical_device_configuration(
-                module.config.list_physical_devices("CPU")[0],
-                [module.config.LogicalDeviceConfiguration()] * 4,
-            )
-            devices.end_replicas_at_once(module)
-
-        spec.loader.exec_module = load_and_configure
-        return spec
-
-
-if "tensorflow" not in sys.modules:
-    sys.meta_path.insert(0, _WithDevices())
-
-
-def pytest_ignore_collect(collection_path, config):
-    """Read only the files that mark a test as core, where only the core is asked for."""
-    if config.option.markexpr != "core" or collection_path.suffix != ".py":
-        return None
-    marks_core = "pytest.mark.core" in collection_path.read_text(encoding="utf-8")
-    return None if marks_core else True
+        devices.make_logical_cpus(tf, 4)
+        devices.end_replicas_at_once(tf)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -75,7 +50,6 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
     }
     items.sort(key=lambda item: item.path not in long)
-    _mark_beyond_pairs(items)
 
 
 def pytest_collection_finish():
@@ -85,35 +59,6 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
-
-
-def _mark_beyond_pairs(items):
-    """Mark as slow the cases of a test whose values meet in pairs in other cases too."""
-    tests = {}
-    for item in items:
-        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in tests.values():
-        core = [case for case in cases if case.get_closest_marker("core")]
-        others = [case for case in cases if case not in core]
-        met = set().union(*map(_pairs, core))
-        for case in set(others) - set(pairs.pairwise(others, met, _pairs)):
-            case.add_marker("slow")
-
-
-def _pairs(item):
-    """The pairs of values of the parameters of a test, or its one value."""
-    plain = (str, bool, int, float, type(None))  # others are themselves
-    values = [
-        (name, repr(value) if isinstance(value, plain) else id(value))
-        for name, value in sorted(item.callspec.params.items())
-    ]
-    return set(itertools.combinations(values, min(2, len(values))))
-
-
-def pytest_configure(config):
-    """Register the mark of tests that are about Keras 3 itself."""
-    config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
 
 
 def _is_of_absent_family(item):

@@ -32,6 +32,14 @@ def hide_others():
         os.environ.setdefault(name, value)
 
 
+def make_logical_cpus(tensorflow, count):
+    """Make so many CPUs of one, before anything has started TensorFlow."""
+    tensorflow.config.set_logical_device_configuration(
+        tensorflow.config.list_physical_devices(CPU)[0],
+        [tensorflow.config.LogicalDeviceConfiguration()] * count,
+    )
+
+
 def end_replicas_at_once(tensorflow):
     """Let `strategy.run` look each 5 ms whether its threads have ended.
 
@@ -51,10 +59,7 @@ def mirrored(count):
     import tensorflow as tf
 
     if kind() == CPU:
-        tf.config.set_logical_device_configuration(
-            tf.config.list_physical_devices(CPU)[0],
-            [tf.config.LogicalDeviceConfiguration()] * count,
-        )
+        make_logical_cpus(tf, count)
     return tf.distribute.MirroredStrategy([f"{kind()}:{i}" for i in range(count)])
 
 

@@ -130,7 +130,9 @@ class TestEveryCallback:
 
 class TestTerminateOnStuckScale:
     @pytest.mark.parametrize("steps_per_execution", [1, 4])
-    @pytest.mark.parametrize("jit_compile", [False, True])
+    @pytest.mark.parametrize(
+        "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+    )
     def test_ends_the_training(self, family, jit_compile, steps_per_execution, caplog):
         if family == "legacy" and jit_compile and steps_per_execution > 1:
             steps_per_execution = 1  # tf_keras compiles its loop only for newer ones

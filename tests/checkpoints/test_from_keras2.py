@@ -41,9 +41,11 @@ def written(family, name, ending, folder, use_bias=False, **kwargs):
         return model, opt, saved(model, opt, ending, folder)
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("ending", "reader"), READERS)
-@pytest.mark.parametrize("family", ["legacy", "new"])
+@pytest.mark.parametrize(
+    "family", ["legacy", pytest.param("new", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", CLASSES)
 def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
     old_model, old, path = written(family, name, ending, tmp_path, dynamic=dynamic)
@@ -72,7 +74,9 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("built", [True, False])
-@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize(
+    "use_bias", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("family", ["legacy", "new"])
 def test_load_weights_of_keras_mixes_up_no_slots(
     family, use_bias, built, tmp_path, caplog

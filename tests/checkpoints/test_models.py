@@ -80,7 +80,10 @@ def assert_holds(model, opt, recorded, tolerance=0.0):
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-@pytest.mark.parametrize("target", GENERATIONS)
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param(g, marks=[pytest.mark.slow] * (g == "keras2")) for g in GENERATIONS],
+)
 def test_a_model_goes_on(version, name, target):
     recorded, path = recorded_of(version, name)
     model, opt = made(recorded, target)

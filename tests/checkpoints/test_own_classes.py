@@ -17,6 +17,7 @@ from tests.checkpoints.helpers import assert_equal, model_of, trained
 from tests.families import FAMILIES, KERASES, keras2, numpy
 
 SLOTS = [("momentum",), ("m", "v", "vhat"), ("average", "mg")]
+SLOW_BUT_ONE = [SLOTS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SLOTS[1:])]
 
 
 def slots_of(opt):
@@ -27,8 +28,10 @@ def slots_of(opt):
     return sorted((np.array(numpy(v)) for v in variables), key=lambda a: a.tobytes())
 
 
-@pytest.mark.parametrize("installs", [True, False])
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "installs", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("slots", SLOTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tensorflow_restores_what_the_program_saved(
@@ -73,9 +76,9 @@ def test_a_subclass_of_a_known_class_has_slots_of_its_own(built, installs, tmp_p
     assert_equal(slots_of(third), slots_of(opt))
 
 
-@pytest.mark.parametrize("wraps", [False, True])
+@pytest.mark.parametrize("wraps", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "weights.h5", "h5"])
-@pytest.mark.parametrize("slots", SLOTS)
+@pytest.mark.parametrize("slots", SLOW_BUT_ONE)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_restore_restores_it_whole(family, slots, format_, wraps, tmp_path):
     if (family, wraps) == ("legacy", False) and format_ in ("keras", "weights.h5"):

@@ -98,7 +98,7 @@ def test_a_saved_model_with_a_wrapped_optimizer():
 )
 @pytest.mark.parametrize("format_", ["h5", "savedmodel", "keras"])
 @pytest.mark.parametrize("kind", ["legacy", "new"])
-@pytest.mark.parametrize("scale", [8, "dynamic"])
+@pytest.mark.parametrize("scale", [pytest.param(8, marks=pytest.mark.slow), "dynamic"])
 def test_an_experimental_optimizer_comes_back_as_one(format_, kind, scale, tmp_path):
     """TensorFlow 2.1's own test calls the `loss_scale` of the loaded one."""
     optimizer = experimental.LossScaleOptimizer(FAMILIES[kind].Adam(0.1), scale)

@@ -1,7 +1,6 @@
 """Files of real TensorFlow restore, and training goes on as in their own programs."""
 
 import functools
-import itertools
 import math
 import pathlib
 import re
@@ -124,9 +123,9 @@ def lost(version, case, name):
     return name == "model.keras" and not is_new
 
 
-@pytest.mark.parametrize(
-    "half, target, name", list(itertools.product((0, 1), GENERATIONS, FILES))
-)
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", GENERATIONS)
+@pytest.mark.parametrize("name", FILES)
 def test_other_files_go_on(half, target, name):
     """Whole models and weights; what a version left out is named as missing."""
     seen = 0

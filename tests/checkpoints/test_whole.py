@@ -24,7 +24,7 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize("wraps", [False, True])
+@pytest.mark.parametrize("wraps", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "weights.h5", "h5"])
 @pytest.mark.parametrize("name", CLASSES)
 def test_an_optimizer_without_a_row(name, format_, wraps, tmp_path):
@@ -88,9 +88,14 @@ def written(tmp_path_factory):
     return write
 
 
-@pytest.mark.parametrize("format_", ["checkpoint", "keras"])
+@pytest.mark.parametrize(
+    "format_", ["checkpoint", pytest.param("keras", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("target", FAMILIES)
-@pytest.mark.parametrize("source", FAMILIES)
+@pytest.mark.parametrize(
+    "source",
+    [pytest.param(f, marks=[pytest.mark.slow] * (f != "legacy")) for f in FAMILIES],
+)
 @pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
 def test_hyperparameters_that_make_slots(
     name, arguments, remedy, source, target, format_, written
@@ -171,8 +176,10 @@ def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
     assert_equal(other.get_weights(), model.get_weights())
 
 
-@pytest.mark.parametrize("installed", [True, False])
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "installed", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
 def test_tensorflows_own_restore_refuses_too(

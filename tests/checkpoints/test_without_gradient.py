@@ -64,7 +64,9 @@ def test_a_saved_model(by, tmp_path, caplog):
     assert "no loss scale" not in caplog.text
 
 
-@pytest.mark.parametrize("equal_shapes", [False, True])
+@pytest.mark.parametrize(
+    "equal_shapes", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 @pytest.mark.parametrize("name", ["Adam", "Ftrl", "Nadam"])
 @pytest.mark.parametrize("format_", ["keras", "h5", "pickle", "deepcopy"])
 def test_a_whole_model(format_, name, equal_shapes, tmp_path, caplog):
@@ -122,8 +124,17 @@ def restored(path, model, opt):
     assert told and all("unused" in name for name in told)
 
 
-@pytest.mark.parametrize("by", ["restore", "tf.train.Checkpoint"])
-@pytest.mark.parametrize("state", ["new", "built", "trained"])
+@pytest.mark.parametrize(
+    "by", ["restore", pytest.param("tf.train.Checkpoint", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param("new", marks=pytest.mark.slow),
+        pytest.param("built", marks=pytest.mark.slow),
+        "trained",
+    ],
+)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
 def test_a_checkpoint(name, family, state, by, tmp_path):
@@ -190,7 +201,7 @@ def test_files_of_keras_2_in_keras_3(format_, tmp_path):
     goes_on(model, opt, new_model, new)
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("source", ["legacy", "new"])
 def test_the_variables_of_traced_steps_in_a_saved_model(

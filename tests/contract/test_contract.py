@@ -24,16 +24,16 @@ def _parameters():
     nothing is summed, the families take turns too.
     """
     for strategy in STRATEGIES:
-        alone = strategy == "one_device"
-        core = () if alone else _core(strategy)
-        choice = "families" if alone else "styles"
+        choice = "families" if strategy == "one_device" else "styles"
+        core, quick = _core(strategy), _quick(strategy)
         for case in combinations(FAMILIES, strategy, choice=choice):
             name, family, style, mode = case
+            marks = [] if case in quick else [pytest.mark.slow]
             yield pytest.param(
                 *case,
                 strategy,
                 id=f"{name}-{family}-{style}-{mode}-{strategy}",
-                marks=[pytest.mark.core] if case in core else [],
+                marks=[pytest.mark.core] if case in core else marks,
             )
 
 
@@ -46,9 +46,17 @@ def _core(strategy):
     alone = list(combinations(FAMILIES, None, ["function"], "families"))
     if strategy is None:
         return [*combinations(FAMILIES, None, ["eager"], "styles"), *alone]
+    if strategy == "one_device":
+        return []
     taken = {(name, family) for name, family, _, _ in alone}
     replicated = combinations(FAMILIES, strategy, ["function"], "styles")
     return [case for case in replicated if case[:2] not in taken]
+
+
+def _quick(strategy):
+    """What tools/test runs beyond the core: each case with one family, in other modes."""
+    modes = {None: ["jit"], "one_device": ["function"], "mirrored2": ["eager"]}
+    return list(combinations(FAMILIES, strategy, modes[strategy], "families"))
 
 
 def _experimental():

@@ -212,7 +212,13 @@ def trained(family, explained, seed, mode):
 
 
 @pytest.mark.parametrize(
-    "mode, seed", [("fit", None), ("eager fit", 5), ("loop", None), ("loop", 5)]
+    "mode, seed",
+    [
+        ("fit", None),
+        ("eager fit", 5),
+        ("loop", None),
+        pytest.param("loop", 5, marks=pytest.mark.slow),
+    ],
 )
 def test_training_with_explanations_is_bit_for_bit_the_same(family, mode, seed):
     assert_same(trained(family, False, seed, mode), trained(family, True, seed, mode))

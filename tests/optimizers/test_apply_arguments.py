@@ -162,7 +162,9 @@ def test_what_the_inner_optimizer_does_not_take_is_refused(kind, family, calls):
     assert setting.taken == 2 * before[0]
 
 
-@pytest.mark.parametrize("mode", ["eager", "traced"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("eager", marks=pytest.mark.slow), "traced"]
+)
 @pytest.mark.parametrize("aggregates, taken", [(True, 2.0), (False, 1.0)])
 @pytest.mark.parametrize("family", ["legacy", "new"])
 def test_legacy_arguments_are_followed_beside_one_of_its_own(

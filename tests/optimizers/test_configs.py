@@ -89,7 +89,9 @@ def assert_holds(optimizer, serialized):
 # --- What real versions wrote.
 
 
-@each_keras
+@pytest.mark.parametrize(
+    "family", ["keras3", pytest.param("keras2", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("name", "route"),
     [

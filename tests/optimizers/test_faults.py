@@ -39,20 +39,6 @@ def test_threads_share_one_compiled_step(family, style):
     check_state(optimizer, scale=8.0, count=THREADS * STEPS, iterations=THREADS * STEPS)
 
 
-def test_minimize_in_every_mode(family):
-    for mode in ("eager", "function", "jit"):
-        optimizer, x = wrapped(family, scale=4.0, growth=2), tf.Variable(1.0, name="x")
-
-        def step(optimizer=optimizer, x=x):
-            return optimizer.minimize(lambda: x * x, [x])
-
-        if mode != "eager":
-            step = tf.function(step, jit_compile=mode == "jit")
-        step(), step()
-        assert float(x) == pytest.approx(0.64)
-        check_state(optimizer, scale=8.0, count=0, iterations=2)
-
-
 def test_threads_take_the_first_eager_step_together(family):
     optimizer = wrapped(family, "Adam")
     x = tf.Variable(1.0, name="x")

@@ -1,7 +1,5 @@
 """Methods of TensorFlow 2.0-2.15 that a subclass overrides: in loops and in `fit`."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -198,8 +196,12 @@ BY_MINIMIZE = [InComputing, InMinimize]  # which alone calls what they override
 @pytest.mark.parametrize(
     "cls, style",
     [
-        *itertools.product(IN_BOTH_STYLES, [STYLES["legacy"], minimize]),
-        *itertools.product(BY_MINIMIZE, [minimize]),
+        *((cls, STYLES["legacy"]) for cls in IN_BOTH_STYLES),
+        *(
+            pytest.param(cls, minimize, marks=pytest.mark.slow)
+            for cls in IN_BOTH_STYLES
+        ),
+        *((cls, minimize) for cls in BY_MINIMIZE),
     ],
 )
 def test_in_loops_they_get_unscaled_gradients(family, cls, style, caplog):

@@ -16,7 +16,9 @@ V1 = tf.compat.v1
 inf, nan = float("inf"), float("nan")
 
 
-@pytest.mark.parametrize("loss_scale", [8, "dynamic"])
+@pytest.mark.parametrize(
+    "loss_scale", [pytest.param(8, marks=pytest.mark.slow), "dynamic"]
+)
 @pytest.mark.parametrize("method", ["minimize", "get_updates", "apply_gradients"])
 def test_the_operation_does_the_step(family, loss_scale, method):
     with tf.Graph().as_default():

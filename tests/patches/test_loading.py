@@ -258,7 +258,9 @@ OF_2_15 = artifacts.folder("TF2.15.1") / "stable-new-Adam-dynamic"
 
 
 @pytest.mark.parametrize("family", GENERATIONS)
-@pytest.mark.parametrize("name", ["model.h5", "model.keras"])
+@pytest.mark.parametrize(
+    "name", ["model.h5", pytest.param("model.keras", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("custom", CLASSES)
 def test_custom_objects_may_name_the_class_of_models(custom, name, family, tmp_path):
     skip_later("TF2.15.1", family)
@@ -353,8 +355,12 @@ def test_the_policy_that_nobody_set_is_the_global_one(name):
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("suffix", ["keras", "h5"])
-@pytest.mark.parametrize("installed", [True, False])
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize(
+    "installed", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "cls", ["stable", pytest.param("experimental", marks=pytest.mark.slow)]
+)
 def test_a_model_that_was_saved_with_tf_lso_loads(
     kind, suffix, installed, cls, tmp_path
 ):

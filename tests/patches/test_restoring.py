@@ -57,7 +57,7 @@ def by_manager(saved, path, folder):
 
 
 @needs_keras3
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("restore", [by_restore, by_read, by_manager])
 @pytest.mark.parametrize(("version", "case"), OLD)
 def test_a_checkpoint_of_keras_2_is_refused_and_nothing_changes(

@@ -107,8 +107,17 @@ def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
 
 
 @pytest.mark.parametrize("how", ["checkpoint", "file", "deepcopy", "pickle"])
-@pytest.mark.parametrize("inner", [*_INNER, "nadam"])
-@pytest.mark.parametrize("api", ["stable", "fixed"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "momentum",
+        pytest.param("amsgrad", marks=pytest.mark.slow),
+        pytest.param("nadam", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize(
+    "api", ["stable", pytest.param("fixed", marks=pytest.mark.slow)]
+)
 def test_what_waits_is_saved(family, inner, api, how, tmp_path):
     if (family, inner) == ("new", "nadam"):
         pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
@@ -158,7 +167,9 @@ def test_what_is_set_between_loading_and_building_stays(family):
 
 
 @pytest.mark.parametrize("built", [False, True], ids=["not built", "built"])
-@pytest.mark.parametrize("skip_mismatch", [False, True])
+@pytest.mark.parametrize(
+    "skip_mismatch", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_weights_into_a_model_with_a_frozen_layer(
     family, skip_mismatch, built, tmp_path, caplog
 ):

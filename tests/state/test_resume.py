@@ -1,84 +1,57 @@
 """Programs go on bit for bit from what was saved of them on their way.
 
-The matrix: formats × families × inner optimizers × constructors × loops. And, each format
-with each family, of models that were not trained yet, and on two replicas.
+Each format with each family: trained on its way, not trained yet, and on two replicas.
 """
 
 import functools
-import itertools
 
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests import pairs
 from tests.families import FAMILIES, KERASES, needs_keras3
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = [pytest.mark.usefixtures("installed"), programs.needs_saving]
 
-_ALL = [
-    case
-    for case in itertools.product(
-        formats.FORMATS, FAMILIES, programs.INNER, programs.APIS, programs.LOOPS
-    )
-    if formats.exists(case[0], case[1]) and programs.exists(case[1], case[2])
-]
-# All formats with the most slots, and each inner optimizer in one.
-_EAGERLY = [case for case in _ALL if case[3:] == ("stable", "eager")]
-_QUICK = [case for case in _EAGERLY if case[2] == "amsgrad" or case[0] == ".keras"]
-
-
-def _pairs(case):
-    """The pairs of values; a family counts anew where it is traced."""
-    name, family, inner, api, loop = case
-    return pairs.pairs((name, (family, loop != "eager"), inner, api, loop))
-
-
-_SLOW = pairs.pairwise(_ALL, set().union(*map(_pairs, _QUICK)), _pairs)
-
-_UNTRAINED = [
-    case
-    for case in _EAGERLY
-    # The weights of an optimizer without slots do not go to one with slots.
-    if case[2] in ("momentum", "amsgrad") and case[0] != "get_weights"
-]
-
-# In turns: each format and family once, and both loops with each of them; each format with
-# one family in the quick run.
-_REPLICAS, _QUICK_REPLICAS = [], []
-for number, name in enumerate(formats.FORMATS):
-    cases = [
-        (name, family, "amsgrad", "stable", ("function", "fit")[(number + turn) % 2])
-        for turn, family in enumerate(FAMILIES)
-        if formats.exists(name, family)
-    ]
-    _REPLICAS += cases
-    _QUICK_REPLICAS.append(cases[(number + 1) % len(cases)])
-
 _CORE = [".keras", ".h5", "checkpoint, then built", "built, then .weights.h5"]
 _CORE.append("deepcopy of the model")
 
-
-def _slow_beyond(quick):
-    return lambda case: () if case in quick else pytest.mark.slow
-
-
-# When and where -> the cases, and their marks.
-_TABLE = {
-    "": (_QUICK, lambda c: [pytest.mark.core] * (c[0] in _CORE and c[2] == "amsgrad")),
-    "slow": (_SLOW, _slow_beyond([])),
-    "untrained": (_UNTRAINED, _slow_beyond(pairs.pairwise(_UNTRAINED))),
-    "replicas": (_REPLICAS, _slow_beyond(_QUICK_REPLICAS)),
-}
+# The inner optimizer, the constructor and the loop; the first with the most slots.
+_EAGERLY = ("amsgrad", "stable", "eager")
+_OTHERS = [
+    ("amsgrad", "stable", "function"),
+    ("momentum", "experimental", "fit"),
+    ("momentum", "fixed", "function"),
+]
 
 
-def _parameters():
-    for when, (cases, marks) in _TABLE.items():
-        for case in sorted(cases, key=lambda case: case[1:]):  # of one program together
-            identity = ", ".join([when, *case] if when else case)
-            yield pytest.param(when, case, id=identity, marks=marks(case))
+def _cases():
+    """Yield when a program is saved, (format, family, arguments of it), and the marks."""
+    for name in formats.FORMATS:
+        families = [family for family in FAMILIES if formats.exists(name, family)]
+        for family in families:
+            core = [pytest.mark.core] * (name in _CORE)
+            yield "", (name, family, *_EAGERLY), core
+            for kind in _OTHERS:
+                yield "", (name, family, *kind), [pytest.mark.slow]
+            # The weights of an optimizer without slots do not go to one with slots.
+            if name != "get_weights":
+                yield "untrained", (name, family, *_EAGERLY), []
+            loop = "fit" if family == "keras3" else "function"
+            # In the quick run each format with the first family that has it.
+            slow = [pytest.mark.slow] * (family != families[0])
+            yield "replicas", (name, family, "amsgrad", "stable", loop), slow
+    for inner in programs.INNER:
+        for family in FAMILIES:
+            if inner != "amsgrad" and programs.exists(family, inner):
+                yield "", (".keras", family, inner, "stable", "eager"), []
+
+
+CASES = sorted(
+    _cases(), key=lambda each: (each[0], each[1][1:])
+)  # of one program together
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +61,8 @@ def saved(installed, mirrored2, tmp_path_factory):
     @functools.lru_cache(maxsize=1)
     def run(when, *arguments):
         program = Program(*arguments, mirrored2 if when == "replicas" else None)
-        names = [case[0] for case in _TABLE[when][0] if case[1:] == arguments]
+        of_program = [c for w, c, _ in CASES if (w, c[1:]) == (when, arguments)]
+        names = [case[0] for case in of_program]
         folder = tmp_path_factory.mktemp("saved")
         return program, *formats.run(program, names, folder, _saved_at(when))
 
@@ -99,7 +73,13 @@ def _saved_at(when):
     return 0 if when == "untrained" else SAVED_AT
 
 
-@pytest.mark.parametrize(("when", "case"), list(_parameters()))
+@pytest.mark.parametrize(
+    "when, case",
+    [
+        pytest.param(when, case, id=", ".join(filter(None, [when, *case])), marks=marks)
+        for when, case, marks in CASES
+    ],
+)
 def test_goes_on_bit_for_bit(when, case, saved):
     name, *arguments = case
     program, restored, end = saved(when, *arguments)
@@ -122,14 +102,6 @@ def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     model, optimizer = formats.save(name, program, tmp_path, *made)()
     optimizer.build(model.trainable_variables)
     assert_equal(state(*made), state(model, optimizer))
-
-
-def test_the_cases_meet_all_pairs():
-    met = set().union(*map(_pairs, [*_QUICK, *_SLOW]))
-    assert met == set().union(*map(_pairs, _ALL))
-    assert {(case[0], case[1]) for case in _SLOW if case[4] != "eager"} == {
-        (case[0], case[1]) for case in _ALL
-    }
 
 
 def test_backup_and_restore(family, tmp_path):

@@ -1,15 +1,11 @@
 """No format holds how many steps were skipped in a row, as the page on files says."""
 
-import pathlib
-
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, takes_optimizers
 from tests.state import formats
-
-PAGES = pathlib.Path(__file__).parents[2] / "compat_docs"
 
 
 @takes_optimizers
@@ -35,8 +31,3 @@ def test_they_are_counted_anew(family, way, tmp_path):
     assert skip(opt) == 4  # the second in a row
     assert skip(new) == 8  # counts as the first
     assert skip(new) == 4
-
-
-def test_the_pages_say_so():
-    for page in ("reference/files.md", "how-to/resume.md"):
-        assert "skipped in a row" in (PAGES / page).read_text()

@@ -57,7 +57,11 @@ _IN_TURNS = [{"base": False}, {"base": True, "head": False}, {"head": True}]
 
 @pytest.mark.parametrize(
     ("units", "stages"),
-    [(1, _UNFROZEN), (3, _UNFROZEN), (3, _IN_TURNS)],
+    [
+        (1, _UNFROZEN),
+        pytest.param(3, _UNFROZEN, marks=pytest.mark.slow),
+        (3, _IN_TURNS),
+    ],
     ids=["a base unfrozen", "a base unfrozen, equal shapes", "lists in turns"],
 )
 @pytest.mark.parametrize("name", _FORMATS)
@@ -66,18 +70,6 @@ def test_slots_made_in_several_steps(name, units, stages, tmp_path):
     for trainable in stages:
         _fit(model, optimizer, **trainable)
     _check(model, _saved_and_loaded(name, model, tmp_path))
-
-
-@pytest.mark.parametrize("name", [*_FILES, *_COPIES])
-def test_a_base_that_is_unfrozen_and_not_trained_yet(name, tmp_path):
-    model, optimizer = _model(3), wrapped("legacy", "Adam")
-    _fit(model, optimizer, base=False)
-    model.get_layer("base").trainable = True
-    model.compile(optimizer, "mse")
-    loaded = _saved_and_loaded(name, model, tmp_path)
-    (slot,) = loaded.optimizer.get_slot(loaded.layers[0].kernel, "m").numpy()[:1]
-    assert not slot.any()
-    _check(model, loaded)
 
 
 def _restored(folder):

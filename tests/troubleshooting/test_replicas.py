@@ -170,7 +170,7 @@ step(feed(1.0, float("nan")))
 timer.cancel()
 """
     command = [sys.executable, "-c", program, wrapper]
-    results = run_workers(command, 2, HANGS_AFTER, QUIET, after_tensorflow=True)
+    results = run_workers(command, 2, HANGS_AFTER, QUIET)
     written = "".join(result.output for result in results)
     assert ("one step has hung" in written) == hangs, written
     assert any(result.returncode for result in results) == hangs, written
