@@ -2,7 +2,7 @@
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # all that uses TensorFlow begins here
+environment.require_tensorflow()  # before the import of TensorFlow fails
 
 # ruff: noqa: E402
 from tf_lso.debugging.explaining import explain

@@ -1,9 +1,9 @@
-"""The first trouble of a backward pass: a gradient that overflows, is NaN, or vanishes."""
+"""Find the first gradient of a backward pass that overflows, is NaN, or vanishes."""
 
 from tf_lso.debugging.report import First
 
 # The share of lost values that counts as an underflow. The detector of Micikevicius et al.
-# (2018, section 3.2), which diverged without scaling, lost 31 %.
+# (2018, section 3.2) lost 31 % and diverged without scaling.
 UNDERFLOW = 0.25
 _FLOAT16_MAX = 65504.0
 
@@ -13,8 +13,8 @@ def first_that_is_not_finite(seen):
     found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
     if found is None:
         return None
-    call, place, gradient = found
-    start = f"Gradients cease to be finite {place} {call}."
+    call, where, gradient = found
+    start = f"Gradients cease to be finite {where} {call}."
     if seen.fitting_scale is not None:
         message = (
             f"{start} At the loss scale {seen.scale:g} they overflow, which is normal: a "
@@ -36,34 +36,42 @@ def first_that_vanishes(seen):
     found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
     if found is None:
         return None
-    call, place, gradient = found
+    call, where, gradient = found
     fitting = (
         "" if seen.fitting_scale is None else f", up to about {seen.fitting_scale:g}"
     )
     message = (
         f"At the loss scale {seen.scale:g} {gradient.lost:.0%} of the gradient's values "
-        f"become 0 in float16 {place} {call}. A larger loss scale keeps them{fitting}."
+        f"become 0 in float16 {where} {call}. A larger loss scale keeps them{fitting}."
     )
     return First("underflow", call.layer.name, call.path, message)
 
 
 def _first_on_the_way_back(seen, is_bad):
-    """Return the call to blame for the first bad gradient, where, and the gradient.
+    """Return the first bad gradient of a backward pass, and where it comes from.
 
-    Where: on the way through the layer, between the layers that the layer calls, or behind
-    its output, which is in the loss or where gradients of several branches are summed.
+    Args:
+      seen: observe.Pass.
+      is_bad: function of a `Gradient`.
+
+    Returns:
+      A tuple of the `Call` to blame, words for messages, and the gradient; or None. The
+      words say whether the gradient becomes bad inside the layer, between the layers that it
+      calls, or behind its output. Behind the output are the loss and sums of the gradients
+      of several branches.
     """
-    behind = None  # the call that the backward pass has just gone through
+    behind = None  # the call that the backward pass went through before this one
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            continue  # Keras's own models add nothing to the gradients of their layers
+            continue  # Keras's own models do not change the gradients of their layers
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
             if begins:
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradients of all outputs are good: a layer's own sum for a variable is not.
+    # The gradients of all inputs and outputs are good. Look at those of variables, which
+    # layers sum themselves.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, "on the way back through", gradient
@@ -71,10 +79,10 @@ def _first_on_the_way_back(seen, is_bad):
 
 
 def _source(seen, call, behind):
-    """Return the call that a bad gradient of a call's output comes from, and where."""
+    """Return the call from which a bad gradient of an output comes, and words for where."""
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
-        # The gradient of a float32 layer is too large for float16, the dtype before it.
+        # The gradient of a float32 layer is too large for the float16 layer before it.
         return behind, "on the way back through"
     if call.parent is not None and not call.parent.is_container:
         return call.parent, "between the layers called by"

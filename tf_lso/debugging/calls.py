@@ -1,7 +1,7 @@
-"""Observe the calls of a model's layers: their inputs and outputs, in order.
+"""Observe the calls of a model's layers, with their inputs and outputs, in order.
 
-Keras looks up `call` on the layer itself, so `observed` shadows it by an attribute of each
-layer and removes the attribute afterwards. No class of Keras changes.
+Keras looks up `call` on the layer itself. So `observed` sets an attribute `call` on each layer
+and removes it afterwards. It changes no class of Keras.
 """
 
 import contextlib
@@ -18,43 +18,43 @@ from tf_lso.optimizers import wrapping
 
 @dataclasses.dataclass(eq=False)
 class Call:
-    """One call of a layer, or of an operation of a functional model of Keras 3."""
+    """A call of a layer, or of an operation in a functional model of Keras 3."""
 
     layer: Any
-    # The names of the layers around this one, without the model's, and its own name.
+    # The names of the layers around this one and its own name. The model's name is left out.
     path: str
     number: int  # 1 for the first call of the layer
-    parent: "Call | None"  # the call around this one, None for the model's own
+    parent: "Call | None"  # the call around this one, None for that of the model
     arguments: tuple  # the positional and keyword arguments of `call`
-    # Floating-point tensors, the inputs as Keras has cast them to the layer's dtype.
+    # Floating-point tensors. Keras has cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    input_values: Any = None  # `Values` of all inputs, and of all outputs
-    output_values: Any = None
+    input_values: Any = None  # `Values` of all inputs
+    output_values: Any = None  # `Values` of all outputs
 
     @property
     def name(self):
-        """The path, with the number of the call from the second one on."""
+        """The path, followed by the number of the call if it is not the first."""
         return self.path if self.number == 1 else f"{self.path} (call {self.number})"
 
     def __str__(self):
-        """Return what messages call it."""
+        """Return the name of the call in messages."""
         name = "" if self.name == self.layer.name else f", {self.name}"
         return f"layer '{self.layer.name}'{name}"
 
     @property
     def is_container(self):
-        """Whether Keras's own code calls the layers in this one: Functional, Sequential."""
+        """Whether Keras's own code calls the inner layers, as in Functional and Sequential."""
         module = type(self.layer).call.__module__
         of_keras = module.startswith(("keras.", "tf_keras."))
         return of_keras and hasattr(self.layer, "compile")
 
     def weight_values(self):
-        """Return pairs of a name and `Values` of the layer's variables."""
+        """Return the list of (name, `Values`) of the layer's variables."""
         return [
             (variables_lib.name_of(weight), statistics.values_of([raw]))
             for weight in getattr(self.layer, "weights", ())
-            # A lookup table of tf_keras is a weight, but not a variable.
+            # In tf_keras a lookup table is a weight but not a variable.
             if isinstance(raw := variables_lib.raw(weight), tf.Variable)
         ]
 
@@ -64,8 +64,8 @@ def observed(model, keras):
     """Observe the calls of the layers of `model` while the context is open.
 
     Yields:
-      A list that grows by the pair (`Call`, True) when a call begins, and (`Call`, False)
-      when it ends.
+      A list. (`Call`, True) is appended when a call begins, and (`Call`, False) when it
+      ends.
     """
     moments, open_calls = [], [None]
 
@@ -73,7 +73,7 @@ def observed(model, keras):
         @functools.wraps(original)
         def call(*args, **kwargs):
             seen = _new_call(layer, open_calls[-1], moments, (args, kwargs))
-            # Each use of a tensor becomes another tensor, which has its own gradient.
+            # Copy tensors, so that each use of a tensor has its own gradient.
             args, kwargs = _copied(seen.arguments, seen.inputs)
             seen.input_values = statistics.values_of(seen.inputs)
             moments.append((seen, True))
@@ -87,8 +87,8 @@ def observed(model, keras):
 
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
-            # Some layers, such as Keras 2's for `tf.exp`, have a `call` of their own. It
-            # returns after the observing one is gone: callbacks run from last to first.
+            # Some layers, such as Keras 2's layer for `tf.exp`, already have an attribute
+            # `call`. Callbacks run from last to first, so it is put back last.
             own = {name: call for name, call in vars(layer).items() if name == "call"}
             undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)
@@ -103,25 +103,28 @@ def _new_call(layer, parent, moments, arguments):
 
 
 def _observable(model, keras):
-    """Return the layers and operations in a model, without the cells of recurrent layers."""
+    """Return the layers and operations of a model, except the cells of recurrent layers."""
     layers = list(wrapping.all_layers(model))
     found = {id(layer): layer for layer in layers}
     for layer in layers:
         # A functional model of Keras 3 also has operations such as `keras.ops.exp`.
-        found.update((id(one), one) for one in getattr(layer, "operations", ()))
+        found.update((id(item), item) for item in getattr(layer, "operations", ()))
         if isinstance(layer, keras.layers.RNN):
-            found.pop(id(layer.cell), None)  # it runs once for each time step
+            found.pop(id(layer.cell), None)  # the cell runs once for each time step
     return list(found.values())
 
 
 def _copied(structure, copies):
-    """Return a structure with copies of its floating-point tensors, also put in a list."""
+    """Return a structure with copies of its floating-point tensors.
 
-    def copied(one):
-        if not isinstance(one, tf.Tensor) or not one.dtype.is_floating:
-            return one
-        copy = tf.identity(one)
-        vars(copy).update(vars(one))  # Keras's mask is an attribute of the tensor
+    The copies are also appended to the list `copies`.
+    """
+
+    def copied(value):
+        if not isinstance(value, tf.Tensor) or not value.dtype.is_floating:
+            return value
+        copy = tf.identity(value)
+        vars(copy).update(vars(value))  # Keras's mask is an attribute of the tensor
         copies.append(copy)
         return copy
 

@@ -24,33 +24,37 @@ def explain(
 ) -> Report:
     """Explain where values of one batch overflow or vanish, and which loss scale fits.
 
-    Runs one forward pass, as in training, and two backward passes, eagerly. The second one,
-    at another scale, shows which zeros are small numbers, or whether scaling overflows.
-    Afterwards, also after an exception, variables (weights, batch statistics, metrics) and
-    the random state of TensorFlow, Keras, NumPy and Python are restored. What a layer of
-    your own changes apart from its variables, such as a list, stays changed. A layer that
-    the model does not track counts as code of the layer that calls it.
+    The function runs one forward pass, as in training, and two backward passes in eager
+    mode. The second backward pass uses another scale. It shows which zeros are small numbers
+    and whether scaling causes an overflow.
+
+    Afterwards, even after an exception, the function restores variables (weights, batch
+    statistics, metrics) and the random state of TensorFlow, Keras, NumPy and Python. It does
+    not restore other state, such as a list that your own layer changes. A layer that the
+    model does not track counts as code of the layer that calls it.
 
     Args:
       model: a built model of Keras 3 or Keras 2 with a layer that computes in float16.
-      x: one batch of inputs, arrays or tensors, alone or nested, as for
-        `train_on_batch`; or, without `y`, a tuple (x, y) or (x, y, sample_weight) as a
-        data set yields it.
-      y: the targets of the batch. None if the loss needs none.
+      x: one batch of inputs, as for `train_on_batch`: an array or tensor, or a nested
+        structure of them. If `y` is None, `x` may also be a tuple (x, y) or
+        (x, y, sample_weight) from a data set.
+      y: the targets of the batch. Defaults to None, for a loss that needs no targets.
       sample_weight: the weights of the examples. Defaults to None.
-      loss: None for that of `compile`; or a `Loss` of Keras or a function, which is called
-        with `y` and the outputs, and with `sample_weight` if you pass it, and returns a
-        scalar. What the model adds (`add_loss`, regularizers) counts too.
-      optimizer: the optimizer whose scale is read, by default the model's. Without a
-        scale it is 1.
-      loss_scale: number or loss scale, to use in place of the optimizer's.
+      loss: a `Loss` of Keras or a function that returns a scalar. It is called with `y` and
+        the outputs, and with `sample_weight` if that is not None. Losses that the model
+        adds (`add_loss`, regularizers) are added. Defaults to the loss of `compile`.
+      optimizer: the optimizer from which the loss scale is read. Defaults to the optimizer
+        of the model. If it has no loss scale, the scale is 1.
+      loss_scale: number or loss scale. Defaults to that of the optimizer.
 
     Returns:
       A `Report`. Print it, or read `first`, `layers` and `variables`.
 
     Raises:
-      RuntimeError: in a `tf.function`, a graph or the scope of several replicas.
-      TypeError: if `model` is not a model, `loss` not a function, or `x` a whole data set.
+      RuntimeError: if it is called in a `tf.function`, in a graph, or in the scope of a
+        strategy with several replicas.
+      TypeError: if `model` is not a model, `loss` is not a function, or `x` is a whole
+        data set.
       ValueError: if the model is not built, no layer computes in float16, the batch is
         empty, the loss is missing or not a scalar, or the scale is not positive and finite.
 
@@ -67,8 +71,8 @@ def explain(
     >>> report.first.kind, report.first.layer
     ('forward overflow', 'large')
 
-    Source: an addition. The ranges: Micikevicius et al., "Mixed Precision Training",
-    2018, https://arxiv.org/abs/1710.03740.
+    Source: an addition. The ranges of values are those of Micikevicius et al., "Mixed
+    Precision Training", 2018, https://arxiv.org/abs/1710.03740.
     """
     graphs.require_eager("explain")
     keras = validation.keras_of(model)
@@ -84,29 +88,29 @@ def explain(
         layers=[
             _row(
                 seen,
-                one.name,
-                one.path,
-                one.output_values,
-                one.outputs,
-                one.input_values,
+                call.name,
+                call.path,
+                call.output_values,
+                call.outputs,
+                call.input_values,
             )
-            for one in seen.calls[1:] or seen.calls
+            for call in seen.calls[1:] or seen.calls
         ],
         variables=[
             _row(
                 seen,
-                one.name,
-                one.call.path,
-                statistics.values_of([one.raw]),
-                [one.raw],
+                variable.name,
+                variable.call.path,
+                statistics.values_of([variable.raw]),
+                [variable.raw],
             )
-            for one in seen.variables
+            for variable in seen.variables
         ],
     )
 
 
 def _first(batch, seen):
-    """Return the `First` of a batch and an `observe.Pass`."""
+    """Return the `First` place of trouble in a batch or an `observe.Pass`."""
     return (
         forward.first_in_data(batch)
         or forward.first_in_forward_pass(seen)
@@ -117,7 +121,7 @@ def _first(batch, seen):
 
 
 def _row(seen, name, layer, values, tensors, inputs=None):
-    """Return the `Row` of the outputs of a layer, or of a variable."""
+    """Return the `Row` for the outputs of a layer or for a variable."""
     gradients = seen.gradients_of(tensors[:1])
     gradient, lost = gradients[0] if gradients else (None, 0.0)
     dtype = tensors[0].dtype.name if tensors else None

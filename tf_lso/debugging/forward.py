@@ -1,4 +1,4 @@
-"""The first trouble of a forward pass: a value that is not finite, and its cause."""
+"""Find the first value of a forward pass that is not finite, and its cause."""
 
 import tensorflow as tf
 
@@ -14,10 +14,10 @@ _LARGE = 256.0
 
 
 def first_in_data(batch):
-    """Return the `First` of a batch (x, y, sample_weight) that is not finite, or None."""
+    """Return a `First` if a value of (x, y, sample_weight) is not finite, else None."""
     for name, data in zip(("x", "y", "sample_weight"), batch):
         parts = tf.nest.flatten(data, expand_composites=True)
-        values = statistics.values_of(one for one in parts if one is not None)
+        values = statistics.values_of(part for part in parts if part is not None)
         if values.nonfinite:
             message = (
                 f"{name} holds {values.kinds}, before any layer sees it. No loss scale "
@@ -29,7 +29,7 @@ def first_in_data(batch):
 
 
 def first_in_forward_pass(seen):
-    """Return the `First` of an `observe.Pass` whose values are not finite, or None."""
+    """Return a `First` if a value of an `observe.Pass` is not finite, else None."""
     for call, begins in seen.moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
@@ -47,11 +47,14 @@ def first_in_forward_pass(seen):
 
 
 def _first_in_layer(call, begins, values):
-    """Return the `First` where a call begins or ends with values that are not finite."""
+    """Return the `First` for a call whose inputs or outputs are the first not finite ones.
+
+    `begins` says whether `values` are those of the inputs.
+    """
     suspect, is_overflow = call, values.infinite > 0
     made = f"{values.kinds}. {_NO_SCALE}"
     if not begins:
-        # A softmax makes NaN of inf before the layer returns.
+        # A softmax turns inf into NaN before the layer returns.
         is_overflow = is_overflow or max(_largest(call)) > _LARGE
         message = (
             f"The input of {call} is finite, its output holds {made} "
@@ -78,17 +81,17 @@ def _kind(is_overflow):
 
 def _largest(call):
     """Return the largest magnitudes of the inputs and of the weights of a call."""
-    weights = [held.largest for _, held in call.weight_values()]
+    weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 
 
 def _cause(call, is_overflow):
-    """Return why the output of a layer is not finite, and the remedy."""
+    """Return sentences that say why the output of a layer is not finite and what to do."""
     weights = call.weight_values()
-    for name, held in weights:
-        if held.nonfinite:
+    for name, values in weights:
+        if values.nonfinite:
             return (
-                f"The variable {name} itself holds {held.kinds}: load weights from before "
+                f"The variable {name} itself holds {values.kinds}: load weights from before "
                 "it did, and find the step that wrote it."
             )
     if not is_overflow:
@@ -105,7 +108,7 @@ def _cause(call, is_overflow):
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
         return f"{ranges} It does not compute in float16: look at its own code."
     if max(inputs, weight) <= _LARGE:
-        # Smaller inputs or weights are no remedy: they are not what is large.
+        # Smaller inputs or weights would not help, since they are not large.
         return (
             f"{ranges} These are not large, so what the layer computes from them, such as "
             "a product with a large factor, a division by a value near 0, an exponential "

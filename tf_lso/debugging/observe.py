@@ -1,4 +1,4 @@
-"""Run one forward pass and two backward passes of a model, and measure values and gradients."""
+"""Run a forward pass and two backward passes of a model, and measure the values."""
 
 import dataclasses
 import math
@@ -12,16 +12,16 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# Half of what float16 holds, because the smallest numbers are rounded by up to a half.
+# Half of the largest float16, since the smallest numbers may be rounded by up to a half.
 _LARGEST = 2.0**15
 _SMALLEST = 2.0**-24  # the smallest float16 above 0
 
 
 class Gradient(NamedTuple):
-    """A gradient at the loss scale, and which share of its values became 0 there."""
+    """A gradient at the loss scale."""
 
     values: statistics.Values
-    lost: float
+    lost: float  # the share of values that become 0 at this scale
 
 
 class Variable(NamedTuple):
@@ -29,14 +29,15 @@ class Variable(NamedTuple):
 
     name: str
     raw: tf.Variable
-    call: calls_lib.Call  # of the innermost layer that has it
+    call: calls_lib.Call  # the call of the innermost layer that has it
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """What the passes showed."""
+    """The results of the passes."""
 
-    moments: list  # pairs of a `Call` and whether it begins, in the order of the pass
+    # Pairs of a `Call` and whether it begins (or ends), in the order of the forward pass.
+    moments: list
     loss: tf.Tensor
     scale: float
     fitting_scale: float | None
@@ -50,12 +51,12 @@ class Pass:
 
     def gradients_of(self, tensors):
         """Return the `Gradient`s of those tensors that have one."""
-        return [self.gradients[id(one)] for one in tensors if id(one) in self.gradients]
+        return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
 
 
 def run(model, keras, batch, loss, scale):
-    """Run a model on a batch (x, y, sample_weight), return a `Pass`."""
-    weights = [(one, variables_lib.raw(one)) for one in model.trainable_variables]
+    """Run a model on a batch (x, y, sample_weight) and return a `Pass`."""
+    weights = [(v, variables_lib.raw(v)) for v in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
         # A `tf.function` in the model would hide the layers that it calls.
@@ -66,52 +67,56 @@ def run(model, keras, batch, loss, scale):
                 outputs = model(batch[0], training=True)
             value = validation.loss_of(model, batch, outputs, loss)
         calls = [call for call, begins in moments if begins]
-        tensors = [one for call in calls for one in (*call.inputs, *call.outputs)]
+        tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
         sources = [*(raw for _, raw in weights), *tensors]
         gradients, fitting = _gradients(tape, value, sources, scale)
     owners = {}
-    for call in calls:  # a layer begins after the layers around it
+    for call in calls:  # inner layers come after outer ones and replace them
         own = getattr(call.layer, "trainable_variables", ())
         owners.update(dict.fromkeys(map(id, own), call))
     variables = [
-        Variable(variables_lib.name_of(one), raw, owners.get(id(one), calls[0]))
-        for one, raw in weights
+        Variable(variables_lib.name_of(v), raw, owners.get(id(v), calls[0]))
+        for v, raw in weights
     ]
     return Pass(moments, value, scale, fitting, gradients, variables)
 
 
 def _gradients(tape, loss, sources, scale):
-    """Return {id of a source: `Gradient`}, and a loss scale that fits or None."""
+    """Return {id of a source: `Gradient`}, and a loss scale that fits, or None."""
 
     def gradients_at(scale):
-        # The gradient of `loss * scale` begins with the scale in the dtype of the loss.
+        # The backward pass of `loss * scale` begins with the scale in the dtype of the loss.
         seed = tf.cast(tf.constant(scale, tf.float32), loss.dtype)
         found = tape.gradient(loss, sources, output_gradients=seed)
         summed = gradients_lib.with_summed_rows(found)
         return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
 
     at_scale = gradients_at(scale)
-    # Scaling is to blame for what is finite without it. Of gradients that are finite, a
-    # larger scale shows which of their zeros are small numbers.
+    # If the gradients at this scale are finite, the reference is a larger scale, which shows
+    # which of their zeros are small numbers. Otherwise it is a scale of at most 1, which shows
+    # whether scaling is to blame.
     reference = _fitting_scale(at_scale, scale) or min(scale, 1.0)
     at_reference = gradients_at(reference)
     found = {
-        id(source): Gradient(statistics.values_of([one]), _lost(one, other))
-        for source, one, other in zip(sources, at_scale, at_reference)
-        if one is not None
+        id(source): Gradient(statistics.values_of([gradient]), _lost(gradient, other))
+        for source, gradient, other in zip(sources, at_scale, at_reference)
+        if gradient is not None
     }
     return found, _fitting_scale(at_reference, reference)
 
 
 def _fitting_scale(gradients, scale):
-    """Return about the largest scale, `scale` times a power of two, that fits float16.
+    """Return about the largest scale at which gradients fit into float16.
+
+    Args:
+      gradients: list of the gradients at `scale`, of which some may be None.
+      scale: number.
 
     Returns:
-      The scale, from the largest of the gradients at `scale`, or None if some are not
-      finite, or if there are none.
+      `scale` times a power of two, or None if a gradient is not finite or there are no
+      gradients.
     """
-    found = [one for one in gradients if one is not None]
-    values = statistics.values_of(found)
+    values = statistics.values_of(g for g in gradients if g is not None)
     if values.nonfinite or not values.size:
         return None
     largest = max(values.largest, _SMALLEST)
@@ -119,7 +124,7 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of values that are 0 at the scale, of those not 0 at the reference."""
+    """Return which share of the values that are not 0 at the reference is 0 at the scale."""
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0
     return float(lost.mean()) if lost.size else 0.0

@@ -1,4 +1,4 @@
-"""The picture of a report: the magnitudes of all values, against the range of float16."""
+"""Draw the magnitudes of all values of a report against the range of float16."""
 
 import math
 
@@ -7,10 +7,10 @@ from tf_lso.frameworks import environment
 _BAR = {"height": 0.6, "color": "#0072B2", "alpha": 0.55, "zorder": 3}
 _TROUBLE = "#B00020"
 OVERFLOW = 16  # the power of two at which float16 ends
-_ZERO, _NORMAL = -25, -14  # what is smaller is rounded to 0, or is subnormal
+_ZERO, _NORMAL = -25, -14  # smaller values are rounded to 0, or are subnormal
 _LOWEST, _HIGHEST = -40, 24  # the powers of two that are shown
-_NONFINITE = _HIGHEST + 6  # the end of the column for inf and NaN at the right
-_RANGES = (  # name, the powers of two between which it lies, color of the background
+_NONFINITE = _HIGHEST + 6  # the right end of the column for inf and NaN
+_RANGES = (  # name, powers of two at both ends, color of the background
     ("0 in float16", _LOWEST, _ZERO, "#d9d9d9"),
     ("subnormal", _ZERO, _NORMAL, "#f0f0f0"),
     ("normal", _NORMAL, OVERFLOW, "#ffffff"),
@@ -20,7 +20,7 @@ _RANGES = (  # name, the powers of two between which it lies, color of the backg
 
 
 def draw(report, path=None):
-    """Draw a report into a file or a figure, see `Report.plot`."""
+    """Draw a report into a file or a figure. See `Report.plot`."""
     environment.require(
         "matplotlib",
         "A plot needs the package matplotlib, which is not installed: "
@@ -51,7 +51,7 @@ def draw(report, path=None):
 
 
 def _draw_panel(axes, rows):
-    """Draw for each row the range of its `Values`; None for a gradient that is not there."""
+    """Draw the range of the `Values` of each row. None stands for a missing gradient."""
     for name, begin, end, color in _RANGES:
         axes.axvspan(begin, end, color=color, zorder=0)
         top = axes.get_xaxis_transform()

@@ -1,4 +1,4 @@
-"""The report of one pass: what users read, print and plot."""
+"""The report that users read, print and plot."""
 
 import dataclasses
 import os
@@ -7,9 +7,10 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-_WIDTH = 79  # of the paragraphs; a row of the table is one line
+_WIDTH = 79  # the width of paragraphs; rows of the table may be longer
 
-# The name of a row is its first cell and is printed last: no name is cut or moves a column.
+# The name is the first cell of a row but is printed last, so that names need not be cut and
+# columns stay in place.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),
@@ -24,16 +25,17 @@ _KEY = (
 
 @dataclasses.dataclass(frozen=True)
 class First:
-    """The first place of trouble.
+    """The first trouble that `explain` found.
 
     Attributes:
       kind: "input", "forward overflow", "forward nan", "backward overflow", "backward
-        nan", "underflow", or None where nothing is wrong.
+        nan", "underflow", or None if nothing is wrong.
       layer: str, the name of the innermost layer that computed the value, or that
         received it from the loss as a gradient. None if the trouble is in the data or
         in the loss, or if nothing is wrong.
-      path: str, the names of the layers around it and its own, "outer/inner", or None.
-      message: str, what kind of trouble it is and what to do.
+      path: str, the names of the outer layers and of this one, such as "outer/inner", or
+        None.
+      message: str, a description of the trouble and what to do.
     """
 
     kind: str | None
@@ -43,26 +45,28 @@ class First:
 
     @property
     def title(self) -> str:
-        """The kind of trouble and its layer."""
+        """The kind of the trouble and the layer."""
         where = f" in layer '{self.layer}'" if self.layer else ""
         return (self.kind or "nothing is wrong") + where
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One call of a layer, or one variable.
+    """A call of a layer, or a variable.
 
     Attributes:
-      name: str, the path of the layer, "outer/inner", and the number of the call from the
-        second one on; or the path of the variable.
-      layer: str, the path of the layer; for a variable the innermost that has it.
-      dtype: str, of the values; None if they are not floating-point.
-      inputs: `Values` of all inputs of the layer, in its dtype; None for a variable.
+      name: str, the path of the layer, such as "outer/inner", followed by the number of
+        the call if it is not the first; or the path of the variable.
+      layer: str, the path of the layer. For a variable, the path of the innermost layer
+        that has it.
+      dtype: str, the dtype of the values. None if they are not floating-point.
+      inputs: `Values` of all inputs of the layer in its dtype. None for a variable.
       values: `Values` of all outputs of the layer, or of the variable.
       gradient: `Values` of the gradient at the loss scale with respect to the first output
-        or the variable; None where training computes none.
-      lost: float, the share of the gradient's values that are 0 at the loss scale, but not
-        at a larger scale that fits, or at 1 where they overflow.
+        or the variable. None if training computes no such gradient.
+      lost: float, the share of the gradient's values that are 0 at the loss scale but not
+        at another scale. The other scale is a larger one that fits, or 1 if the gradients
+        overflow.
     """
 
     name: str
@@ -76,15 +80,15 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """What `explain` found. Print it.
+    """The result of `explain`. Print it to read it.
 
     Attributes:
-      first: `First`, the first place of trouble.
-      loss: float, before scaling.
+      first: `First`, the first trouble.
+      loss: float, the loss before scaling.
       loss_scale: float, the scale of the backward pass.
       fitting_scale: float, about the largest scale at which the gradients of this batch
-        fit into float16, computed from the largest of them. None where it is not known.
-      layers: list of `Row`, the calls of layers in the order of the pass.
+        fit into float16, computed from the largest of them. None if it is unknown.
+      layers: list of `Row`, the calls of layers in the order of the forward pass.
       variables: list of `Row`.
     """
 
@@ -117,16 +121,17 @@ class Report:
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the magnitudes of all values against the range of float16.
 
-        Each layer and each variable is a row. The left panel shows from which to which
-        log2 magnitude a layer's outputs or a variable's values reach, the right panel the
-        same of the gradient at the loss scale. The column "inf, NaN" shows the share of
-        these.
+        Each layer and each variable is a row. The left panel shows the range of the log2
+        magnitudes of a layer's outputs or a variable's values. The right panel shows the
+        range for the gradient at the loss scale. The column "inf, NaN" shows the share of
+        values that are not finite.
 
         Args:
-          path: str or path, a file whose suffix matplotlib knows, such as ".png".
+          path: str or path, a file with a suffix that matplotlib knows, such as ".png".
+            Defaults to None.
 
         Returns:
-          Without a path the figure of matplotlib. Else None.
+          The figure of matplotlib if `path` is None, otherwise None.
 
         Raises:
           ImportError: if matplotlib is not installed.
@@ -139,7 +144,7 @@ class Report:
 
 
 def _cells(row):
-    """Return the cells of a row of the table."""
+    """Return the cells for a row of the table."""
     values = _largest(row.values), _share(row.values.nonfinite)
     gradient = ("none", "", "")
     if row.gradient is not None:

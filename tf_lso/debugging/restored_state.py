@@ -1,4 +1,4 @@
-"""Restore what a pass changes in TensorFlow and Keras: variables and random state."""
+"""Restore the variables and the random state that a pass changes."""
 
 import contextlib
 import itertools
@@ -17,16 +17,20 @@ _seeds = itertools.count(0x5CA1E)
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore variables, all random state and how functions run, also after an exception."""
+    """Restore the state at the end of this context, even after an exception.
+
+    The state is that of variables and of all random generators, and whether functions run
+    eagerly.
+    """
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
-    states = [getattr(one, "state", None) for _, _, one in generators]
+    states = [getattr(value, "state", None) for _, _, value in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # Reading copies nothing: TensorFlow gives a variable that is assigned a new buffer.
+            # Reading does not copy. TensorFlow gives a variable a new buffer if it is assigned.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
-            # A generator of Keras 2 keeps its count in an attribute, and derives seeds from it.
+            # A generator of Keras 2 derives seeds from a count that it keeps in an attribute.
             if hasattr(part, "make_legacy_seed"):
                 undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
@@ -40,24 +44,24 @@ def restored(model):
 
 
 def _parts(model):
-    """Return the layers of a model and all that they track, except optimizers."""
+    """Return the list of the layers of a model and all that they track but optimizers."""
     found, waiting = {}, wrapping.all_layers(model)
     while waiting:
-        one = waiting.pop()
-        if id(one) in found or hasattr(one, "apply_gradients"):
+        part = waiting.pop()
+        if id(part) in found or hasattr(part, "apply_gradients"):
             continue
-        found[id(one)] = one
+        found[id(part)] = part
         # TensorFlow refuses a list whose elements were replaced.
         with contextlib.suppress(ValueError):
-            waiting += tf.train.TrackableView.children(one).values()
+            waiting += tf.train.TrackableView.children(part).values()
         # Keras 2 does not track the generator of a layer such as Dropout.
-        if generator := getattr(one, "_random_generator", None):
+        if generator := getattr(part, "_random_generator", None):
             waiting.append(generator)
     return list(found.values())
 
 
 def _global_generators():
-    """Return owner, attribute and value of the generators of `tf.random` and Keras."""
+    """Return (owner, attribute, value) for the global generators of TensorFlow and Keras."""
     owners = [(tf_private.generators(), "global_generator")]
     if keras_versions.has_keras3():
         state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER
@@ -66,16 +70,17 @@ def _global_generators():
 
 
 def _local_variables(*objects):
-    """Return the TensorFlow variables among some objects, on this worker."""
-    held = [one for one in objects if isinstance(variables_lib.raw(one), tf.Variable)]
-    copies = [copy for one in held for copy in variables_lib.copies(one)]
+    """Return this worker's TensorFlow variables among some objects."""
+    held = [v for v in objects if isinstance(variables_lib.raw(v), tf.Variable)]
+    copies = [copy for v in held for copy in variables_lib.copies(v)]
     return [copy for copy in copies if copy.is_initialized()]
 
 
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed."""
-    # `tf.random.uniform` keeps its count in a kernel that is cached by its seeds, and the
-    # count cannot be set back. `tf.random.set_seed` would drop the program's kernels.
+    # `tf.random.uniform` keeps a count in a kernel, which TensorFlow caches by its seeds, and
+    # the count cannot be set back. So the pass uses kernels with other seeds.
+    # `tf.random.set_seed` would drop the program's kernels.
     context = tf_private.eager_context()
     context.ensure_initialized()
     before = {name: vars(context).get(name) for name in ("_seed", "_rng")}

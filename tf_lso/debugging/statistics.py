@@ -1,4 +1,4 @@
-"""Numbers about the values of tensors."""
+"""Statistics of the values of tensors."""
 
 import dataclasses
 
@@ -8,14 +8,15 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """The values of one or several tensors.
+    """Statistics of the values of one or several tensors.
 
     Attributes:
-      size: int, how many values there are.
-      largest: float, the largest magnitude of the finite values, 0 if there are none.
-      smallest: float, the smallest magnitude of them apart from 0, 0 if there are none.
-      infinite: int, how many values are inf or -inf.
-      nan: int, how many values are NaN.
+      size: int, the number of values.
+      largest: float, the largest magnitude of the finite values. 0 if there are none.
+      smallest: float, the smallest magnitude of the finite values that are not 0. 0 if
+        there are none.
+      infinite: int, the number of values that are inf or -inf.
+      nan: int, the number of values that are NaN.
     """
 
     size: int
@@ -31,15 +32,15 @@ class Values:
 
     @property
     def kinds(self) -> str:
-        """Which values are not finite: "inf", "NaN" or "inf and NaN"."""
+        """The kinds of values that are not finite: "inf", "NaN" or "inf and NaN"."""
         found = [("inf", self.infinite), ("NaN", self.nan)]
         return " and ".join(name for name, count in found if count)
 
 
 def values_of(tensors):
-    """Return the `Values` of tensors or variables together; ignores integers."""
-    floating = [one for one in tensors if one.dtype.is_floating]
-    parts = [tf.cast(one, tf.float32).numpy().ravel() for one in floating]
+    """Return the `Values` of all tensors or variables together. Integers are ignored."""
+    floating = [tensor for tensor in tensors if tensor.dtype.is_floating]
+    parts = [tf.cast(tensor, tf.float32).numpy().ravel() for tensor in floating]
     flat = np.concatenate([np.zeros(0, np.float32), *parts])
     magnitudes = np.abs(flat[np.isfinite(flat)])
     positive = magnitudes[magnitudes > 0]

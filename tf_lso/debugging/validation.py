@@ -1,4 +1,4 @@
-"""The arguments of `explain`: checked and called. Errors say what to pass."""
+"""Check the arguments of `explain` and compute the loss. Errors say what to pass."""
 
 import math
 
@@ -10,7 +10,7 @@ from tf_lso.optimizers import wrapping
 
 
 def keras_of(model):
-    """Return the public module of the Keras of a model that can be explained."""
+    """Return the public module of a model's Keras. Raise if the model cannot be explained."""
     for package in keras_versions.imported():
         keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
@@ -50,50 +50,55 @@ def _require_one_replica(model, is_keras2):
 
 
 def scale_of(*candidates):
-    """Return the scale of the first candidate that is not None, 1 without one."""
-    given = next((one for one in candidates if one is not None), 1.0)
-    if hasattr(given, "apply_gradients"):
-        # Keras 3's own optimizer has `dynamic_scale` from its first step on.
+    """Return the scale of the first candidate that is not None, or 1.
+
+    A candidate is a number, a loss scale or an optimizer.
+    """
+    scale = next((c for c in candidates if c is not None), 1.0)
+    if hasattr(scale, "apply_gradients"):
+        # Keras 3's own optimizer has no `dynamic_scale` before its first step.
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
-        scales = [getattr(given, name, None) for name in names]
-        given = next((scale for scale in scales if scale is not None), 1.0)
-    number = float(given() if callable(given) else given)
+        scales = [getattr(scale, name, None) for name in names]
+        scale = next((s for s in scales if s is not None), 1.0)
+    number = float(scale() if callable(scale) else scale)
     if not 0 < number < math.inf:
         raise ValueError(
             "'loss_scale' must be a positive finite number or a loss scale such as "
-            f"tf_lso.FixedLossScale(128), but got: {given!r}."
+            f"tf_lso.FixedLossScale(128), but got: {scale!r}."
         )
     return number
 
 
 def batch_of(x, y, sample_weight, keras):
-    """Return (x, y, sample_weight) as tensors; float64 becomes Keras's default dtype."""
+    """Return (x, y, sample_weight) as tensors. float64 becomes Keras's default dtype."""
     if isinstance(x, tf.data.Dataset):
         raise TypeError(
             f"'x' must be one batch, but got: {x!r}. Pass one batch of the data set: "
             "`explain(model, next(iter(dataset)))`."
         )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
-        # Keras reads a tuple that a data set yields in the same way. Several inputs of a
-        # model without targets are a list or a dict.
+        # Keras interprets the tuples of a data set in the same way. If a model without targets
+        # has several inputs, they are in a list or a dict.
         x, y, sample_weight = (*x, sample_weight)[:3]
 
-    def tensor(one):
-        if one is None or tf.is_tensor(one):
-            return one
-        is_double = getattr(one, "dtype", None) == np.float64
-        return tf.convert_to_tensor(one, keras.backend.floatx() if is_double else None)
+    def tensor(value):
+        if value is None or tf.is_tensor(value):
+            return value
+        is_double = getattr(value, "dtype", None) == np.float64
+        return tf.convert_to_tensor(
+            value, keras.backend.floatx() if is_double else None
+        )
 
     batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
-    tensors = [one for one in tf.nest.flatten(batch) if one is not None]
-    if any(0 in one.shape for one in tensors):
-        # Keras 2 computes a loss of 0 for it, and nothing would be wrong.
+    tensors = [value for value in tf.nest.flatten(batch) if value is not None]
+    if any(0 in tensor.shape for tensor in tensors):
+        # Keras 2 computes a loss of 0 for an empty batch, and nothing would look wrong.
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
     return batch
 
 
 def loss_of(model, batch, outputs, loss):
-    """Return the loss of a batch, a scalar tensor, with what the model itself adds."""
+    """Return the loss of a batch as a scalar tensor, including losses of the model itself."""
     if loss is not None and not callable(loss):
         raise TypeError(
             "'loss' must be a function or a Loss of Keras, such as "
@@ -117,4 +122,4 @@ def loss_of(model, batch, outputs, loss):
             "a scalar, for instance by tf.reduce_mean."
         )
     value = tf.convert_to_tensor(value)
-    return tf.add_n([value, *(tf.cast(one, value.dtype) for one in added)])
+    return tf.add_n([value, *(tf.cast(term, value.dtype) for term in added)])

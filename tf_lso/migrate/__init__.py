@@ -1,8 +1,8 @@
-"""The tools `tf-lso check` and `tf-lso migrate`: a LibCST codemod for old programs.
+"""The commands `tf-lso check` and `tf-lso migrate`, a LibCST codemod for old programs.
 
-`engine.examine` reads one program: each module of `rules/` finds one kind of use, and the
-edits of what is certain are applied to LibCST's tree, which keeps every other byte.
-`files`, `notebooks` and `report` stand between the engine and the two command lines.
+`engine.examine` reads one program. Each module of `rules/` finds one kind of use. Fixes that
+are certain are applied to LibCST's tree, which keeps every other byte. `files`, `notebooks`
+and `report` connect the engine with the command lines.
 
-LibCST comes with `pip install 'tf-lso[migrate]'`. Nothing here imports TensorFlow.
+`pip install 'tf-lso[migrate]'` installs LibCST. This package does not import TensorFlow.
 """

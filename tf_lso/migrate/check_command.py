@@ -1,4 +1,4 @@
-"""The command `tf-lso check`: prints what is found in programs."""
+"""The command `tf-lso check`, which prints the old names that programs use."""
 
 import argparse
 
@@ -8,26 +8,26 @@ _FORMATS = ("text", "json", "github")
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
 Reads Python files and notebooks without running them, and lists each use of
-the loss-scaling API of tf.keras 2.0-2.15: where it is, what happens on today's
-TensorFlow, and how `tf-lso migrate` changes it. Needs no TensorFlow. Needs
-LibCST: pip install 'tf-lso[migrate]'.
+the loss-scaling API of tf.keras 2.0-2.15. The list says where the use is, what
+happens on today's TensorFlow, and how `tf-lso migrate` changes it. The command
+needs LibCST (pip install 'tf-lso[migrate]') but not TensorFlow.
 
-A use trains wrong silently, breaks, is unsure (only a run can tell), or works;
-what works is printed with --verbose. A use is guarded if the program takes care
-of it: by an except clause, or by a test of the version or of an attribute. A
-comment `# tf-lso: ignore[LSO101]` on its line silences it.
+A use trains wrong silently, breaks, is unsure (only a run can show it), or
+works. Uses that work are printed only with --verbose. A use is guarded if the
+program handles it by an except clause or by a test of the version or of an
+attribute. A comment `# tf-lso: ignore[LSO101]` on its line silences it.
 """
 EPILOG = """\
 exit codes:
   0  nothing would break
-  1  something would break, or train wrong
-  2  something could not be read; the rest was checked all the same
+  1  something would break or train wrong
+  2  something could not be read; everything else was checked
 
 examples:
   tf-lso check train.py notebooks/
-  tf-lso check --like 2.4 src                what `tf-lso run --like 2.4` would do
+  tf-lso check --like 2.4 src                with the Keras of `tf-lso run --like 2.4`
   tf-lso check --select LSO101,LSO104 src
-  tf-lso check --format github .             in a workflow: shown in the pull request
+  tf-lso check --format github .             show the findings in a pull request
   git show main:train.py | tf-lso check -
 """
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-zero",
         action="store_true",
-        help="exit with 0 although something would break",
+        help="exit with 0 even if something would break",
     )
 
 
@@ -46,18 +46,18 @@ def run(args: argparse.Namespace) -> int:
     """Run the check, write its report to stdout and return the exit code."""
     if options.explained(args):
         return 0
-    chosen = options.chosen(args)
-    if chosen is None:
+    selected = options.selected(args)
+    if selected is None:
         return options.NOTHING_READ
     from tf_lso.migrate import files, machine, report
 
-    outcome = files.check(args.paths, chosen)
+    outcome = files.check(args.paths, selected)
     style = report.Style(report.wants_colour(), args.verbose)
-    printed = {
+    functions = {
         "text": report.check_text,
         "json": machine.as_json,
         "github": machine.github,
     }
-    print(printed[args.format](outcome, style), end="")
+    print(functions[args.format](outcome, style), end="")
     code = outcome.exit_code
     return 0 if args.exit_zero and code == 1 else code

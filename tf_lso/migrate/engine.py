@@ -1,4 +1,4 @@
-"""Reads one program: runs the rules, decides what is fixed, and applies the fixes."""
+"""Examine one program: run the rules, decide what to fix, and apply the fixes."""
 
 import ast
 import dataclasses
@@ -22,7 +22,7 @@ from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
 _RULES = (old_names, constructors, methods, optimizers, unseen)
-# Each old name contains one of these. A text without any of them is not parsed.
+# Each old name contains one of these texts. A program that contains none is not parsed.
 _TOKENS = re.compile(
     "|".join(
         [
@@ -38,18 +38,18 @@ _IGNORED = re.compile(
 _SILENCED = "A comment on the line that binds its name silences it."
 _LINE = re.compile(r"\r\n|\r|\n")
 _FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
-# What the parsers raise for a text that is not Python.
+# The errors of the parsers for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-# LibCST visits a tree with some frames for each level.
+# LibCST needs several frames for each level of a tree.
 _FRAMES = 20_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a command was asked for.
+    """The options of a command.
 
     Attributes:
-      select: the rules that count, or beginnings of them; empty for all.
+      select: the selected rules, or beginnings of their ids. Empty for all rules.
       like: the version of `tf-lso run --like`, or "".
     """
 
@@ -58,29 +58,29 @@ class Options:
 
 
 def may_have_old_names(text: str) -> bool:
-    """Whether a text has a part of an old name."""
+    """Return whether a text contains a part of an old name."""
     return _TOKENS.search(text) is not None
 
 
 def examine(
     source: str | bytes, options: Options, may_install: bool = True
 ) -> Examined:
-    """Return what is found in a program, and what `migrate` makes of it.
+    """Return the findings in a program, and the program that `migrate` makes of it.
 
     Args:
       source: the program, as a text or as the bytes of a file.
-      options: what the command was asked for.
-      may_install: whether `tf_lso.install()` may be added. Otherwise the result only says
-        what it is needed for.
+      options: the options of the command.
+      may_install: bool, whether `tf_lso.install()` may be added. If False, the result only
+        says why it is needed.
 
     Raises:
-      SyntaxError, ValueError, RecursionError, MemoryError: if it is not Python.
+      SyntaxError, ValueError, RecursionError, MemoryError: if `source` is not Python.
     """
     limit = sys.getrecursionlimit()
     check_syntax(source)
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
-        with warnings.catch_warnings():  # the program's own, about its texts
+        with warnings.catch_warnings():  # the program's strings may cause warnings
             warnings.simplefilter("ignore")
             return _examined(source, options, may_install)
     finally:
@@ -88,8 +88,11 @@ def examine(
 
 
 def check_syntax(source: str | bytes) -> None:
-    """Raise what Python's parser does: it says more, and refuses deep nesting."""
-    with warnings.catch_warnings():  # the program's own, about its texts
+    """Raise the error of Python's parser, which says more than LibCST's.
+
+    It also refuses deep nesting.
+    """
+    with warnings.catch_warnings():  # the program's strings may cause warnings
         warnings.simplefilter("ignore")
         ast.parse(source)
 
@@ -99,11 +102,12 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     program = Program(cst.parse_module(source), target)
     for rule in _RULES:
         rule.find(program)
-    findings = _chosen(program, settle.settle(program), options)
+    findings = _selected(program, settle.settle(program), options)
+    # If no name that breaks is fixed, working names are not moved either.
     if not any(found.edits and found.rule != SAME for found in findings):
         for found in findings:
             if found.fix:
-                found.leave("")  # nothing that breaks moves, so all of it stays
+                found.leave("")
     installs = {found.needs_install for found in findings} - {""}
     if options.like and findings and not settle.is_installed(program):
         installs = {f"the Keras of TensorFlow {options.like}"}
@@ -122,10 +126,10 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     return result
 
 
-def _chosen(
+def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings that are selected, and that no comment silences."""
+    """Return the findings that are selected and that no comment silences."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()
@@ -142,7 +146,7 @@ def _chosen(
 
 
 def _is_silenced(rule: str, comment: str) -> bool:
-    """Whether the comment on its line silences a rule."""
+    """Return whether a comment silences a rule."""
     ignored = _IGNORED.search(comment)
     if not ignored:
         return False
@@ -157,7 +161,7 @@ def _applied(
     like: str,
     may_install: bool,
 ) -> cst.Module:
-    """Return the new tree: with the edits, and with what they need."""
+    """Return the new tree with the edits and the import or call that they need."""
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
         settle.settle_by_install(result.findings)
@@ -170,7 +174,7 @@ def _applied(
 
 
 def _compiles(source: str | bytes) -> bool:
-    """Whether Python compiles a program; `await` may stand anywhere, as in notebooks."""
+    """Return whether Python compiles a program. As in notebooks, `await` may be anywhere."""
     try:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compile(source, "program", "exec", flags, dont_inherit=True)

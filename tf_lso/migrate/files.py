@@ -1,4 +1,4 @@
-"""Reads the files of a run, and says why one cannot be read."""
+"""Read and examine the files of a run, and report files that cannot be read."""
 
 import dataclasses
 import os
@@ -16,12 +16,12 @@ STDIN = "-"
 
 @dataclasses.dataclass
 class Outcome:
-    """All that one run has found and done.
+    """The results of a run.
 
     Attributes:
-      options: what the command was asked for.
-      files: what is found in each file.
-      unreadable: what could not be read, or was left alone, and why.
+      options: the options of the command.
+      files: the result for each file.
+      unreadable: the files and cells that could not be read or written, and why.
       written: whether the fixes were written.
     """
 
@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def findings(self) -> list[Finding]:
-        """All findings."""
+        """The findings in all files."""
         return [found for file in self.files for found in file.findings]
 
     @property
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """2 when something could not be read, else 1 when something breaks, else 0."""
+        """2 if something could not be read, else 1 if something breaks, else 0."""
         if self.unreadable:
             return 2
         return int(any(found.fails for found in self.findings))
@@ -56,7 +56,7 @@ class Outcome:
 def check(
     paths: Iterable[str], options: Options | None = None, command: str = "check"
 ) -> Outcome:
-    """Return what is found in files and folders; `-` is the standard input.
+    """Examine files and folders. `-` stands for the standard input.
 
     Example:
     >>> from tf_lso.migrate import files
@@ -79,12 +79,12 @@ def check(
 
 
 def reason(error: BaseException) -> str:
-    """Return what the operating system says about a path, or else the error."""
+    """Return the message of the operating system in an error, or the error as a text."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def examine(path: str, options: Options) -> Examined:
-    """Return what is found in a file. One without a part of an old name is not parsed."""
+    """Examine a file. A file that contains no part of an old name is not parsed."""
     file, entry = Examined(), _entry(path)
     is_notebook = path.lower().endswith(".ipynb")
     try:
@@ -98,7 +98,7 @@ def examine(path: str, options: Options) -> Examined:
         file.unreadable = [Unreadable(f"cannot be opened: {reason(error)}")]
     except engine.ERRORS as error:
         file.unreadable = [unreadable(error)]
-    except Exception as error:  # a defect of ours must not stop the other files
+    except Exception as error:  # our own defects must not stop the other files
         why = f"tf-lso fails on it: {type(error).__name__}: {error}"
         file.unreadable = [Unreadable(why)]
     file.path, file.entry, file.notebook = path, entry, is_notebook
@@ -117,7 +117,7 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return where a person is to call `install()` for a module of a package, or ""."""
+    """Return where a person must call `install()` for a module of a package, or ""."""
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):
         return ""

@@ -1,18 +1,22 @@
-"""Which files a path stands for."""
+"""Find the files below the paths of a command."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 
 Failed = Callable[[str, Exception], None]
 SUFFIXES = (".py", ".pyw", ".ipynb")
-# Folders with no code, or with other people's.
+# Folders without code, or with code of other people.
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
-    """Return the files of some paths, each once, by its own name and not by a link's.
+    """Return the list of files below some paths.
 
-    `failed` gets each path that is missing or cannot be listed, and the error.
+    Each file is listed once, under its own name if links lead to it.
+
+    Args:
+      paths: files and folders.
+      failed: function that is called with a path that cannot be read, and the error.
     """
     found = [file for path in paths for file in _below(path, failed)]
     listed: dict[str, str] = {}
@@ -24,7 +28,7 @@ def find(paths: Iterable[str], failed: Failed) -> list[str]:
 def _below(path: str, failed: Failed) -> Iterator[str]:
     """Yield a file, or the Python files and notebooks in a folder.
 
-    Links to folders are not followed: what they lead to has another name.
+    Links to folders are not followed.
     """
     if not os.path.isdir(path):
         try:
@@ -37,7 +41,7 @@ def _below(path: str, failed: Failed) -> Iterator[str]:
     for folder, folders, names in listing:
         folders[:] = [name for name in sorted(folders) if not _is_skipped(folder, name)]
         for file in (os.path.join(folder, name) for name in sorted(names)):
-            # A pipe would wait for its writer.
+            # Reading a pipe would wait for its writer.
             if file.lower().endswith(SUFFIXES) and os.path.isfile(file):
                 yield file
 

@@ -1,4 +1,4 @@
-"""What the rules find: one `Finding` for each place of a program."""
+"""The results of the rules: a `Finding` for each place in a program."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import libcst as cst
 
-# --- The ids of the rules. `rules.md` explains each of them, with an example.
+# --- The ids of the rules. `rules.md` explains each of them with an example.
 
 GONE, CHANGED, SAME = "LSO101", "LSO102", "LSO103"
 ARGUMENTS, METHOD, SILENT = "LSO104", "LSO105", "LSO106"
@@ -17,19 +17,19 @@ RULES = (
     *(UNSEEN, OPTIMIZER, PROTOCOL, PRIVATE),
 )
 
-# --- What happens today where the old name stands.
+# --- What happens today at the place of an old name.
 
 WRONG = "wrong"  # the program runs, and silently trains wrong
 BREAKS = "breaks"  # it fails, or does something else
-UNSURE = "unsure"  # only a run can tell
-WORKS = "works"  # it does what it did
-# The worst status first, in words for people.
+UNSURE = "unsure"  # only a run can show it
+WORKS = "works"  # it works as before
+# Status -> its name in reports. The worst comes first.
 LABELS = {WRONG: "trains wrong, silently", **{s: s for s in (BREAKS, UNSURE, WORKS)}}
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What is known of one old name, wherever it is used."""
+    """The facts about an old name, wherever it is used."""
 
     name: str  # the dotted old name, as the public API spelled it
     status: str  # WRONG, BREAKS, UNSURE or WORKS
@@ -39,20 +39,20 @@ class Verdict:
 
 @dataclasses.dataclass
 class Finding:
-    """One place of a program that uses the old API.
+    """A place in a program that uses the old API.
 
     Attributes:
       rule: the id of the rule, one of `RULES`.
       verdict: what happens today.
-      node: the node that is found.
-      line, column: the place in the file or cell, both from 1; columns are characters.
-      guarded: whether the program asks first, or catches the error.
-      fix: what `migrate` does, in words, such as the new name; "" if it does nothing.
-      why_not: one sentence why `migrate` leaves something to do, or "".
-      edits: the nodes that the fix changes -> the new dotted name, or new keyword.
-      needs_install: why the migrated program needs `tf_lso.install()` for it, or "".
-      file, cell: where it is; the cells of a notebook are counted from 1.
-      code: the source line, stripped.
+      node: the node of the use.
+      line, column: the position in the file or cell, both from 1, in characters.
+      guarded: whether the program tests for the name first or catches the error.
+      fix: what `migrate` does, such as the new name, or "" if it does nothing.
+      why_not: a sentence that says why `migrate` does not fix it, or "".
+      edits: {node that the fix changes: new dotted name or new keyword}.
+      needs_install: why the migrated program needs `tf_lso.install()`, or "".
+      file, cell: the file, and the number of the cell of a notebook from 1.
+      code: the source line without spaces around it.
     """
 
     rule: str
@@ -71,20 +71,20 @@ class Finding:
 
     @property
     def fails(self) -> bool:
-        """Whether this alone makes the check exit with 1."""
+        """Whether this finding alone makes the check exit with 1."""
         return self.verdict.status in (WRONG, BREAKS) and not self.guarded
 
     @property
     def is_problem(self) -> bool:
-        """Whether the check prints it without `--verbose`."""
+        """Whether the check prints the finding without `--verbose`."""
         return self.verdict.status != WORKS
 
     def leave(self, why: str) -> None:
-        """Take the fix back, and say why. Without a reason the name works as it is."""
+        """Remove the fix and set `why_not`. A reason of "" means that the name works."""
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
-        """Change what happens today."""
+        """Change the verdict of this finding."""
         self.verdict = dataclasses.replace(self.verdict, status=status, today=today)
 
 
@@ -99,7 +99,7 @@ class Unreadable:
 
 
 def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
-    """Return why a text cannot be read, with the line where there is one."""
+    """Return the `Unreadable` for an error of a parser, with the line if it is known."""
     line = getattr(error, "lineno", None)
     why = str(error)
     if isinstance(error, SyntaxError):
@@ -111,16 +111,17 @@ def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
 
 @dataclasses.dataclass
 class Examined:
-    """All that is found in one program or file, and what `migrate` makes of it.
+    """The result for a program or file.
 
     Attributes:
       old, new: the program before and after the fixes, as a text or as bytes.
-      findings: what is found, in the order of the places.
-      places: how many places the fixes change.
-      installs: why `tf_lso.install()` is added, or needed where `entry` is not "".
-      unreadable: what could not be read.
+      findings: the findings in the order of their places.
+      places: the number of places that the fixes change.
+      installs: the reasons why `tf_lso.install()` is added. If `entry` is not "", a person
+        must add it there.
+      unreadable: the cells that could not be read, or the file itself.
       path: the path of the file.
-      entry: where a person is to add `tf_lso.install()`, for a module of a package.
+      entry: for a module of a package, where `tf_lso.install()` belongs; otherwise "".
       notebook: whether the file is a notebook.
     """
 

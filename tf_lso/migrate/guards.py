@@ -1,4 +1,4 @@
-"""Guards: a use that the program itself takes care of is listed and not changed."""
+"""Find guards. A use that the program itself guards is listed but not changed."""
 
 import libcst as cst
 import libcst.matchers as m
@@ -15,12 +15,12 @@ _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# What ends the code that a `try` protects: a function runs later.
+# A `try` does not protect these, since the code in them may run later.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 def guard(program: Program, node: cst.CSTNode) -> str:
-    """Return which guard a node stands below, or ""."""
+    """Return a sentence about the guard around a node, or ""."""
     caught = True
     for parent in program.parents(node):
         if isinstance(parent, _LATER):
@@ -33,30 +33,30 @@ def guard(program: Program, node: cst.CSTNode) -> str:
 
 
 def _catches(node: cst.CSTNode) -> bool:
-    """Whether a `try`, or `with suppress(...)`, catches what an old name raises."""
+    """Return whether a `try` or `with suppress(...)` catches the errors of old names."""
     kinds: list[cst.CSTNode | None] = []
     if isinstance(node, cst.Try):
         kinds = [handler.type for handler in node.handlers]
     elif isinstance(node, cst.With):
-        kinds = [one.item for one in node.items if m.matches(one.item, _SUPPRESS)]
+        kinds = [w.item for w in node.items if m.matches(w.item, _SUPPRESS)]
     return any(kind is None or _names(kind) & _CAUGHT for kind in kinds)
 
 
 def _names(node: cst.CSTNode) -> set[str]:
-    """Return the names in an expression."""
+    """Return the set of names in an expression."""
     found = m.findall(node, m.Name())
     return {name.value for name in found if isinstance(name, cst.Name)}
 
 
 def _asks(node: cst.CSTNode) -> bool:
-    """Whether a node is an `if`, `while` or `and` that asks for a version or an attribute."""
+    """Return whether a node is a condition on a version or an attribute."""
     if isinstance(node, (cst.If, cst.IfExp, cst.While)):
         return bool(m.findall(node.test, _ASKS))
     return isinstance(node, cst.BooleanOperation) and bool(m.findall(node, _ASKS))
 
 
 def raises(program: Program, node: cst.CSTNode) -> bool:
-    """Whether the guard that a `hasattr` is part of ends the program."""
+    """Return whether the guard around a `hasattr` is an assertion or raises an error."""
     for parent in program.parents(node):
         if isinstance(parent, cst.Assert):
             return True

@@ -1,4 +1,4 @@
-"""Applies the fixes to LibCST's tree: replaced expressions, and moved imports."""
+"""Apply the fixes to LibCST's tree: replace expressions and move imports."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,21 +12,21 @@ _Lines = cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]
 
 
 class Apply(cst.CSTTransformer):
-    """Makes the edits, and gives moved names import statements of their own.
+    """A visitor that makes the edits and writes import statements for moved names.
 
-    An edit is the dotted path that an expression or an imported name becomes, or the
-    keyword that an argument becomes.
+    An edit replaces an expression or an imported name by a dotted path, or the keyword of an
+    argument by another keyword.
     """
 
     def __init__(self, edits: Mapping[cst.CSTNode, str]) -> None:
         self.edits = edits
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Make the edit of a node, after those of its children."""
+        """Make the edit of a node after the edits of its children."""
         done: Any = super().on_leave(original_node, updated_node)
         new = self.edits.get(original_node)
         if new is None or isinstance(original_node, cst.ImportAlias):
-            return done  # the statement moves its names
+            return done  # the edit of its statement moves the name
         if isinstance(original_node, cst.Arg):
             return done.with_changes(keyword=cst.Name(new))
         return dotted(new).with_changes(lpar=done.lpar, rpar=done.rpar)
@@ -38,7 +38,7 @@ class Apply(cst.CSTTransformer):
         names = []
         for old, new in zip(original_node.names, updated_node.names):
             if old in self.edits:
-                # Without `as` it binds the package, and the chains are replaced.
+                # Without `as` the import binds the package, and the uses are replaced.
                 path = self.edits[old] if old.asname else bound_name(old)
                 new = new.with_changes(name=dotted(path))
             names.append(new)
@@ -49,7 +49,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
     ) -> _Lines:
-        """Move names of a `from` import; a new statement gets a line of its own."""
+        """Move names of a `from` import. A new statement gets its own line."""
         statements, comments = self._moved(original_node.body, updated_node.body)
         above = [*updated_node.leading_lines, *comments]
         if len(original_node.body) > 1:
@@ -65,7 +65,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementSuite,
         updated_node: cst.SimpleStatementSuite,
     ) -> cst.SimpleStatementSuite:
-        """Move names of a `from` import that stands behind a colon."""
+        """Move names of a `from` import that follows a colon on the same line."""
         statements, _ = self._moved(original_node.body, updated_node.body)
         return updated_node.with_changes(body=statements)
 
@@ -74,7 +74,7 @@ class Apply(cst.CSTTransformer):
         old: Sequence[Any],
         new: Sequence[Any],
     ) -> tuple[list[Any], list[cst.EmptyLine]]:
-        """Return what the statements become, and the comments that lose their place."""
+        """Return the new statements, and the comments that no longer have a place in them."""
         statements: list[Any] = []
         comments: list[cst.EmptyLine] = []
         for before, after in zip(old, new):
@@ -82,7 +82,7 @@ class Apply(cst.CSTTransformer):
             if not moved:
                 statements.append(after)
                 continue
-            # All old names of a module have one new module.
+            # All old names of a module move to the same new module.
             module = dotted(self.edits[moved[0]].rpartition(".")[0])
             names = zip(imported_names(before), imported_names(after))
             kept = [name for old, name in names if old not in self.edits]
@@ -97,7 +97,7 @@ class Apply(cst.CSTTransformer):
         return statements, comments
 
     def _moved_names(self, node: cst.BaseSmallStatement) -> list[cst.ImportAlias]:
-        """Return the names of a `from` import that move."""
+        """Return the names of a `from` import that must move."""
         names = imported_names(node) if isinstance(node, cst.ImportFrom) else []
         return [alias for alias in names if alias in self.edits]
 
@@ -105,14 +105,14 @@ class Apply(cst.CSTTransformer):
 def _ended(
     statement: cst.ImportFrom, names: list[cst.ImportAlias]
 ) -> list[cst.ImportAlias]:
-    """Return the names that stay; only parentheses allow a comma at the end."""
+    """Return the names that stay. Without parentheses the last must have no comma."""
     if statement.lpar:
         return names
     return [*names[:-1], names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
 
 
 def _alone(alias: cst.ImportAlias) -> cst.ImportAlias:
-    """Return a name without the layout around it."""
+    """Return an imported name without the layout around it."""
     name = alias.evaluated_alias
     asname = cst.AsName(cst.Name(name)) if name else None
     return cst.ImportAlias(cst.Name(alias.evaluated_name), asname)

@@ -1,4 +1,4 @@
-"""Adds `import tf_lso`, and `tf_lso.install()` to a program that needs it."""
+"""Add `import tf_lso` and `tf_lso.install()` to a program that needs them."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
-# A line of a notebook that only IPython understands, as `notebooks` hides it.
+# `notebooks` replaces a line that only IPython understands by a name that begins like this.
 MAGIC = "tf_lso_magic_"
 _MAGIC = m.Expr(m.Name(m.MatchIfTrue(lambda name: name.startswith(MAGIC))))
 _IS_MAIN = m.SimpleString(m.MatchIfTrue(lambda text: text[1:-1] == "__main__"))
@@ -39,54 +39,62 @@ _IMPORT = "import tf_lso\n"
 
 
 def with_import(module: cst.Module) -> cst.Module:
-    """Return the tree with `import tf_lso` behind the first block of imports.
+    """Return the tree with `import tf_lso` after the first block of imports.
 
-    LibCST's AddImportsVisitor also counts an import below `if TYPE_CHECKING`.
+    LibCST's AddImportsVisitor does not serve, since it accepts an import below
+    `if TYPE_CHECKING` as well.
     """
-    place = _first(module.body)
-    while place < len(module.body) and m.matches(module.body[place], _IMPORTS):
-        if module.code_for_node(module.body[place]).strip() == _IMPORT.strip():
+    index = _first(module.body)
+    while index < len(module.body) and m.matches(module.body[index], _IMPORTS):
+        if module.code_for_node(module.body[index]).strip() == _IMPORT.strip():
             return module
-        place += 1
+        index += 1
     body = list(module.body)
-    body.insert(place, cst.parse_statement(_IMPORT, module.config_for_parsing))
+    body.insert(index, cst.parse_statement(_IMPORT, module.config_for_parsing))
     return module.with_changes(body=body)
 
 
 def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
     """Return the tree with a call of `install()`.
 
-    It stands behind the imports of Python's own modules and the environment variables
-    that TensorFlow reads, before all else. If it may be `late`, and nothing runs before
-    the main guard, it stands at the top of the guard.
+    The call comes after imports of Python's own modules and after lines that set environment
+    variables for TensorFlow, and before everything else. If `late` is True and no code runs
+    before the main guard, the call is the first line of the guard.
+
+    Args:
+      module: the tree.
+      like: the argument of `install`, or "".
+      late: bool, whether only functions need the call.
     """
-    given = f'like="{like}"' if like else ""
-    call = cst.parse_statement(f"tf_lso.install({given})\n", module.config_for_parsing)
+    argument = f'like="{like}"' if like else ""
+    call = cst.parse_statement(
+        f"tf_lso.install({argument})\n", module.config_for_parsing
+    )
     body = list(module.body)
     if late and m.matches(body[-1], _MAIN) and not any(map(_may_run, body[:-1])):
         body[-1] = _with_first(body[-1], call)
         return with_import(module.with_changes(body=body))
-    place = _first(body)
-    while place < len(body) and _may_precede(body[place]):
-        place += 1
+    index = _first(body)
+    while index < len(body) and _may_precede(body[index]):
+        index += 1
     statement = cst.parse_statement(_IMPORT, module.config_for_parsing)
-    if place:
+    if index:
         statement = _apart(statement)
-    if place < len(body):
-        body[place] = _apart(body[place])
+    if index < len(body):
+        body[index] = _apart(body[index])
     added = [statement, _apart(call)]
-    return module.with_changes(body=[*body[:place], *added, *body[place:]])
+    return module.with_changes(body=[*body[:index], *added, *body[index:]])
 
 
 def _may_run(statement: cst.CSTNode) -> bool:
-    """Whether a statement may call something of the program."""
+    """Return whether a statement may call code of the program."""
     if isinstance(statement, cst.FunctionDef):
         return bool(statement.decorators or m.findall(statement.params, m.Call()))
     return not m.matches(statement, _IMPORTS | _DOCSTRING)
 
 
 def _with_first(guard: Any, call: Any) -> Any:
-    """Return a main guard whose body begins with a call."""
+    """Return a main guard with a call as its first line."""
     block = guard.body
     if isinstance(block, cst.SimpleStatementSuite):
         call = call.body[0]
@@ -94,18 +102,18 @@ def _with_first(guard: Any, call: Any) -> Any:
 
 
 def _first(body: Sequence[Any]) -> int:
-    """Return the index of the first statement that others may precede."""
-    place = 0
-    while place < len(body) and (
-        m.matches(body[place], _FUTURE)
-        or (not place and m.matches(body[place], _DOCSTRING))
+    """Return the index of the first statement before which others may be added."""
+    index = 0
+    while index < len(body) and (
+        m.matches(body[index], _FUTURE)
+        or (not index and m.matches(body[index], _DOCSTRING))
     ):
-        place += 1
-    return place
+        index += 1
+    return index
 
 
 def _may_precede(line: cst.CSTNode) -> bool:
-    """Whether a line imports modules of Python itself, or sets an environment variable."""
+    """Return whether a line imports modules of Python or sets an environment variable."""
     modules = set[str]()
     for node in m.findall(line, m.Import() | m.ImportFrom()):
         if isinstance(node, cst.ImportFrom):

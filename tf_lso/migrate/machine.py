@@ -1,4 +1,4 @@
-"""What `check` and `migrate` print for other programs: JSON, annotations of a workflow."""
+"""The reports of `check` and `migrate` for other programs: JSON and GitHub annotations."""
 
 import dataclasses
 import json
@@ -13,11 +13,11 @@ _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "w
 
 
 def as_json(outcome: Outcome, style: Style) -> str:
-    """Return all of it as one JSON object, in ASCII."""
+    """Return the results of a run as one JSON object, in ASCII."""
     findings = [
-        {key: getattr(one, key) for key in _WHERE} | dataclasses.asdict(one.verdict)
-        for one in outcome.findings
-        if style.verbose or one.is_problem
+        {key: getattr(found, key) for key in _WHERE} | dataclasses.asdict(found.verdict)
+        for found in outcome.findings
+        if style.verbose or found.is_problem
     ]
     changed = [
         {"file": file.path, "places": file.places, "diff": diff(file)}
@@ -43,7 +43,7 @@ def as_json(outcome: Outcome, style: Style) -> str:
 
 
 def github(outcome: Outcome, style: Style) -> str:
-    """Return one workflow command per finding, and per file that cannot be read.
+    """Return a workflow command for each finding and each file that cannot be read.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
@@ -51,20 +51,20 @@ def github(outcome: Outcome, style: Style) -> str:
         _command("error", item, "unreadable", item.reason)
         for item in outcome.unreadable
     ]
-    for one in outcome.findings:
-        if style.verbose or one.is_problem:
-            verdict = one.verdict
+    for found in outcome.findings:
+        if style.verbose or found.is_problem:
+            verdict = found.verdict
             level = "warning" if verdict.status == UNSURE else "notice"
-            title = f"{one.rule} {LABELS[verdict.status]}: {verdict.name}"
-            fix = f" Fix: {one.fix}." if one.fix else f" {one.why_not}".rstrip()
-            message = f"{verdict.today}{fix}"
-            lines.append(_command("error" if one.fails else level, one, title, message))
+            level = "error" if found.fails else level
+            title = f"{found.rule} {LABELS[verdict.status]}: {verdict.name}"
+            fix = f" Fix: {found.fix}." if found.fix else f" {found.why_not}".rstrip()
+            lines.append(_command(level, found, title, f"{verdict.today}{fix}"))
     return "".join(lines)
 
 
 def _command(level: str, item: Finding | Unreadable, title: str, message: str) -> str:
     where = {"line": item.line, "col": getattr(item, "column", None)}
-    if item.cell:  # the file's own lines are those of its JSON
+    if item.cell:  # line numbers of the file would be those of its JSON
         message = f"cell {item.cell}, line {item.line}: {message}"
         where = {}
     properties = {"file": os.path.normpath(item.file), **where, "title": title}

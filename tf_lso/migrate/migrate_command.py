@@ -1,4 +1,4 @@
-"""The command `tf-lso migrate`: applies the fixes of what is found in programs."""
+"""The command `tf-lso migrate`, which rewrites old names in programs."""
 
 import argparse
 import sys
@@ -13,23 +13,24 @@ _FORMATS = ("text", "json")
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
 Rewrites Python files and notebooks from the loss-scaling API of tf.keras
-2.0-2.15 to the same names in tf_lso ("write tf_lso for tf"). Prints a unified
-diff and a summary, and changes nothing without --write. Needs no TensorFlow.
-Needs LibCST: pip install 'tf-lso[migrate]'.
+2.0-2.15 to the same names in tf_lso (tf_lso replaces tf). Prints a unified
+diff and a summary, and writes files only with --write. The command needs
+LibCST (pip install 'tf-lso[migrate]') but not TensorFlow.
 
-It changes only what is certain. It lists the rest: where, why, what to do. If
-a program relies on more than names, it adds `tf_lso.install()` at the top. A
-file in which nothing would break stays as it is.
+It changes only what is certain. For everything else it says where it is, why
+it is not changed, and what to do. If new names alone are not enough for a
+program, it adds `tf_lso.install()` at the top. A file in which nothing would
+break is not changed.
 """
 EPILOG = """\
 exit codes:
-  0  done; with --check or --diff: nothing would change
-  1  with --check or --diff: something would change
-  2  a file could not be read, parsed or written; the others were migrated all the same
+  0  done; with --check or --diff, nothing would change
+  1  with --check or --diff, something would change
+  2  a file could not be read, parsed or written; all others were migrated
 
 examples:
   tf-lso migrate src                          show what would change
-  tf-lso migrate --diff src > migrate.patch   the changes alone, for `git apply`
+  tf-lso migrate --diff src > migrate.patch   print only the changes, for `git apply`
   tf-lso migrate --write src notebooks        change the files
   tf-lso migrate --check $(git ls-files '*.py')
   tf-lso migrate --write - < old.py > new.py
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     does.add_argument(
         "--write",
         action="store_true",
-        help="write the files, each in one step; the program of the standard input is "
+        help="write the files, each in one step; a program from the standard input is "
         "written to the standard output",
     )
     does.add_argument(
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     does.add_argument(
         "--diff",
         action="store_true",
-        help="print the diff and nothing else, and exit with 1 if there is one",
+        help="print only the diff, and exit with 1 if there is one",
     )
 
 
@@ -62,12 +63,12 @@ def run(args: argparse.Namespace) -> int:
     """Run the migration, write its report to stdout and return the exit code."""
     if options.explained(args):
         return 0
-    chosen = options.chosen(args)
-    if chosen is None:
+    selected = options.selected(args)
+    if selected is None:
         return options.NOTHING_READ
     from tf_lso.migrate import writing
 
-    outcome = writing.migrate(args.paths, chosen, args.write)
+    outcome = writing.migrate(args.paths, selected, args.write)
     _print(args, outcome)
     if outcome.unreadable:
         return 2
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
-    """Print the report; a program from the standard input has the output for itself."""
+    """Print the report. If stdout is for a program, print the report to stderr."""
     from tf_lso.migrate import files, machine, report
 
     style = report.Style(report.wants_colour(), args.verbose)

@@ -1,4 +1,4 @@
-"""The fix of an old name: replace it where it stands, or move what binds it."""
+"""Fix an old name: replace its use, or move the import or alias that binds it."""
 
 import libcst as cst
 
@@ -11,7 +11,7 @@ _GUARDED = "{}: it is left to tf_lso.install()."
 
 
 def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
-    """Leave a finding that the program guards, and return whether it does."""
+    """Return whether the program guards a finding. If it does, remove its fix."""
     guard = guards.guard(program, node)
     if guard:
         finding.guarded = True
@@ -22,7 +22,7 @@ def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
 
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
-    """Give a finding at an expression its fix, unless the program guards it."""
+    """Set the fix of a finding at an expression, unless the program guards it."""
     new = finding.verdict.replacement
     if new and not is_guarded(program, finding, node):
         finding.fix = new
@@ -30,15 +30,15 @@ def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
 
 
 def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> None:
-    """Replace a chain of attributes where it stands.
+    """Replace a chain of attributes.
 
-    If it starts with a name that stands for an old module or class itself, the import or
-    the alias that binds this name moves instead.
+    If the first name of the chain is itself bound to an old module or class, the import or
+    the alias that binds this name is moved instead.
     """
     first = root(node)
     path, bindings = program.path(first), list(program.bindings(first))
     if not path:
-        return  # an attribute of a class, which moves where it is bound
+        return  # an attribute of a class, which is moved at its binding
     if not verdicts.moves_whole(path):
         finding.edits[node] = new
     elif not any(is_guarded(program, finding, binding) for binding in bindings):
@@ -47,7 +47,7 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
 
 
 def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
-    """Move an import, or the expression of an alias, that binds a name."""
+    """Move the import, or the expression of the alias, that binds a name."""
     path = program.path(binding)
     if isinstance(binding, cst.ImportAlias):
         path, statement = binding.evaluated_name, program.parent(binding)

@@ -14,14 +14,14 @@ def bound_name(alias: cst.ImportAlias) -> str:
 
 
 def root(node: cst.CSTNode) -> cst.CSTNode:
-    """Return the expression that a chain of attributes starts with."""
+    """Return the expression at the beginning of a chain of attributes."""
     while isinstance(node, cst.Attribute):
         node = node.value
     return node
 
 
 def dotted(path: str) -> cst.Attribute | cst.Name:
-    """Return the expression of a dotted path."""
+    """Return the expression for a dotted path."""
     found: cst.Attribute | cst.Name
     first, *rest = path.split(".")
     found = cst.Name(first)
@@ -31,18 +31,18 @@ def dotted(path: str) -> cst.Attribute | cst.Name:
 
 
 def imported_module(node: cst.ImportFrom) -> str:
-    """Return the module of a `from` import, with the dots of a relative one."""
+    """Return the module of a `from` import, including the dots of a relative import."""
     module = get_full_name_for_node(node.module) if node.module else ""
     return "." * len(node.relative) + (module or "")
 
 
 def imported_names(node: cst.ImportFrom) -> list[cst.ImportAlias]:
-    """Return the names of a `from` import; a star import has none."""
+    """Return the list of names of a `from` import. It is empty for a star import."""
     return [] if isinstance(node.names, cst.ImportStar) else list(node.names)
 
 
 def literal(node: cst.CSTNode | None) -> str | None:
-    """Return the text of a string, or None."""
+    """Return the text of a string literal, or None for any other node."""
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
         value = node.evaluated_value
         return value if isinstance(value, str) else None
@@ -55,7 +55,7 @@ def keywords(call: cst.Call) -> Mapping[str, cst.Arg]:
 
 
 def positional(call: cst.Call) -> list[cst.BaseExpression] | None:
-    """Return the positional arguments of a call; None where it has `*arguments`."""
+    """Return the positional arguments of a call, or None if it has `*arguments`."""
     if m.findall(call, m.Arg(star="*")):
         return None
     return [arg.value for arg in call.args if not arg.keyword and not arg.star]

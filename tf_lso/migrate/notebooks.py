@@ -1,8 +1,8 @@
-"""Notebooks: their cells as one program, and a new text for each cell.
+"""Examine notebooks: join the cells to one program, and split it into cells again.
 
-A line that only IPython understands is replaced by a name before parsing, and put back
-afterwards. The cells stand one after the other with a name between them, since they share
-their names. All other bytes of the file stay.
+Cells share their names, so they are examined as one program, with a marker name between them.
+Lines that only IPython understands are replaced by placeholders before parsing and put back
+afterwards. All other bytes of the file stay the same.
 """
 
 import json
@@ -20,15 +20,15 @@ from tf_lso.migrate.nodes import literal
 
 # Cell magics whose body runs as Python in the notebook.
 _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
-# A line that only IPython understands: a magic, a shell command, help, or `name =` and
-# one of them.
+# Matches a line that only IPython understands: a magic, a shell command, a request for help,
+# or an assignment of one of these.
 _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
         (?P<marked>[%!?]) .*
       | [/,;] .*
       | [\w.]+ (?:\[[^\]]*\])? \?\??\s*
       | (?:pip|conda|mamba|cd|ls|ll|cat|cp|mv|rm|mkdir|rmdir|run|load|env|time|timeit
-          |matplotlib|man|more|less) [ \t]+ [^=\s(\[,] .*  # works without its `%`
+          |matplotlib|man|more|less) [ \t]+ [^=\s(\[,] .*  # magics that work without `%`
       | (?P<target>[A-Za-z_][\w, ]*?) \s* = \s* [%!] .*
     )$""",
     re.VERBOSE,
@@ -39,20 +39,20 @@ _INDENTED = "if tf_lso_indented:"
 
 
 class Cell(NamedTuple):
-    """A cell of Python: its number from 1, its text, and what is parsed for it."""
+    """A cell with Python code."""
 
-    number: int
-    text: str
-    python: str
-    hidden: dict[str, str]  # placeholder -> the line that it stands for
+    number: int  # the number of the cell, from 1
+    text: str  # the source
+    python: str  # the source with placeholders, which is parsed
+    hidden: dict[str, str]  # placeholder -> the line that it replaces
     indent: str  # the indent of the whole cell, which IPython ignores
 
 
 def cells(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield (number, source) of the code cells of a notebook that are Python.
+    """Yield (number, source) of the code cells of a Python notebook.
 
     Raises:
-      ValueError: if the file is no notebook.
+      ValueError: if the file is not a notebook.
     """
     try:
         notebook = json.loads(data)
@@ -69,13 +69,13 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def parse(number: int, text: str) -> Cell | None:
-    """Return a cell, or None for a cell of another language.
+    """Return a cell, or None for a cell in another language.
 
-    A line that only IPython understands is hidden if Python fails on it, so that the `%`
-    of arithmetic stays.
+    Lines are replaced by placeholders only if Python fails on them, so that the `%` of
+    arithmetic stays.
 
     Raises:
-      SyntaxError: if something else is not Python.
+      SyntaxError: if the cell is not Python even with placeholders.
     """
     lines = _lines(text)
     first = next(filter(str.strip, lines), "")
@@ -98,15 +98,19 @@ def parse(number: int, text: str) -> Cell | None:
 
 
 def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> bool:
-    """Hide the magic at a line, or else the first one: the error may come from it."""
-    at = min(max(number, 1), len(lines)) - 1
-    for place in (at, *range(len(lines))):
-        found = _MAGIC.match(lines[place])
-        if found and (place == at or found["marked"]):
-            last = place
+    """Replace the magic at a line by a placeholder. Return whether there is one.
+
+    If there is none at this line, an earlier one may have caused the error, so the first
+    magic that begins with `%`, `!` or `?` is replaced.
+    """
+    current = min(max(number, 1), len(lines)) - 1
+    for first in (current, *range(len(lines))):
+        found = _MAGIC.match(lines[first])
+        if found and (first == current or found["marked"]):
+            last = first
             while lines[last].endswith("\\") and last + 1 < len(lines):
                 last += 1
-            for line in range(place, last + 1):
+            for line in range(first, last + 1):
                 name = _PLACEHOLDER.format(f"{cell}_{line}")
                 hidden[name] = lines[line]
                 lines[line] = found["indent"] + name
@@ -117,7 +121,7 @@ def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> b
 
 
 def examine(data: bytes, options: Options) -> Examined:
-    """Return what is found in the bytes of a notebook, and what `migrate` makes of it."""
+    """Examine the bytes of a notebook, as `engine.examine` does for a program."""
     parsed, failed = list[Cell](), list[Unreadable]()
     for number, text in cells(data):
         try:
@@ -137,7 +141,7 @@ def examine(data: bytes, options: Options) -> Examined:
         line += text.count("\n") + 1
     result = engine.examine("\n".join(joined), options)
     for found in result.findings:
-        start, cell = [one for one in starts if one[0] <= found.line][-1]
+        start, cell = [item for item in starts if item[0] <= found.line][-1]
         found.cell, found.line = cell.number, found.line - start + 1
         found.code = _lines(cell.text)[found.line - 1].strip()
     texts = {c.number: t for c, t in zip(parsed, _apart(result.new, parsed))}
@@ -152,7 +156,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _apart(text: str, parsed: list[Cell]) -> Iterator[str]:
-    """Yield the texts of the cells in the text of all of them."""
+    """Split the text of all cells and yield the text of each cell."""
     for index, cell in enumerate(parsed):
         if index + 1 < len(parsed):
             between = re.compile(
@@ -166,12 +170,12 @@ def _apart(text: str, parsed: list[Cell]) -> Iterator[str]:
 
 
 def _restored(text: str, cell: Cell) -> str:
-    """Return the text of a cell with its own indent, and the lines that were hidden."""
+    """Return the text of a cell with its indent and without placeholders."""
     lines = text.split("\n")
     if cell.indent and _INDENTED in lines:
-        at = lines.index(_INDENTED)
-        before = [cell.indent + line if line else line for line in lines[:at]]
-        lines = [*before, *lines[at + 1 :]]
+        index = lines.index(_INDENTED)
+        before = [cell.indent + line if line else line for line in lines[:index]]
+        lines = [*before, *lines[index + 1 :]]
     for index, line in enumerate(lines):
         name = re.search(rf"{MAGIC}\d+_\d+$", line)
         if name:
@@ -180,24 +184,24 @@ def _restored(text: str, cell: Cell) -> str:
     return (newline[0] if newline else "\n").join(lines)
 
 
-# --- The file, with new sources for some of its cells.
+# --- Writing the file.
 
 
 class _Replace(cst.CSTTransformer):
-    """Puts nodes in the place of others."""
+    """A visitor that replaces nodes by others."""
 
     def __init__(self, new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
         self.new = new
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Return the new node, if there is one."""
+        """Return the new node if there is one."""
         return self.new.get(original_node, updated_node)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
     """Return the bytes of a notebook with new sources for some of its cells.
 
-    JSON is an expression of Python, too, so LibCST keeps all that is not replaced.
+    JSON is also an expression of Python, so LibCST keeps everything that is not replaced.
     """
     if not sources:
         return data
@@ -214,23 +218,23 @@ def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
 
 
 def _item(node: Any, name: str) -> Any:
-    """Return what a dict has under a name; of several, JSON takes the last one."""
+    """Return the value of a key of a dict. If there are several, JSON uses the last one."""
     return {literal(item.key): item.value for item in node.elements}[name]
 
 
 def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
-    """Return the node of a new source: a text, or a list of its lines as it was before."""
+    """Return the node for a new source: a string or a list of lines, as the old one."""
 
     def spelled(text: str) -> cst.SimpleString:
-        # A notebook escapes what is not ASCII, or does not.
+        # Some notebooks escape characters that are not ASCII, others do not.
         return cst.SimpleString(json.dumps(text, ensure_ascii=is_ascii))
 
     if not isinstance(old, cst.List):
         return spelled(source)
     listed: Any = old.elements
-    kept = {json.loads(one.value.value): one.value for one in listed}
+    kept = {json.loads(item.value.value): item.value for item in listed}
     between = listed[0].comma
-    if len(listed) == 1:  # lines stand by themselves, or all behind the bracket
+    if len(listed) == 1:  # with one line, the space after the bracket shows the layout
         between = cst.Comma(whitespace_after=old.lbracket.whitespace_after)
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
     values = [kept.get(line) or spelled(line) for line in lines]

@@ -1,4 +1,4 @@
-"""The arguments that `tf-lso check` and `tf-lso migrate` have in common."""
+"""The arguments that `tf-lso check` and `tf-lso migrate` share."""
 
 import argparse
 import sys
@@ -16,21 +16,20 @@ NOTHING_READ = 2  # the exit code
 
 
 def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:
-    """Add what to read, which rules count, for which Keras, and how it is printed."""
+    """Add the arguments for paths, rules, the version of Keras and the format."""
     parser.add_argument(
         "paths",
         nargs="*",
         metavar="PATH",
-        help="a file, a folder to look for .py, .pyw and .ipynb files in, or - for the "
-        "standard input; hidden folders, virtual environments and installed packages are "
-        "not read",
+        help="a file, a folder with .py, .pyw and .ipynb files, or - for the standard "
+        "input; hidden folders, virtual environments and installed packages are not read",
     )
     parser.add_argument(
         "--like",
         type=_like,
         metavar="VERSION",
-        help="judge for programs that run by `tf-lso run --like VERSION`, with the Keras "
-        "of that TensorFlow",
+        help="examine the program as for `tf-lso run --like VERSION`, which gives it the "
+        "Keras of that TensorFlow",
     )
     parser.add_argument(
         "--select",
@@ -38,28 +37,29 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
         action="extend",
         default=[],
         metavar="RULES",
-        help="rules, or beginnings of them, with commas between them: only these count",
+        help="report only these rules: ids, or beginnings of ids, separated by commas",
     )
     parser.add_argument(
         "--explain",
         type=str.upper,
         metavar="RULE",
         choices=RULES,
-        help="print what a rule is about, and an example: one of "
-        f"{RULES[0]} to {RULES[-1]}",
+        help=f"explain a rule with an example; one of {RULES[0]} to {RULES[-1]}",
     )
     parser.add_argument(
         "--format",
         choices=tuple(formats),
         default="text",
-        help="text is for people, and the default; json is one object",
+        help="the format of the report; text is the default, and json is one object",
     )
-    parser.add_argument("--verbose", action="store_true", help="print what works, too")
+    parser.add_argument(
+        "--verbose", action="store_true", help="also print uses that work"
+    )
     parser.set_defaults(parser=parser)
 
 
 def explained(args: argparse.Namespace) -> bool:
-    """Print the entry of the rule that `--explain` names; return whether it names one."""
+    """Print the entry of the rule that `--explain` names. Return whether it names one."""
     if not args.explain:
         return False
     (entry,) = (e for e in help.entries("rules.md") if e.name == args.explain)
@@ -67,18 +67,18 @@ def explained(args: argparse.Namespace) -> bool:
     return True
 
 
-def chosen(args: argparse.Namespace) -> "Options | None":
-    """Return the options of a command, which has to name a path.
+def selected(args: argparse.Namespace) -> "Options | None":
+    """Return the options of a command. Exit if it names no path.
 
-    Without LibCST the result is None, after a line that says how to install it.
+    If LibCST is not installed, print how to install it and return None.
     """
     if not args.paths:
         args.parser.error("the following arguments are required: PATH")
     try:
         import libcst  # noqa: F401
     except ImportError:
-        said = "needs LibCST, which is not installed: pip install 'tf-lso[migrate]'"
-        print(f"{args.parser.prog} {said}", file=sys.stderr)
+        error = "needs LibCST, which is not installed: pip install 'tf-lso[migrate]'"
+        print(f"{args.parser.prog} {error}", file=sys.stderr)
         return None
     from tf_lso.migrate.engine import Options
 
@@ -96,10 +96,10 @@ def _like(version: str) -> str:
 
 
 def _rules(text: str) -> tuple[str, ...]:
-    chosen = tuple(part.strip().upper() for part in text.split(",") if part.strip())
-    for part in chosen:
+    rules = tuple(part.strip().upper() for part in text.split(",") if part.strip())
+    for part in rules:
         if not any(rule.startswith(part) for rule in RULES):
             raise argparse.ArgumentTypeError(
                 f"there is no rule {part!r}; the rules are {', '.join(RULES)}"
             )
-    return chosen
+    return rules

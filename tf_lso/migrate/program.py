@@ -1,4 +1,4 @@
-"""One parsed program: its nodes, what its names stand for, and what is found in it."""
+"""A parsed program: its nodes, the meaning of its names, and the findings in it."""
 
 import re
 from collections.abc import Iterator
@@ -36,23 +36,23 @@ class _Collector(cst.CSTVisitor):
 
 
 class _Alias(NamedTuple):
-    """What a name is bound to: the full path, and the expression that says so."""
+    """The binding of a name by an assignment."""
 
-    path: str
-    expression: cst.BaseExpression
+    path: str  # the full path to which the name is bound
+    expression: cst.BaseExpression  # the right side of the assignment
 
 
 class Program:
-    """A parsed program, with LibCST's metadata, and what the rules find in it.
+    """A parsed program with LibCST's metadata and the findings of the rules.
 
     Attributes:
       module: LibCST's tree.
-      target: the TensorFlow that the program is to run on.
-      findings: what the rules have found.
-      imported: the full names of all modules and names that are imported.
-      packages: the packages of these.
+      target: the TensorFlow on which the program will run.
+      findings: the findings of the rules.
+      imported: the full names of all imported modules and names.
+      packages: the packages of the imported modules.
       defined: the names of all functions that the program defines.
-      called: the full paths of what is called or derived from.
+      called: the full paths of all called objects and base classes.
       words: the names of all attributes, and all strings.
     """
 
@@ -67,26 +67,26 @@ class Program:
         collector = _Collector()
         module.visit(collector)
         self._nodes = collector.nodes
-        # The names that patterns of `match` bind, which LibCST does not see.
+        # The names that patterns of `match` bind. LibCST does not know them.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
-        self._captured = {one.name.value for one in patterns if one.name}
-        # Local name, such as `f.<locals>.mp` -> what it is bound to.
+        self._captured = {p.name.value for p in patterns if p.name}
+        # Qualified name of a local name, such as `f.<locals>.mp` -> its binding.
         self._aliases: dict[str, _Alias] = {}
         for node in self.nodes(cst.Assign):
-            self._note_alias(node)
+            self._record_alias(node)
         self.imported = set(self._imported())
         self.packages = {path.partition(".")[0] for path in self.imported}
         self.defined = {node.name.value for node in self.nodes(cst.FunctionDef)}
         called = [node.func for node in self.nodes(cst.Call)]
-        called += [base.value for one in self.nodes(cst.ClassDef) for base in one.bases]
+        called += [base.value for c in self.nodes(cst.ClassDef) for base in c.bases]
         self.called = set(map(self.path, called))
         self.words = {node.attr.value for node in self.nodes(cst.Attribute)}
-        self.words.update(literal(one) or "" for one in self.nodes(cst.SimpleString))
+        self.words.update(literal(s) or "" for s in self.nodes(cst.SimpleString))
 
-    def _note_alias(self, node: cst.Assign) -> None:
-        """An alias is a name that is bound once, to a path of TensorFlow or Keras.
+    def _record_alias(self, node: cst.Assign) -> None:
+        """Record an assignment if it binds a name once, to a path of TensorFlow or Keras.
 
-        The path begins with a name that an import or an alias before it binds.
+        An import or an earlier alias must bind the first name of the path.
         """
         path = self.path(node.value)
         is_known = all(map(self._bound, self._assignments(root(node.value))))
@@ -108,11 +108,11 @@ class Program:
     # --- Nodes.
 
     def nodes(self, kind: type[_Node]) -> list[_Node]:
-        """Return all nodes of a type, in their order."""
+        """Return the list of all nodes of a type in their order."""
         return self._nodes.get(kind, [])
 
     def chains(self) -> Iterator[list[cst.Attribute]]:
-        """Yield the parts of each chain of attributes in an expression, the longest first."""
+        """Yield for each chain of attributes the list of its parts, the longest part first."""
         others = (cst.Attribute, cst.ImportFrom, cst.ImportAlias)
         for node in self.nodes(cst.Attribute):
             if not isinstance(self.parent(node), others):
@@ -122,7 +122,7 @@ class Program:
                 yield parts
 
     def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the nodes around a node, from the nearest on."""
+        """Yield the nodes around a node, the nearest first."""
         while parent := self._parents.get(node):
             yield parent
             node = parent
@@ -132,25 +132,25 @@ class Program:
         return self._parents.get(node)
 
     def is_stored(self, node: cst.CSTNode) -> bool:
-        """Whether an expression is assigned to, or deleted."""
+        """Return whether the program assigns to an expression or deletes it."""
         return isinstance(self.parent(node), (cst.AssignTarget, cst.Del))
 
     def is_in_function(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands within a function."""
-        return any(isinstance(one, cst.FunctionDef) for one in self.parents(node))
+        """Return whether a node is inside a function."""
+        return any(isinstance(p, cst.FunctionDef) for p in self.parents(node))
 
     def code(self, node: cst.CSTNode) -> str:
         """Return the source text of a node."""
         return self.module.code_for_node(node)
 
     def line(self, node: cst.CSTNode) -> int:
-        """Return the line of a node, from 1."""
+        """Return the line number of a node, from 1."""
         return int(self._positions[node].start.line)
 
     def report(
         self, rule: str, node: cst.CSTNode, verdict: Verdict, why_not: str = ""
     ) -> Finding:
-        """Add a finding at a node."""
+        """Add a finding at a node and return it."""
         start = self._positions[node].start
         finding = Finding(rule, verdict, node, start.line, start.column + 1)
         finding.why_not = why_not
@@ -160,9 +160,9 @@ class Program:
     # --- Names.
 
     def path(self, node: cst.CSTNode) -> str:
-        """Return the dotted path that an expression stands for.
+        """Return the dotted path to which an expression refers.
 
-        It is "" if the path is not known, or if the expression may stand for several.
+        Return "" if the path is unknown or the expression may refer to several.
         """
         paths = self.paths(node)
         return paths[0] if len(paths) == 1 else ""
@@ -179,7 +179,7 @@ class Program:
         return frozenset(found() if isinstance(found, LazyValue) else found)
 
     def _followed(self, name: md.QualifiedName) -> str:
-        """Return the full path of a qualified name, or ""."""
+        """Return the full path for a qualified name, or ""."""
         path = name.name
         if name.source is not md.QualifiedNameSource.IMPORT:
             path = self._through_alias(path)
@@ -200,29 +200,29 @@ class Program:
         return local[0] if len(local) == len(names) == 1 else ""
 
     def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
-        """Return what binds a name in the scope where it stands, or in one around it."""
+        """Return the assignments that bind a name in its scope or a scope around it."""
         scope = self._scopes.get(name)
         return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 
     def bindings(self, name: cst.CSTNode) -> list[cst.CSTNode]:
-        """Return the import aliases and aliased expressions that bind a name."""
-        return [node for one in self._assignments(name) for node in self._bound(one)]
+        """Return the list of imported names and aliased expressions that bind a name."""
+        return [node for a in self._assignments(name) for node in self._bound(a)]
 
     def _bound(self, assignment: md.BaseAssignment) -> list[cst.CSTNode]:
-        """Return what an import or an alias binds, or nothing."""
+        """Return the imported names or the aliased expression of an assignment."""
         if isinstance(assignment, md.ImportAssignment):
             aliases = getattr(assignment.node, "names", ())
-            return [one for one in aliases if bound_name(one) == assignment.name]
+            return [alias for alias in aliases if bound_name(alias) == assignment.name]
         node = getattr(assignment, "node", None)
         known = self._aliases.get(self._local_name(node)) if node else None
         return [known.expression] if known else []
 
     def binds_otherwise(self, package: str) -> bool:
-        """Whether any scope binds a package's name to something else than the package."""
+        """Return whether any scope binds a package's name to something else."""
         itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
         return package in self._captured or any(
-            one.name.partition(".")[0] == package
-            and one.get_qualified_names_for(package) != itself
+            assignment.name.partition(".")[0] == package
+            and assignment.get_qualified_names_for(package) != itself
             for scope in {scope for scope in self._scopes.values() if scope}
-            for one in scope.assignments
+            for assignment in scope.assignments
         )

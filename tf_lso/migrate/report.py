@@ -1,4 +1,4 @@
-"""What `check` and `migrate` print for people."""
+"""The reports of `check` and `migrate` for people."""
 
 import os
 import re
@@ -15,11 +15,11 @@ _COLOURS = {"wrong": _RED, "breaks": _RED, "unsure": _YELLOW, "works": _GREEN}
 
 
 class Style(NamedTuple):
-    """How a report looks.
+    """The style of a report.
 
     Attributes:
       colour: whether it has colours.
-      verbose: whether it has what works, too.
+      verbose: whether it contains uses that work.
     """
 
     colour: bool = False
@@ -31,19 +31,19 @@ class Style(NamedTuple):
 
 
 def wants_colour() -> bool:
-    """Whether the output is a terminal, and nothing asks for plain text."""
+    """Return whether stdout is a terminal and no variable asks for plain text."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return not plain and sys.stdout is not None and sys.stdout.isatty()
 
 
 def check_text(outcome: Outcome, style: Style) -> str:
-    """Return what is found, finding by finding, then a summary."""
-    shown = [one for one in outcome.findings if style.verbose or one.is_problem]
-    parts = [_shown(one, _label(one, style), style) for one in shown]
+    """Return the findings, followed by a summary."""
+    shown = [f for f in outcome.findings if style.verbose or f.is_problem]
+    parts = [_shown(found, _label(found, style), style) for found in shown]
     parts.append(_failures(outcome, "unreadable", style))
     summary = "no use of the legacy loss-scaling API found"
     if outcome.findings:
-        breaks = sum(one.fails for one in outcome.findings)
+        breaks = sum(found.fails for found in outcome.findings)
         summary = _plural(len(outcome.findings), "legacy use")
         summary += f", {breaks} would break or train wrong"
     if len(shown) < len(outcome.findings):
@@ -55,24 +55,24 @@ def check_text(outcome: Outcome, style: Style) -> str:
 
 
 def migrate_text(outcome: Outcome, style: Style) -> str:
-    """Return the diffs, then what is left, then a summary."""
-    left = [one for one in outcome.left if style.verbose or one.is_problem]
+    """Return the diffs, the findings that a person must handle, and a summary."""
+    left = [found for found in outcome.left if style.verbose or found.is_problem]
     parts = [painted_diff(outcome, style), "\n" if outcome.changed else ""]
-    parts += [_shown(one, style.paint("left", _YELLOW), style) for one in left]
+    parts += [_shown(found, style.paint("left", _YELLOW), style) for found in left]
     parts += [_installs(outcome), _failures(outcome, "left alone", style)]
     summary = "nothing to change"
     if outcome.changed:
-        does = "changed" if outcome.written else "would change"
+        verb = "changed" if outcome.written else "would change"
         places = sum(file.places for file in outcome.changed)
-        summary = f"{len(outcome.changed)} {does}, in {_plural(places, 'place')}"
+        summary = f"{len(outcome.changed)} {verb}, in {_plural(places, 'place')}"
     if left:
         summary += f"; {_plural(len(left), 'place')} left"
     if outcome.unreadable:
         summary += f"; {_plural(len(outcome.unreadable), 'file')} left alone"
     parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
     if outcome.changed and not outcome.written:
-        given = " ".join(["tf-lso migrate --write", *_given(outcome), "PATH…"])
-        parts.append(f"Nothing is written. To change the files: {given}\n")
+        command = ["tf-lso migrate --write", *_arguments(outcome), "PATH…"]
+        parts.append(f"Nothing is written. To change the files: {' '.join(command)}\n")
     return "".join([*parts, closing(outcome)])
 
 
@@ -86,7 +86,7 @@ def painted_diff(outcome: Outcome, style: Style) -> str:
 
 
 def closing(outcome: Outcome) -> str:
-    """Return what was not looked at, and the command for it."""
+    """Return a line about changes that were not checked, with the command for them."""
     version = outcome.options.like or "VERSION"
     scripts = [file.path for file in outcome.files if not file.notebook]
     commands = []
@@ -102,14 +102,15 @@ def closing(outcome: Outcome) -> str:
     return f"Only loss scaling was checked. For other changes of Keras 3: {ways}\n"
 
 
-def _given(outcome: Outcome) -> list[str]:
+def _arguments(outcome: Outcome) -> list[str]:
+    """Return the options of the run as arguments of a command."""
     options = outcome.options
-    given = ["--like", options.like] if options.like else []
-    return given + (["--select", ",".join(options.select)] if options.select else [])
+    like = ["--like", options.like] if options.like else []
+    return like + (["--select", ",".join(options.select)] if options.select else [])
 
 
 def _installs(outcome: Outcome) -> str:
-    """Return where `install()` is added or needed, and what for."""
+    """Return lines that say where `install()` is added or needed, and why."""
     lines = []
     for file in outcome.files:
         if file.installs and file.entry:
@@ -122,18 +123,19 @@ def _installs(outcome: Outcome) -> str:
     return "".join(lines)
 
 
-def _label(one: Finding, style: Style) -> str:
-    status = one.verdict.status
+def _label(found: Finding, style: Style) -> str:
+    status = found.verdict.status
     label = style.paint(LABELS[status], _COLOURS[status])
-    return label + " (guarded)" * one.guarded
+    return label + " (guarded)" * found.guarded
 
 
-def _shown(one: Finding, label: str, style: Style) -> str:
-    """Return one finding: where it is, what happens today, and the fix or why not."""
-    where = style.paint(place(one.file, one.cell, one.line, one.column), _BOLD)
-    lines = [f"{where}: {one.rule} {label}  {one.verdict.name}", f"    {one.code}"]
-    details = {"today": one.verdict.today, "fix": one.fix, "why": one.why_not}
-    for name, text in details.items():
+def _shown(found: Finding, label: str, style: Style) -> str:
+    """Return the lines for a finding: its position, what happens today, and the fix."""
+    position = location(found.file, found.cell, found.line, found.column)
+    head = f"{style.paint(position, _BOLD)}: {found.rule} {label}  {found.verdict.name}"
+    lines = [head, f"    {found.code}"]
+    texts = {"today": found.verdict.today, "fix": found.fix, "why": found.why_not}
+    for name, text in texts.items():
         wrapped = textwrap.wrap(text, 76, break_long_words=False)
         if wrapped:
             lines.append(f"    {name + ':':<7}" + f"\n{' ' * 11}".join(wrapped))
@@ -141,17 +143,17 @@ def _shown(one: Finding, label: str, style: Style) -> str:
 
 
 def _failures(outcome: Outcome, label: str, style: Style) -> str:
-    """Return what could not be read."""
+    """Return the lines about files and cells that could not be read."""
     painted = style.paint(label, _RED)
     lines = [
-        f"{place(item.file, item.cell, item.line)}: {painted}  {item.reason}\n"
+        f"{location(item.file, item.cell, item.line)}: {painted}  {item.reason}\n"
         for item in outcome.unreadable
     ]
     return "".join([*lines, "\n"] if lines else [])
 
 
-def place(file: str, cell: int | None, *others: int | None) -> str:
-    """Return where something is, as `file:cell 3:line:column`, as far as known."""
+def location(file: str, cell: int | None, *others: int | None) -> str:
+    """Return `file:cell 3:line:column`. Parts that are None are left out."""
     parts = [file, f"cell {cell}" if cell else None, *others]
     return ":".join(str(part) for part in parts if part)
 

@@ -1,48 +1,49 @@
-"""The verdict on a dotted path: what `tf_lso.names` knows of it, in sentences."""
+"""Return the verdict on a dotted path, from the tables in `tf_lso.names`."""
 
 from tf_lso import names
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.targets import TODAY, Target, prefixes
 
-# Full module name as programs imported it -> its namespace in tf_lso.
+# Full name of an imported module -> its namespace in tf_lso.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
-# Paths on the way to a module, such as `tensorflow.keras`.
+# The packages of these modules, such as `tensorflow.keras`.
 PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 
 def _use(path: str) -> names.Use | None:
-    """Return what is known of a name of a module, or None if it is no such name."""
+    """Return the `Use` for a path, or None if it is not an old name."""
     module, _, name = path.rpartition(".")
     return names.mirror_names(MODULES.get(module, "")).get(name)
 
 
 def symbol(path: str) -> str:
-    """Return the key in `names.SYMBOLS` of a path, or ""."""
+    """Return the key in `names.SYMBOLS` for a path, or ""."""
     use = _use(path)
     return use.symbol if use else ""
 
 
 def is_old(path: str) -> bool:
-    """Whether the path is one of the modules, or a known name in one."""
+    """Return whether a path is an old module or an old name in one."""
     return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
-    """Whether what binds the path moves, and with it all that is reached through it.
+    """Return whether an import of the path moves to tf_lso as a whole.
 
-    A module such as `tf.train.experimental` stays, since it has other names as well.
+    An import of a module such as `tf.train.experimental` does not, since the module has
+    other names as well.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
 
 def in_tf_keras(path: str) -> bool:
-    """Whether the path leads through tf_keras, which still has the API."""
+    """Return whether the path is one of tf_keras, which still has the API."""
     return path.partition(".")[0] == "tf_keras"
 
 
 def is_there(path: str, target: Target = TODAY) -> bool:
-    """Whether TensorFlow, its Keras or tf_keras has an old module or name."""
+    """Return whether an old module or name exists in TensorFlow, its Keras or tf_keras."""
     module, _, name = path.rpartition(".")
     return path in target.modules or name in target.modules.get(module, ())
 
@@ -54,13 +55,13 @@ def _is_shared(module: str) -> bool:
 def of_path(
     path: str, imported: bool = False, target: Target = TODAY
 ) -> Verdict | None:
-    """Return the verdict on a path, or None if it is no old name.
+    """Return the verdict on a path, or None if it is not an old name.
 
     Args:
       path: the full name, such as `tensorflow.keras.mixed_precision.Policy`.
-      imported: whether an import statement names it. A few modules can be reached as
-        attributes only.
-      target: the TensorFlow that the program is to run on.
+      imported: bool, whether an import statement contains it. A few modules exist only as
+        attributes.
+      target: the TensorFlow on which the program will run.
     """
     module, _, name = path.rpartition(".")
     if name == "*" and module in MODULES:
@@ -70,12 +71,12 @@ def of_path(
         return _of_module(path, gone)
     use = _use(path)
     if use is None or use.versions.startswith("2.16"):
-        return None  # no old name, or one of Keras 3
+        return None  # not an old name, or a name of Keras 3
     return _of_name(path, use, gone, target)
 
 
 def _gone(path: str, imported: bool, target: Target) -> str:
-    """Return a sentence for a path that is gone, or ""."""
+    """Return a sentence that says that a path is gone, or ""."""
     attributes = tuple(f"{keras}." for keras in target.by_attribute)
     if not is_there(path, target):
         if in_tf_keras(path):
@@ -125,7 +126,7 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
         today = f"{gone} TensorFlow {use.versions} had it."
         return Verdict(old, BREAKS, today, new)
     if breaks and use.today == names.CHANGED:
-        # Only `compile` asks for the policy in force.
+        # Only `compile` uses the global policy, and the program may not call it.
         is_policy = use.symbol == "set_global_policy"
         return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
     return Verdict(old, WORKS, "Works as it did.", new)

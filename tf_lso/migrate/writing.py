@@ -1,4 +1,4 @@
-"""Writes the files that change, each in one step, and shows the changes as diffs."""
+"""Write the files that change, each in one step, and make diffs of the changes."""
 
 import contextlib
 import difflib
@@ -15,7 +15,7 @@ from tf_lso.migrate.findings import Examined, Unreadable
 def migrate(
     paths: Iterable[str], options: Options | None = None, write: bool = False
 ) -> Outcome:
-    """Return the same as `check`, and write the files that change if `write`."""
+    """Examine files as `check` does. If `write` is True, write the files that change."""
     outcome = check(paths, options, "migrate")
     outcome.written = write
     for file in outcome.changed if write else ():
@@ -30,10 +30,10 @@ def migrate(
 
 
 def _replace(path: str, old: bytes, new: bytes) -> None:
-    """Replace a file by new bytes in one step. Its mode stays."""
+    """Replace the contents of a file in one step. Its mode stays the same."""
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".tf-lso-{os.getpid()}")
-    try:  # the name is known before the file is made: an interrupt leaves none behind
+    try:  # the name is known first, so that even an interrupt removes the file
         with open(temporary, "xb") as file:
             os.chmod(temporary, 0o600)
             file.write(new)
@@ -43,12 +43,12 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     finally:
-        with contextlib.suppress(FileNotFoundError):  # it has the file's name now
+        with contextlib.suppress(FileNotFoundError):  # `os.replace` has renamed it
             os.unlink(temporary)
 
 
 def diff(file: Examined) -> str:
-    """Return the unified diff of what becomes of a file, as `git apply` reads it."""
+    """Return the unified diff of a file in the form that `git apply` reads."""
     name = file.path.replace(os.sep, "/").removeprefix("./").lstrip("/")
     old, new = (
         re.findall(r"[^\n]*\n|[^\n]+", _text(data)) for data in (file.old, file.new)

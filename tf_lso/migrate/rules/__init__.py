@@ -1,4 +1,4 @@
-"""The rules, one short module for each kind of use.
+"""The rules. Each module finds one kind of use.
 
-Each has a function `find`, which adds a `Finding` for each place to its program.
+Its function `find` adds a `Finding` to the program for each place.
 """

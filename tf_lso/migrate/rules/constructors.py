@@ -1,4 +1,4 @@
-"""LSO104: arguments of the old classes that today's classes refuse or take otherwise."""
+"""LSO104: arguments of the old classes that mean something else in today's classes."""
 
 import libcst as cst
 
@@ -13,7 +13,7 @@ _TODAY = (
     "it refuses these arguments, or takes them for something else."
 )
 _POLICY_TODAY = "TypeError: Keras 3's dtype policy takes no `loss_scale`."
-# Reasons to leave a call that no old version took.
+# Reasons not to change a call that no old version accepted.
 NUMBER = (
     "Only Keras 3 takes a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."
@@ -52,15 +52,15 @@ def _report(
 def _differs(
     program: Program, node: cst.Call, values: list[cst.BaseExpression]
 ) -> bool:
-    """Whether Keras 3's class takes the arguments of LossScaleOptimizer otherwise."""
-    given = keywords(node)
-    if "dynamic" in given:
-        return program.code(given["dynamic"].value) != "True"
-    return len(values) > 1 or bool({"optimizer", "loss_scale"} & given.keys())
+    """Return whether the arguments mean something else in Keras 3's class."""
+    named = keywords(node)
+    if "dynamic" in named:
+        return program.code(named["dynamic"].value) != "True"
+    return len(values) > 1 or bool({"optimizer", "loss_scale"} & named.keys())
 
 
 def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression]) -> str:
-    """Return why no old version took the arguments of LossScaleOptimizer, or ""."""
+    """Return the reason why no old version accepted the arguments, or ""."""
     if "loss_scale" in keywords(node):
         return _SCALE
     second = values[1] if len(values) > 1 else None

@@ -1,4 +1,4 @@
-"""LSO105, LSO106, LSO110, LSO112: methods and attributes that nothing else has."""
+"""LSO105, LSO106, LSO110, LSO112: methods and attributes that only old classes have."""
 
 import libcst as cst
 
@@ -19,7 +19,7 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 _FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
-# A file that imports one of these, but not TensorFlow, has that library's optimizers.
+# If a file imports one of these but not TensorFlow, its optimizers are of that library.
 _OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
@@ -35,12 +35,13 @@ _SILENT = (
     "same."
 )
 _LIKE = "tf-lso run --like 2.4 and install(like='2.4') give it the old base class."
-# Methods of an optimizer class that TensorFlow called up to 2.10, and what they called.
+# Methods that TensorFlow called on an optimizer class up to 2.10, and methods that such
+# methods called.
 _PROTOCOL = (
     *("_resource_apply_dense", "_resource_apply_sparse", "_create_slots"),
     *("_resource_apply_sparse_duplicate_indices", "_set_hyper", "_get_hyper"),
 )
-# Other names -> the rule, what happens today, and what to do about it.
+# Other name -> the rule, what happens today, and what to do.
 _PRIVATE = {
     **dict.fromkeys(
         _PROTOCOL,
@@ -66,7 +67,7 @@ _PRIVATE = {
 
 
 def find(program: Program) -> None:
-    """Find `get_scaled_loss` and others on any object, and what asks for them."""
+    """Find methods such as `get_scaled_loss` on any object, and tests for them."""
     if not program.packages & _FRAMEWORKS and program.packages & _OTHERS:
         return
     for node in program.nodes(cst.Attribute):
@@ -109,12 +110,12 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
     found = program.report(METHOD, node.attr, Verdict(full, status, today), why)
     found.guarded = bool(guards.guard(program, node))
     if found.guarded and _is_served(program):
-        found.why_not = ""  # another branch is for Keras 3
+        found.why_not = ""  # the program has another branch for Keras 3
 
 
 def _guard(program: Program, node: cst.Call) -> None:
     """Report `hasattr(optimizer, "get_scaled_loss")`."""
-    name = _asked(node)
+    name = _tested_method(node)
     if not name or name in program.defined or _is_served(program):
         return
     if program.target.keras_2 or guards.raises(program, node):
@@ -124,23 +125,23 @@ def _guard(program: Program, node: cst.Call) -> None:
     found.needs_install = f"a guard that asks for `{name}`"
 
 
-def _asked(node: cst.Call) -> str:
-    """Return the scaling method that `hasattr`, or `getattr` with a default, asks for."""
+def _tested_method(node: cst.Call) -> str:
+    """Return the scaling method for which `hasattr`, or `getattr` with a default, tests."""
     name = node.func.value if isinstance(node.func, cst.Name) else ""
     needed = {"hasattr": 2, "getattr": 3}.get(str(name))
     if needed is None or len(node.args) < needed:
         return ""
-    asked = literal(node.args[1].value)
-    return asked if asked in names.SCALING else ""
+    method = literal(node.args[1].value)
+    return method if method in names.SCALING else ""
 
 
 def _is_served(program: Program) -> bool:
-    """Whether the program has a branch for Keras 3's optimizer."""
+    """Return whether the program has a branch for Keras 3's optimizer."""
     return "scale_loss" in program.words | program.defined
 
 
 def _is_self(node: cst.CSTNode) -> bool:
-    """Whether an object is `self`, `cls` or `super()`."""
+    """Return whether an object is `self`, `cls` or `super()`."""
     if isinstance(node, cst.Call):
         node = node.func
     return isinstance(node, cst.Name) and node.value in ("self", "cls", "super")

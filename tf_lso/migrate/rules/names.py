@@ -1,4 +1,4 @@
-"""LSO101, LSO102, LSO103, LSO108: the names of the old API, by their qualified name."""
+"""LSO101, LSO102, LSO103, LSO108: the names of the old API."""
 
 import libcst as cst
 
@@ -19,7 +19,7 @@ _STORED = "It puts something of the program's own in the place of an old name."
 _LAYOUT = "A comment or parentheses stand within the name."
 _STAR = "Which names a star import brings cannot be seen; import them by name."
 _TF_KERAS = "To move these too, write tf_lso.keras.mixed_precision for its module."
-# Names that nothing but loss scaling has.
+# Names that belong to loss scaling wherever they come from.
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
@@ -93,7 +93,7 @@ def _use(program: Program, node: cst.Attribute, path: str) -> None:
 
 
 def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict) -> str:
-    """Return why a chain is not replaced, or ""."""
+    """Return the reason why a chain is not replaced, or ""."""
     if program.is_stored(node):
         return _STORED
     if verdicts.in_tf_keras(path) and verdict.status == WORKS:

@@ -1,4 +1,4 @@
-"""LSO109: `lr=` and `decay=` of an optimizer whose class is certain."""
+"""LSO109: the arguments `lr` and `decay` of an optimizer whose class is certain."""
 
 import re
 
@@ -35,29 +35,29 @@ def find(program: Program) -> None:
 
 
 def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> None:
-    given = keywords(node)
+    arguments = keywords(node)
     text = f"the argument `{name}` of {optimizer}"
     verdict = Verdict(text, BREAKS, _ARGUMENTS[name])
-    found = program.report(OPTIMIZER, given[name], verdict)
+    found = program.report(OPTIMIZER, arguments[name], verdict)
     guard = guards.guard(program, node)
     found.guarded = bool(guard)
     if guard:
         found.why_not = f"{guard}."
     elif name == "decay":
         found.why_not = _schedule(program, node)
-    elif "learning_rate" in given:
+    elif "learning_rate" in arguments:
         found.why_not = _BOTH
     else:
         found.fix = "learning_rate"
-        found.edits = {given[name]: "learning_rate"}
+        found.edits = {arguments[name]: "learning_rate"}
 
 
 def _schedule(program: Program, node: cst.Call) -> str:
-    """Return the schedule to write for `decay=`."""
-    given = keywords(node)
-    named = given.get("learning_rate") or given.get("lr")
+    """Return a sentence with the schedule that replaces `decay`."""
+    arguments = keywords(node)
+    named = arguments.get("learning_rate") or arguments.get("lr")
     rate = named.value if named else next(iter(positional(node) or ()), None)
     return _SCHEDULE.format(
         rate=program.code(rate) if rate else "learning_rate",
-        decay=program.code(given["decay"].value),
+        decay=program.code(arguments["decay"].value),
     )

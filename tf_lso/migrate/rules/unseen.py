@@ -1,4 +1,4 @@
-"""LSO108: chains that end as an old name does, behind a name that cannot be seen."""
+"""LSO108: chains of attributes that end like an old name, but begin with an unknown name."""
 
 import libcst as cst
 
@@ -25,9 +25,9 @@ def find(program: Program) -> None:
 
 
 def _meant(program: Program, node: cst.Attribute) -> str:
-    """Return the new name of a chain whose end is that of an old name, or ""."""
+    """Return the new name for a chain that ends like an old name, or ""."""
     if program.path(node) or program.path(root(node)):
-        return ""  # it is an old name, or none, for certain
+        return ""  # the path is known, so another rule handles the chain
     steps = _steps(node)
     ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
     guesses = [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
@@ -39,7 +39,7 @@ def _meant(program: Program, node: cst.Attribute) -> str:
 
 
 def _steps(node: cst.BaseExpression) -> list[str]:
-    """Return the names of a chain of attributes."""
+    """Return the list of names in a chain of attributes."""
     steps: list[str] = []
     while isinstance(node, cst.Attribute):
         steps.insert(0, node.attr.value)
