@@ -110,7 +110,7 @@ def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
     path = write("a.py", old)
     code, printed = migrate("--write", "--like", "2.4", "a.py")
     assert (code, path.read_text()) == (2, old)
-    assert "left alone  its migration would be no Python" in printed
+    assert "left alone  its migration would not be Python" in printed
 
 
 # What has no old name, or only one that stays, in bytes that are easily lost.

@@ -58,7 +58,7 @@ def test_a_script_that_needs_install_gets_it():
     files, printed = migrated_texts()
     assert files["train.py"] == INSTALL + GUARD
     assert "./train.py: tf_lso.install() is added, for:\n" in printed
-    assert "a guard that asks for `get_scaled_loss`" in printed
+    assert "a guard that tests for `get_scaled_loss`" in printed
     assert migrated_texts()[0] == files
 
 

@@ -28,7 +28,7 @@ _TOKENS = re.compile(
         [
             "mixed_precision|LossScale|train.experimental|loss_scale",
             "_resource_apply_|_create_slots|_set_hyper|_get_hyper|_get_optimizer",
-            *(n for n, how in names.METHODS.items() if how.seen in names.BY_NAME),
+            *names.METHODS,
         ]
     )
 )
@@ -119,10 +119,10 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
         module = _applied(program, result, edits, options.like, may_install)
         is_text = isinstance(source, str)
         if source != (program.module.code if is_text else program.module.bytes):
-            raise ValueError("LibCST would not write it back as it is")
+            raise ValueError("LibCST would not write it back unchanged")
         result.new = module.code if is_text else module.bytes
         if _compiles(source) and not _compiles(result.new):
-            raise ValueError("its migration would be no Python; it stays as it is")
+            raise ValueError("its migration would not be Python; it is not changed")
     return result
 
 

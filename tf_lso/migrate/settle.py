@@ -24,7 +24,7 @@ from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
 # Functions that wrap an optimizer, or make `compile` wrap it.
 _WRAPPING = {*names.OPTIMIZERS, "set_global_policy", "set_policy"}
-_KERAS_3 = "The file uses what only Keras 3 has, and nothing of the old API."
+_KERAS_3 = "The file uses names that only Keras 3 has, and nothing of the old API."
 _KERAS_3_PATHS = tuple(
     f"{keras}.{name}."
     for keras in ("keras", "tensorflow.keras")
@@ -32,7 +32,7 @@ _KERAS_3_PATHS = tuple(
 )
 _OWN_NAME = "The program uses the name tf_lso for something of its own."
 _INSTALLED = "tf_lso.install() is called in this file."
-_BY_MAKER = "by the name that makes the optimizer"
+_BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules whose findings work after install().
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT)
 

@@ -101,14 +101,14 @@ def _of_module(module: str, gone: str) -> Verdict | None:
     old, new = _spelled(module)
     if gone:
         return Verdict(old, BREAKS, gone, new)
-    return None if _is_shared(module) else Verdict(old, WORKS, "It is there.", new)
+    return None if _is_shared(module) else Verdict(old, WORKS, "It still exists.", new)
 
 
 def _of_star(module: str, imported: bool, target: Target) -> Verdict | None:
     if gone := _gone(module, imported, target):
         return _of_module(module, gone)
     old, new = _spelled(module)
-    today = "Old names that are gone will be missing where they are used."
+    today = "Old names that no longer exist will fail where they are used."
     return Verdict(f"{old}.*", UNSURE, today, new)
 
 
@@ -129,4 +129,4 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
         # Only `compile` uses the global policy, and the program may not call it.
         is_policy = use.symbol == "set_global_policy"
         return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
-    return Verdict(old, WORKS, "Works as it did.", new)
+    return Verdict(old, WORKS, "Works as before.", new)

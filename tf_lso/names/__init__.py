@@ -6,10 +6,6 @@ compat_docs/reference/old-names.md all use these tables. Nothing here imports Te
 An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
 """
 
-from tf_lso.names.methods import ANYWHERE as ANYWHERE
-from tf_lso.names.methods import BY_NAME as BY_NAME
-from tf_lso.names.methods import CALLED as CALLED
-from tf_lso.names.methods import KNOWN_CALLED as KNOWN_CALLED
 from tf_lso.names.methods import METHODS as METHODS
 from tf_lso.names.methods import OPTIMIZERS as OPTIMIZERS
 from tf_lso.names.methods import SCALING as SCALING

@@ -28,7 +28,7 @@ SYMBOLS = {
         "optimizers.",
         f"{_KERAS}.LossScaleOptimizer",
         "Keras 3's class has no get_scaled_loss, get_unscaled_gradients, loss_scale or "
-        "dynamic, takes no fixed scale, and loses the weights to a NaN on any replica "
+        "dynamic, accepts no fixed scale, and loses the weights to a NaN on any replica "
         "but the first.",
     ),
     "experimental.LossScaleOptimizer": Symbol(
@@ -56,19 +56,19 @@ SYMBOLS = {
         "The experimental policy, under its internal name of TensorFlow 2.4-2.8.",
         f"{_KERAS}.DTypePolicy",
     ),
-    "global_policy": Symbol("Returns the policy in force.", f"{_CONFIG}.dtype_policy"),
+    "global_policy": Symbol("Returns the global policy.", f"{_CONFIG}.dtype_policy"),
     "experimental.global_policy": Symbol(
-        "Returns the policy in force, with its loss scale.", f"{_CONFIG}.dtype_policy"
+        "Returns the global policy, with its loss scale.", f"{_CONFIG}.dtype_policy"
     ),
     "set_global_policy": Symbol(
-        "Sets the policy in force, and lets `compile` wrap optimizers with tf_lso.",
+        "Sets the global policy, and lets `compile` wrap optimizers with tf_lso.",
         f"{_CONFIG}.set_dtype_policy",
         "Under mixed_float16 `compile` wraps the optimizer with Keras 3's "
         "LossScaleOptimizer, which loses the weights to a NaN on any replica but the "
         "first.",
     ),
     "set_policy": Symbol(
-        "Sets the policy in force, with its loss scale, and lets `compile` wrap "
+        "Sets the global policy, with its loss scale, and lets `compile` wrap "
         "optimizers by it.",
         f"{_CONFIG}.set_dtype_policy",
     ),
@@ -105,9 +105,9 @@ SYMBOLS = {
         "Warns once if this machine may compute slowly under a policy.",
     ),
     "DTypePolicy": Symbol("Keras 3's dtype policy.", f"{_KERAS}.DTypePolicy"),
-    "dtype_policy": Symbol("Returns the policy in force.", f"{_CONFIG}.dtype_policy"),
+    "dtype_policy": Symbol("Returns the global policy.", f"{_CONFIG}.dtype_policy"),
     "set_dtype_policy": Symbol(
-        "Sets the policy in force.", f"{_CONFIG}.set_dtype_policy"
+        "Sets the global policy.", f"{_CONFIG}.set_dtype_policy"
     ),
 }
 

@@ -9,17 +9,18 @@ from tf_lso.migrate.program import Program
 
 _EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
 _TODAY = (
-    "Keras 3's class takes (inner_optimizer, initial_scale, dynamic_growth_steps, name): "
-    "it refuses these arguments, or takes them for something else."
+    "Keras 3's class accepts (inner_optimizer, initial_scale, dynamic_growth_steps, name). "
+    "It refuses these arguments, or they mean something else."
 )
-_POLICY_TODAY = "TypeError: Keras 3's dtype policy takes no `loss_scale`."
+_POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
 # Reasons not to change a call that no old version accepted.
 NUMBER = (
-    "Only Keras 3 takes a number as the second argument. Write dynamic=False, "
+    "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."
 )
-_SCALE = f"The stable class takes no loss scale. {_EXPERIMENTAL}.LossScaleOptimizer takes one."
-_POLICY = f"The stable class takes no loss scale. {_EXPERIMENTAL}.Policy takes one."
+_STABLE = "The stable class accepts no loss scale. Use"
+_SCALE = f"{_STABLE} {_EXPERIMENTAL}.LossScaleOptimizer."
+_POLICY = f"{_STABLE} {_EXPERIMENTAL}.Policy."
 
 
 def find(program: Program) -> None:

@@ -26,13 +26,12 @@ _ELSEWHERE = (
     "it or sets the policy, or call tf_lso.install() at the top of the program."
 )
 BARE = (
-    "The optimizers of tf_lso have it, also around any Keras 3 optimizer; a bare Keras 3 "
-    "optimizer has not. Write `learning_rate` there."
+    "The optimizers of tf_lso have it, but a bare Keras 3 optimizer does not. Write "
+    "`learning_rate` there."
 )
 _SILENT = (
-    "Trains wrong, silently: Keras 3's LossScaleOptimizer has no {}, so the guard leaves "
-    "it out. The loss is not scaled, and the gradients are divided by the scale all the "
-    "same."
+    "Trains wrong, silently: Keras 3's LossScaleOptimizer has no {}, so the guarded call "
+    "is left out. The loss is not scaled, but the gradients are divided by the scale."
 )
 _LIKE = "tf-lso run --like 2.4 and install(like='2.4') give it the old base class."
 # Methods that TensorFlow called on an optimizer class up to 2.10, and methods that such
@@ -47,8 +46,8 @@ _PRIVATE = {
         _PROTOCOL,
         (
             PROTOCOL,
-            "Of the optimizers of TensorFlow 2.11 and later only the legacy ones have or "
-            "call it: another class trains as its base class does, or fails.",
+            "In TensorFlow 2.11 and later only the legacy optimizers have or call it. "
+            "Another class trains as its base class does, or fails.",
             _LIKE,
         ),
     ),
@@ -59,9 +58,9 @@ _PRIVATE = {
     ),
     "_get_optimizer": (
         PRIVATE,
-        "Keras 3's models have none, and its `compile` does not call it.",
-        "tf_lso.install() gives models one that wraps an optimizer. `compile` does not "
-        "call a model's own.",
+        "Keras 3's models do not have it, and `compile` does not call it.",
+        "tf_lso.install() adds a method that wraps an optimizer. `compile` does not call "
+        "a method that the model defines itself.",
     ),
 }
 
@@ -83,8 +82,7 @@ def _attribute(program: Program, node: cst.Attribute, name: str) -> None:
     if _is_self(node.value) and name in program.defined:
         return
     _private(program, node.attr)
-    known = names.METHODS.get(name)
-    if known and (known.seen == names.ANYWHERE or name == "_decayed_lr"):
+    if name in names.METHODS:
         _method(program, node, name)
 
 
@@ -98,11 +96,11 @@ def _private(program: Program, node: cst.Name) -> None:
 
 def _method(program: Program, node: cst.Attribute, name: str) -> None:
     """Report `optimizer.get_scaled_loss`."""
-    full, breaks = f"LossScaleOptimizer.{name}", names.METHODS[name].breaks
-    if program.target.keras_2 or not breaks:
-        program.report(METHOD, node.attr, Verdict(full, WORKS, "Works as it did."))
+    full, today = f"LossScaleOptimizer.{name}", names.METHODS[name]
+    if program.target.keras_2 or not today:
+        program.report(METHOD, node.attr, Verdict(full, WORKS, "Works as before."))
         return
-    status, today = BREAKS, breaks.format(name)
+    status = BREAKS
     if name in program.defined or "tf_keras" in program.packages:
         status = UNSURE
         today += " Another class of this file, or tf_keras, may have it."
@@ -122,7 +120,7 @@ def _guard(program: Program, node: cst.Call) -> None:
         return
     verdict = Verdict(f"LossScaleOptimizer.{name}", WRONG, _SILENT.format(name))
     found = program.report(SILENT, node, verdict, _ELSEWHERE)
-    found.needs_install = f"a guard that asks for `{name}`"
+    found.needs_install = f"a guard that tests for `{name}`"
 
 
 def _tested_method(node: cst.Call) -> str:

@@ -15,18 +15,18 @@ from tf_lso.migrate.findings import (
 from tf_lso.migrate.nodes import imported_module, imported_names
 from tf_lso.migrate.program import Program
 
-_STORED = "It puts something of the program's own in the place of an old name."
-_LAYOUT = "A comment or parentheses stand within the name."
-_STAR = "Which names a star import brings cannot be seen; import them by name."
-_TF_KERAS = "To move these too, write tf_lso.keras.mixed_precision for its module."
+_STORED = "The program assigns something of its own to an old name."
+_LAYOUT = "There is a comment or there are parentheses inside the name."
+_STAR = "A star import does not show which names it binds. Import them by name."
+_TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
 # Names that belong to loss scaling wherever they come from.
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
     *("enable_mixed_precision_graph_rewrite", "get_layer_policy"),
 }
-_DECIDES = "Where it comes from decides."
-_RELATIVE = "It comes from another module of the program, which is not looked into."
+_DECIDES = "It depends on where the name comes from."
+_RELATIVE = "It comes from another module of the program, which is not read for this."
 
 
 def find(program: Program) -> None:

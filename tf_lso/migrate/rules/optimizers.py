@@ -15,10 +15,10 @@ _CLASS = re.compile(
 )
 # Argument of old optimizers -> what happens today.
 _ARGUMENTS = {
-    "lr": "ValueError: Keras 3's optimizers take no `lr`.",
-    "decay": "Keras 3's optimizers ignore `decay`, with a warning: the rate stays.",
+    "lr": "ValueError: Keras 3's optimizers have no argument `lr`.",
+    "decay": "Keras 3's optimizers warn and ignore `decay`, so the learning rate stays.",
 }
-_BOTH = "It has `learning_rate`, too."
+_BOTH = "The call has the argument `learning_rate` too."
 _SCHEDULE = (
     "Write learning_rate=tf.keras.optimizers.schedules.InverseTimeDecay({rate}, 1, "
     "{decay}), or run the program with --like."

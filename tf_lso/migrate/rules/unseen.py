@@ -7,10 +7,10 @@ from tf_lso.migrate.findings import UNSEEN, UNSURE, Verdict
 from tf_lso.migrate.nodes import root
 from tf_lso.migrate.program import Program
 
-_TODAY = "What this stands for is known only when it runs."
+_TODAY = "Only a run can show what this refers to."
 _SHADOWED = (
-    "The name that it starts with is bound to something else too, or cannot be seen; "
-    "write {} by hand."
+    "The name at its beginning is bound to something else too, or cannot be seen. "
+    "Write {} by hand."
 )
 
 
