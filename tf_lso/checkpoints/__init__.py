@@ -1,13 +1,14 @@
-"""Reads what legacy programs saved: a file is opened, matched, planned and restored.
+"""Restore files of old programs. A file is opened, matched, planned and restored.
 
-`object_graph` and `h5` read the formats into a `source.Source`, by the names in `layouts`.
-`matching` finds the variable for each tensor among `model_targets` and `targets`, by names,
-and by order where a file has no names. `plan` says what fits; `restoring` writes, or refuses.
+`object_graph` and `h5` read a file into a `source.Source`. The names that files contain are in
+`layouts`. `model_targets` and `targets` are the variables of today's model and optimizer, and
+`matching` finds the variable for each tensor by its name, or by order if a file has no names.
+`plan` decides what fits. `restoring` writes the values or refuses the file.
 """
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # all that uses TensorFlow begins here
+environment.require_tensorflow()  # before the import of TensorFlow fails
 
 # ruff: noqa: E402
 from tf_lso.checkpoints.report import Report

@@ -1,7 +1,7 @@
-"""Reads what Keras 2 and Keras 3 save: .h5, .keras and .weights.h5 files.
+"""Reads .h5, .keras and .weights.h5 files of Keras 2 and Keras 3.
 
-An .h5 file lists its layers and the names of their weights. The others have a group for
-each object, and the numbers of the variables in it.
+An .h5 file lists its layers and the names of their weights. The other formats have a group
+for each object, in which the variables have numbers.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ from tf_lso.checkpoints.source import (
     refusing,
 )
 
-# The group for weights that the model itself has (since TensorFlow 2.6).
+# The group of weights that belong to the model itself and to no layer (since 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
 
-# Beginnings of paths in .keras files that lead to no variable of the model.
+# Paths in .keras files that begin like this do not lead to variables of the model.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
@@ -53,14 +53,14 @@ def opened(path):
 
 
 class Reader:
-    """The datasets of an open file; links to other files are refused."""
+    """Reads the datasets of an open file. It refuses links to other files."""
 
     def __init__(self, path, file):
         self.path = path
         self.file = file
 
     def at(self, parent, key, kind=h5py.Group):
-        """Return what a key leads to below `parent`, of the class `kind`."""
+        """Return the group or dataset of a key below `parent`. Its class must be `kind`."""
         what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
             with refusing(f"{what} is missing or damaged"):
@@ -75,19 +75,19 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return the `Entry` of a key, for a variable with a name and paths."""
+        """Return the `Entry` of a key for a variable with this name and these paths."""
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
-        """Return the value of an `Entry`, a NumPy array."""
+        """Return the value of an `Entry` as a NumPy array."""
         with refusing(f"{self.path}: the key {entry.key} cannot be read"):
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return an attribute of a group as a list of str, also if it is one text."""
+        """Return an attribute of a group as a list of str, even if it is a single text."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
-            # Keras stores lists of more than 64 kB in parts: name0, name1, and so on.
+            # Keras stores lists of more than 64 kB in parts, called name0, name1, and so on.
             parts = [group.attrs[name]] if name in group.attrs else []
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
@@ -98,7 +98,7 @@ class Reader:
         return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 
     def keys(self):
-        """Return the keys of all datasets, a list."""
+        """Return the list of the keys of all datasets."""
         found = {}
         self.file.visititems(found.__setitem__)
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
@@ -111,9 +111,10 @@ def _in_lists(reader):
     if "optimizer_weights" not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
-    # A wrapper of Keras 3 has a counter and a rate that mean nothing, before its own.
-    places = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
-    start = max(places, default=0)
+    # A wrapper of Keras 3 has a meaningless counter and learning rate before the variables
+    # of the inner optimizer, which begin with another counter.
+    counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
+    start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
     if layouts.OWN_GROUP in file:
         own = range(len(reader.at(file, layouts.OWN_GROUP)))
@@ -140,17 +141,17 @@ def _of_layers(reader):
 
 
 def _weights(reader, group, layer=None, *path):
-    for place, text in enumerate(reader.texts(group, "weight_names")):
+    for number, text in enumerate(reader.texts(group, "weight_names")):
         name = layouts.plain(text)
-        if layer is not None and "/" not in name:  # in files of Keras 3.0
+        if layer is not None and "/" not in name:  # as in files of Keras 3.0
             name = f"{layer}/{name}"
         key = f"{group.name}/{text}".strip("/")
-        yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{place}"))
+        yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{number}"))
 
 
 def _in_groups(reader, config):
     """Return the variables and the `OptimizerState` of a .keras or .weights.h5 file."""
-    groups = {}  # the object's path -> {number: entry}
+    groups = {}  # path of an object -> {number: entry}
     for key in reader.keys():
         *path, number = key.split("/")
         if path[-1:] == [VARS_STEP] and number.isdigit():
@@ -165,33 +166,38 @@ def _in_groups(reader, config):
     if not (outer or inner):
         return variables, None
     config = config.get("compile_config") or {}
-    return variables, _state(config, outer, inner, variables, unsaid="new")
+    return variables, _state(config, outer, inner, variables, default_family="new")
 
 
-def _state(config, outer, inner, variables, unsaid=None):
-    """Return the `OptimizerState` of the entries of a wrapper and of its inner optimizer.
+def _state(config, outer, inner, variables, default_family=None):
+    """Return the `OptimizerState` of an optimizer or a wrapper.
 
-    `outer` is also an optimizer without a wrapper. `unsaid` is the family of Keras 2 if
-    the config does not tell it.
+    Args:
+      config: the config of the model or of its compilation, or {}.
+      outer: list of the entries of the wrapper, or of an optimizer without a wrapper.
+      inner: list of the entries of the inner optimizer of a wrapper.
+      variables: dict of the variables of the model.
+      default_family: the family of Keras 2 if the config does not contain it.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
     state = OptimizerState(next(families, None), class_name, config)
     # Keras 3 saves the count and the scale with the wrapper. Old versions save only these
-    # two; newer ones two meaningless scalars before, and the inner variables again after.
-    # Keras 2 saves only the inner variables. Under tf_lso it saves them with the wrapper
-    # too, and after them a variable that only Nadam has, the scale and the count.
+    # two. Newer versions save two meaningless scalars before them and the inner variables
+    # again after them.
+    # Keras 2 saves only the inner variables. With tf_lso it saves them with the wrapper too,
+    # followed by a variable that only Nadam has, the scale and the count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # Of those without a group of the inner optimizer only legacy ones have a scale.
+        # Without a group of the inner optimizer only legacy optimizers have a scale.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
         state.family = "keras3"
     state.iterations, *rest = inner
-    if rest and _is_rate(rest[0], state.family):  # Keras 2 does not save it
+    if rest and _is_rate(rest[0], state.family):  # Keras 2 does not save the rate
         state.hyperparameters["learning_rate"] = rest.pop(0)
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]
@@ -200,12 +206,12 @@ def _state(config, outer, inner, variables, unsaid=None):
         for entry in _without_scale(state, more):
             entry = dataclasses.replace(entry, slot="momentum_cache", of=None)
             state.made.append(entry)
-        state.family = state.family or unsaid
+        state.family = state.family or default_family
     return state
 
 
 def _class_of(config):
-    """Return the class name and config of the inner optimizer, None and {} if unknown."""
+    """Return the class name and config of the inner optimizer, or None and {}."""
     name, below = None, config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
         name, config = below.get("class_name"), below.get("config")
@@ -216,7 +222,10 @@ def _class_of(config):
 
 
 def _without_scale(state, entries):
-    """Return the entries before the scale and the count that tf_lso puts last, if any."""
+    """Return `entries` without a scale and a count at the end, which `state` gets.
+
+    tf_lso puts them there.
+    """
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:
         return entries

@@ -1,8 +1,8 @@
-"""The layouts of files, and the names of variables in them, as tables.
+"""Tables of the layouts of files and of the names of variables in them.
 
-The slot "m" of the variable `dense/kernel` is `Adam/dense/kernel/m` in OptimizerV2, in
-newer optimizers `Adam/m/dense/kernel` (TensorFlow 2.9-2.10) or `m/dense/kernel` (since
-2.11), and `adam/dense_kernel_momentum` in Keras 3.
+For example, the slot "m" of the variable `dense/kernel` has these names:
+`Adam/dense/kernel/m` in OptimizerV2, `Adam/m/dense/kernel` (TensorFlow 2.9-2.10) or
+`m/dense/kernel` (since 2.11) in newer optimizers, and `adam/dense_kernel_momentum` in Keras 3.
 """
 
 import re
@@ -11,12 +11,13 @@ from tf_lso.checkpoints.source import UNKNOWN
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# Steps of a path to a variable that are no attribute. A number follows: of a layer among
-# those with weights, as in checkpoints; of a weight of a layer in the order of Keras; of
-# a variable among those that an object made itself.
+# Steps of a path to a variable that are not attributes. After the first comes the number of a
+# layer among the layers with weights, as in checkpoints. After the second comes the number of
+# a weight of a layer in the order of Keras. After the third comes the number of a variable
+# among the variables that an object made itself.
 LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
 
-# Layout of a checkpoint -> the family that wrote it, and what that was.
+# Layout of a checkpoint -> the family of the optimizer that wrote it, and a description.
 LAYOUTS = {
     "2.0-2.2": ("legacy", "TensorFlow 2.0-2.2, with a loss scale"),
     "v2": ("legacy", "an OptimizerV2 of TensorFlow 2.0-2.15 or tf_keras"),
@@ -24,18 +25,18 @@ LAYOUTS = {
     "keras3": ("keras3", "Keras 3 or tf_lso"),
 }
 
-# Key of configs that only one family has -> the family.
+# Key that only the configs of one family have -> the family.
 OF_CONFIGS = {
     "loss_scale_factor": "keras3",
     "is_legacy_optimizer": "new",
     "decay": "legacy",
 }
 
-# Attribute with the step counter: in OptimizerV2, in all others.
+# The attribute of the step counter in OptimizerV2, and in all other optimizers.
 ITERATIONS = ("iter", "_iterations")
 
-# Attributes that lead to a variable of the loss scale -> what it is. The last two are
-# those of Keras 3's own LossScaleOptimizer.
+# Path of attributes to a variable of the loss scale -> what the variable is. The last two
+# belong to Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
     "loss_scale/good_steps": "count",
@@ -43,7 +44,7 @@ LOSS_SCALE = {
     "step_counter": "count",
 }
 
-# Attributes in SavedModels that lead to variables of traced steps of tf_lso, no state.
+# Paths in SavedModels to variables of traced steps of tf_lso, which are not state.
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",
@@ -51,22 +52,22 @@ OF_TRACED_STEPS = (
     "loss_scale/skipped_in_a_row",
 )
 
-# Name in a checkpoint of a hyperparameter that is a variable -> the hyperparameter.
+# Name of a variable in a checkpoint -> the hyperparameter that it contains.
 HYPERPARAMETERS = {
     "_learning_rate": "learning_rate",
     **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
-# Names that families give to one variable, in a file or as an attribute -> what it is.
+# Name of a variable in the files or attributes of a family -> its common name here.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# A variable of tf_keras that each step computes from the schedule of the learning rate.
+# A variable of tf_keras that each step sets to the learning rate of its schedule.
 COMPUTED = "_current_learning_rate"
 
-# Attributes of optimizers that lead to no slot and no scalar.
+# Attributes of optimizers that are neither slots nor scalars.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
-# The group of .h5 files of Keras 2 for what `loading_keras2` adds.
+# The group of .h5 files of Keras 2 to which `loading_keras2` writes.
 OWN_GROUP = "tf_lso_loss_scale"
 
 
@@ -81,8 +82,14 @@ def last(name):
 
 
 def owner(name, variables, slot=None):
-    """Return the key in `variables` that an optimizer variable belongs to, or `UNKNOWN`."""
-    name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 puts the slot last
+    """Return the key of the variable to which an optimizer variable belongs, or `UNKNOWN`.
+
+    Args:
+      name: the name of the optimizer variable.
+      variables: {key: Entry of a model variable}.
+      slot: the name of the slot, or None.
+    """
+    name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 puts the slot at the end
     own = {key: plain(variable.name) for key, variable in variables.items()}
     ends = {k: len(end) for k, end in own.items() if end and name.endswith(f"/{end}")}
     found = [key for key, length in ends.items() if length == max(ends.values())]
@@ -90,31 +97,36 @@ def owner(name, variables, slot=None):
 
 
 def slot_of(name, class_name):
-    """Return the name of the slot in the name of an optimizer variable, or None."""
+    """Return the slot that the name of an optimizer variable contains, or None."""
     slots, parts = table.of([class_name]).slots, plain(name).split("/")
     if parts[-1] in slots:  # OptimizerV2
         return parts[-1]
     known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
     known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
     known |= {"m": "momentum"} if class_name == "SGD" else {}
-    # At most the name of the class comes before it.
+    # Only the name of the class may come before the slot.
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
 def list_of(name, attributes):
-    """Return which of the attributes, lists of slots of Keras 3, has the name, or None."""
+    """Return the attribute whose list of slots in Keras 3 has this variable, or None.
+
+    Args:
+      name: the name of the variable.
+      attributes: the candidates, names of attributes.
+    """
     own = f"_{last(name)}"
     return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
 
 
 def optimizer_class(entries, family):
-    """Return the class name that the names of an optimizer's variables tell, or None."""
+    """Return the class of an optimizer that its variables' names contain, or None."""
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
-    if keras_versions.has_keras3():  # whose other classes no table knows
+    if keras_versions.has_keras3():  # some of its classes are in no table
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
-        names |= {n for n in classes if not n.endswith("Optimizer")}  # no wrappers
+        names |= {n for n in classes if not n.endswith("Optimizer")}  # without wrappers
     if family == "keras3":  # an RMSprop is called "rm_sprop", and the next "rm_sprop_1"
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
     known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}

@@ -1,7 +1,7 @@
 """Match the variables of a file with those of a model and of its optimizer.
 
-A variable of the model is found by its place or its name, one of the optimizer by the
-name of its slot and its model variable. What has no names is found by its order.
+A variable of the model is found by its path or its name. A variable of the optimizer is found
+by the name of its slot and by its model variable. Variables without names are found by order.
 """
 
 import collections
@@ -16,54 +16,63 @@ from tf_lso.frameworks import optimizer_table as table
 def match_model(source, model, mapping=None):
     """Return {key in `source.variables`: Target} for all variables with a match.
 
-    If all have a match by place and by name, but not the same, only the user knows which
-    is right, and says so by `mapping`.
+    Args:
+      source: Source.
+      model: ModelTargets.
+      mapping: dict of names in the file and in the model, which the user passes.
+
+    Raises:
+      CheckpointError: if all variables match by path and all match by name, but the matches
+        differ. Only the user knows which are right.
     """
     mapped = _mapped(source, model, mapping or {})
-    taken = set(mapped.values())
+    used = set(mapped.values())
     rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
     at = {k: filter(None, map(model.at, e.paths)) for k, e in rest.items()}
-    by_place = _unique({k: next(found, None) for k, found in at.items()}, taken)
-    free = [target for target in model.targets if target not in taken]
+    by_path = _unique({k: next(found, None) for k, found in at.items()}, used)
+    free = [target for target in model.targets if target not in used]
     count = collections.Counter(_short(target.name) for target in free)
     named = {_short(t.name): t for t in free if count[_short(t.name)] == 1}
-    by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, taken)
+    by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, used)
     fits = {key: entry.shape for key, entry in rest.items()}
-    shapes = [{k: t.shape for k, t in found.items()} for found in (by_place, by_name)]
-    complete = [f for f, has in zip((by_place, by_name), shapes) if has == fits]
-    if len(complete) == 2 and by_place != by_name and not mapping:
-        key = next(key for key in rest if by_place[key] is not by_name[key])
+    shapes = [{k: t.shape for k, t in found.items()} for found in (by_path, by_name)]
+    complete = [f for f, has in zip((by_path, by_name), shapes) if has == fits]
+    if len(complete) == 2 and by_path != by_name and not mapping:
+        key = next(key for key in rest if by_path[key] is not by_name[key])
         raise CheckpointError(
             f"{source.path}: the key {rest[key].key} ({rest[key].name}) belongs to "
-            f"{by_place[key].name} by its place in the model, and to "
+            f"{by_path[key].name} by its place in the model, and to "
             f"{by_name[key].name} by its name. Say which: mapping={{name in the file: "
             "name in the model}, of layers or variables."
         )
     if complete:
         return {**mapped, **complete[0]}
-    by_name = {key: target for key, target in by_name.items() if key not in by_place}
-    return {**mapped, **by_place, **_unique(by_name, {*taken, *by_place.values()})}
+    by_name = {key: target for key, target in by_name.items() if key not in by_path}
+    return {**mapped, **by_path, **_unique(by_name, {*used, *by_path.values()})}
 
 
-def _unique(found, taken):
-    """Return the items of {key: Target or None} with a target of their own."""
+def _unique(found, used):
+    """Return the items of {key: Target or None} whose target no other key has.
+
+    Targets in `used` are left out.
+    """
     claims = collections.Counter(found.values())
-    alone = {t for t, count in claims.items() if count == 1} - {None, *taken}
+    alone = {t for t, count in claims.items() if count == 1} - {None, *used}
     return {key: target for key, target in found.items() if target in alone}
 
 
 def _short(name):
-    """Return the names of the layer and the variable, without outer models."""
+    """Return the names of the layer and the variable, without those of outer models."""
     return tuple(layouts.plain(name).split("/")[-2:])
 
 
 def _mapped(source, model, mapping):
     found = {}
-    names = {  # what users may call a variable of the file
+    names = {  # the names that users may use for a variable of the file
         key: [*filter(None, (layouts.plain(e.name), *map("/".join, e.paths)))]
         for key, e in source.variables.items()
     }
-    for name_in_file in sorted(mapping, key=len):  # a longer name says it more exactly
+    for name_in_file in sorted(mapping, key=len):  # a longer name overrides a shorter
         parts = f"/{name_in_file}/"
         named = {k: n for k, ns in names.items() for n in ns[::-1] if parts in f"/{n}/"}
         if not named:
@@ -83,53 +92,55 @@ def _mapped(source, model, mapping):
     return found
 
 
-# --- The variables of an optimizer: by names where the file has them, or else by order.
+# --- The variables of an optimizer, by names if the file has them, otherwise by order.
 
 
 def match_optimizer(source, optimizer, matched):
-    """Return {Target: `Entry`}; the slots of the `source` are called as in `optimizer`.
+    """Return {Target: `Entry`} for all variables with a match.
 
     Args:
-      source: Source.
+      source: Source, whose slots already have the names that they have in `optimizer`.
       optimizer: OptimizerTargets.
-      matched: dict, what `match_model` returned.
+      matched: dict, the result of `match_model`.
 
     Raises:
       CheckpointError: if entries without names fit in two orders.
     """
     state = source.optimizer
-    # The model variables in the order of their slots, None for one of another model.
+    # The model variables in the order of their slots. None stands for a variable that is not
+    # in this model.
     order = [matched.get(key) for key in state.order] or optimizer.order
     found = _by_names(state, optimizer, matched, order)
     rest = unmatched(state, found)
     free = [target for target in optimizer.own if target not in found]
-    more = _only_scalar(rest, free)
-    nameless = [e for e in rest if e.slot is None and e not in more.values()]
+    scalar = _only_scalar(rest, free)
+    nameless = [e for e in rest if e.slot is None and e not in scalar.values()]
     orders = _orders(state, optimizer, order, len(nameless)) if nameless else []
     if orders:
-        return found | more | _by_order(source, nameless, orders)
+        return found | scalar | _by_order(source, nameless, orders)
     if _are_as_built(source, optimizer, matched, rest, free):
         return found | dict(zip(free, rest))
-    return found | more
+    return found | scalar
 
 
 def unmatched(state, found):
-    """Return the entries of an `OptimizerState` that a {Target: Entry} does not have."""
-    taken = {entry.key for entry in found.values()}
-    return [entry for entry in state.made if entry.key not in taken]
+    """Return the list of entries of an `OptimizerState` that {Target: Entry} lacks."""
+    used = {entry.key for entry in found.values()}
+    return [entry for entry in state.made if entry.key not in used]
 
 
 def _by_names(state, optimizer, matched, order):
-    """Match by the name of the slot and its model variable.
+    """Match entries by the name of the slot and the model variable.
 
-    Where the file names the slot alone, its entries are in the order of the variables.
+    If the file contains only the name of the slot, the entries of the slot are in the order
+    of the model variables.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
     for entry in state.made:
         number = count[entry.slot]
         count[entry.slot] += 1
-        if entry.of is None:  # no slot, such as Nadam's product of momentums
+        if entry.of is None:  # not a slot, such as Nadam's product of momentums
             target = targets.get((entry.slot, None))
         else:
             in_order = order[number] if number < len(order) else None
@@ -141,14 +152,14 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _only_scalar(entries, targets):
-    """Match the only scalar without a name with the only target that is no slot."""
+    """Match the only scalar without a name with the only target that is not a slot."""
     scalars = [e for e in entries if e.slot is None and not (e.name or e.shape)]
     alone = [target for target in targets if target.of is None]
     return {alone[0]: scalars[0]} if len(scalars) == len(alone) == 1 else {}
 
 
 def _by_order(source, entries, orders):
-    """Match entries with the targets of the only one of the orders that fits."""
+    """Match entries with targets in the only order that fits."""
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -156,29 +167,31 @@ def _by_order(source, entries, orders):
             "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
             "model, or a tf.train.Checkpoint, and restore that."
         )
-    # If none fits, the report says what does not fit in the first.
+    # If no order fits, the report shows what does not fit in the first one.
     targets = fitting[0] if fitting else orders[0]
     return {t: entry for t, entry in zip(targets, entries) if t is not None}
 
 
 def _fit(entries, targets):
-    """Whether all have the shapes of the targets, None for one that is not known."""
+    """Return whether all entries fit their targets. A target of None fits every entry."""
     pairs = zip(entries, targets)
     fit = not any(target and target.problem(entry) for entry, target in pairs)
     return fit and len(entries) == len(targets)
 
 
 def _orders(state, optimizer, order, count):
-    """Return the orders in which the file may list `count` slots, lists of Targets.
+    """Return the orders in which a file may list `count` slots, as lists of Targets.
 
-    They are known for the classes of `optimizer_table`. A target is None where the file
-    has a slot of a variable that the model does not have.
+    The orders are known for the classes in `optimizer_table`. In a list None stands for a
+    slot of a variable that the model does not have.
     """
     known = table.of(optimizer.class_names).slots
-    # Newer ones list them variable by variable, but those that need an argument one by one.
+    # A newer optimizer lists the slots of a variable together. But the slots that an argument
+    # makes come later, one name after the other.
     always = [slot for slot in known if slot not in table.MADE_BY]
     newer = [[*table.AVERAGE], always, *([s] for s in known if s in table.MADE_BY)]
-    # OptimizerV2 lists them slot by slot, but for Ftrl, which makes both at once.
+    # OptimizerV2 lists all slots of one name together, except in Ftrl, which makes both slots
+    # of a variable at once.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     targets = {(t.slot, t.of): t for t in optimizer.own if t.of is not None}
     slots = {slot for slot, _ in targets} - state.slots
@@ -192,15 +205,19 @@ def _orders(state, optimizer, order, count):
 
 
 def _are_as_built(source, optimizer, matched, rest, free):
-    """Whether a file of a class that no table knows lists the same variables in order."""
+    """Return whether a file lists the variables of the optimizer in the same order.
+
+    This is for classes that are not in `optimizer_table`.
+    """
     state = source.optimizer
     order = [matched.get(key) for key in state.order] or optimizer.built
     is_same_family = state.family in (None, optimizer.family)
-    # As many slots may be those of another argument, such as centered for momentum.
+    # The number of slots does not suffice: another argument may make as many, such as
+    # `centered` in place of `momentum`.
     others = (state.slots ^ optimizer.slots) & optimizer.optional
     if others or not is_same_family or order != optimizer.built or not _fit(rest, free):
         return False
-    # A user's own class may call its slots otherwise now.
+    # The slots of a user's own class may have other names now.
     is_known = table.of(optimizer.class_names).slots or state.family == "legacy"
     for target, entry in zip(free, rest):
         owner = matched.get(layouts.owner(entry.name, source.variables))
@@ -210,16 +227,17 @@ def _are_as_built(source, optimizer, matched, rest, free):
     return True
 
 
-def made_anew(source, optimizer, matched, found):
-    """Return {Target: first value} of slots that the optimizer in the file never made."""
+def never_made(source, optimizer, matched, found):
+    """Return {Target: first value} of slots that the optimizer in the file did not make."""
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):
         if state.family != "legacy":
             return {}
-        # It made them at a variable's first gradient, which an unused head has not.
+        # A legacy optimizer makes slots at the first gradient of a variable. A variable
+        # without gradients, such as an unused head, has none.
         without = set(matched.values()) - {target.of for target in found}
         slots = {target.slot for target in found}
     values = {slot: optimizer.first_value(slot) for slot in slots}
-    anew = [t for t in optimizer.own if t.of in without and t not in found]
-    return {t: values[t.slot] for t in anew if values.get(t.slot) is not None}
+    new = [t for t in optimizer.own if t.of in without and t not in found]
+    return {t: values[t.slot] for t in new if values.get(t.slot) is not None}

@@ -1,4 +1,4 @@
-"""The variables of a model that a file is restored into, by their paths and names."""
+"""The variables of the model into which a file is restored, by paths and names."""
 
 import collections
 import contextlib
@@ -9,22 +9,22 @@ from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.checkpoints.targets import Target, is_variable, name_of
 from tf_lso.frameworks import variables as variables_lib
 
-# What is called otherwise today: the layers in .keras files of TensorFlow 2.12, and the
-# weights of DepthwiseConv1D and DepthwiseConv2D.
+# Name in a file -> name today. The first is that of the layers in .keras files of TensorFlow
+# 2.12, the second that of a weight of DepthwiseConv1D and DepthwiseConv2D.
 _TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
 _BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"
 
-# Attributes with the variables that a layer itself made: of Keras 3, and of Keras 2.
+# Attributes that contain the variables that a layer itself made, in Keras 3 and in Keras 2.
 _OWN = ["_trainable_variables", "_non_trainable_variables"]
 _OWN += ["_trainable_weights", "_non_trainable_weights"]
 
 
 class ModelTargets:
-    """The variables of a built model, by their paths and by their names."""
+    """The variables of a built model, which can be found by path and by name."""
 
     def __init__(self, model):
-        # A model of Keras 2 that is not built raises an error for its weights.
+        # In Keras 2 a model that is not built raises an error if its weights are read.
         variables = list(model.weights) if getattr(model, "built", True) else []
         if not variables:
             raise CheckpointError(
@@ -33,14 +33,14 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        self._found = {(): model}  # what a path leads to, kept
+        self._found = {(): model}  # path -> the object that it leads to
 
     def at(self, path):
-        """Return the `Target` at a path of a file, None if there is none."""
+        """Return the `Target` at a path of a file, or None."""
         return self._by_variable.get(id(self._find(path)))
 
     def named(self, name):
-        """Return the `Target` of a name: whole, or its last part if that is unique."""
+        """Return the `Target` with a full name, or the only one whose name ends with it."""
         whole = [t for t in self.targets if t.name == name]
         found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
         return found[0] if len(found) == 1 else None
@@ -53,7 +53,7 @@ class ModelTargets:
 
 
 def _child(parent, step):
-    """Return what a step of a path leads to below `parent`, None if there is nothing."""
+    """Return the object to which a step of a path leads from `parent`, or None."""
     for prefix, listed in _LISTS.items():
         if step.startswith(prefix):
             return _by_number(listed(parent), prefix).get(step)
@@ -70,11 +70,11 @@ def _child(parent, step):
 
 
 def _by_number(listed, prefix=""):
-    return {f"{prefix}{number}": one for number, one in enumerate(listed)}
+    return {f"{prefix}{number}": item for number, item in enumerate(listed)}
 
 
 def _by_class(layers):
-    """Return {name in .keras files: layer} for a list of layers: dense, dense_1, ..."""
+    """Return {name in .keras files: layer} with names such as dense and dense_1."""
     found, counts = {}, collections.Counter()
     for layer in layers:
         words = re.sub(_BETWEEN_WORDS, "_", type(layer).__name__)
@@ -90,7 +90,7 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """Return an attribute, which may have an underscore before it today, or None."""
+    """Return an attribute, whose name may begin with an underscore today, or None."""
     for spelling in (name, f"_{name}"):
         with contextlib.suppress(Exception):
             return getattr(parent, spelling)
@@ -98,18 +98,21 @@ def _attribute(parent, name):
 
 
 def _own_variables(layer):
-    held = [one for name in _OWN for one in _attribute(layer, name) or []]
-    return [*filter(is_variable, held)]
+    values = [value for name in _OWN for value in _attribute(layer, name) or []]
+    return [*filter(is_variable, values)]
 
 
 def _weights(layer):
-    """Return the weights in the order of .h5 files of Keras 2, without those of layers."""
+    """Return a layer's weights in the order of .h5 files of Keras 2.
+
+    Weights of layers inside of this one are left out if it has weights of its own.
+    """
     inside = {id(w) for part in _layers(layer) for w in part.weights}
     alone = [w for w in layer.weights if id(w) not in inside] if inside else []
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Beginning of a step with a number -> what lists what it counts.
+# Beginning of a step with a number -> function that lists what the number counts.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

@@ -1,7 +1,7 @@
-"""Reads a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel.
+"""Reads a checkpoint of `tf.train.Checkpoint` or the variables of a SavedModel.
 
-The keys of its tensors differ between versions. A graph of the saved objects tells what
-they mean: which attribute of which object led to which tensor.
+The keys of the tensors differ between versions. But the file contains a graph of the saved
+objects, which says which attribute of which object leads to which tensor.
 """
 
 import dataclasses
@@ -24,15 +24,20 @@ from tf_lso.frameworks import optimizer_table as table
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
 
-# At most this many paths to one variable are kept: a layer has several names.
+# At most this many paths to a variable are kept. There are several, since a layer has several
+# names.
 _MOST_PATHS = 6
 
-# Children of Keras models, which other objects that hold models do not have.
+# Names of children that only Keras models have, not other objects that contain a model.
 _OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 
 class ObjectGraph:
-    """The objects of one checkpoint, and its tensors. `prefix` is without `.index`."""
+    """The objects and tensors of a checkpoint.
+
+    Args:
+      prefix: str, the path of the checkpoint without `.index`.
+    """
 
     def __init__(self, prefix):
         self.prefix = prefix
@@ -49,7 +54,7 @@ class ObjectGraph:
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged"):
             proto.ParseFromString(self._get(GRAPH_KEY))
-            self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})  # of all tensors
+            self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})  # keys of all tensors
             self._nodes, named = proto.nodes, {0}
             self._children = [
                 {c.local_name: c.node_id for c in node.children} for node in self._nodes
@@ -64,11 +69,11 @@ class ObjectGraph:
             return self._reader.get_tensor(key)
 
     def read(self, entry):
-        """Return the value of an `Entry`, a NumPy array."""
+        """Return the value of an `Entry` as a NumPy array."""
         return np.asarray(self._get(entry.key))
 
     def entry(self, node):
-        """Return the `Entry` of a node, None if the node is None or no variable."""
+        """Return the `Entry` of a node, or None if the node is None or not a variable."""
         for attribute in () if node is None else self._nodes[node].attributes:
             if attribute.name == "VARIABLE_VALUE":
                 key = attribute.checkpoint_key
@@ -79,29 +84,32 @@ class ObjectGraph:
         return None
 
     def children(self, node):
-        """Return the nodes below a node by their names, a dict; empty if it is None."""
+        """Return {name: child} for a node. It is empty if the node is None."""
         return {} if node is None else self._children[node]
 
     def follow(self, node, path):
-        """Return the node at a path of names below a node, or None."""
+        """Return the node to which a path of names leads from a node, or None."""
         for name in path:
             node = self.children(node).get(name)
         return node
 
     def elements(self, node):
-        """Return the nodes of the elements of a list, empty if the node is none."""
+        """Return the nodes of the elements of a list. It is empty if the node is None."""
         below = self.children(node)
         return [below[n] for n in sorted(filter(str.isdigit, below), key=int)]
 
     def slots(self, node):
-        """Return (slot name, node of its model variable, its node) of an optimizer."""
+        """Return the slots of an optimizer: (name, node of its variable, node of the slot)."""
         return [
             (s.slot_name, s.original_variable_node_id, s.slot_variable_node_id)
             for s in self._nodes[node].slot_variables
         ]
 
     def walk(self, start, but=()):
-        """Yield (node, its paths) of each node below `start` `but` some, nearest first."""
+        """Yield (node, its paths) for each node below `start`, nearest first.
+
+        Nodes in `but`, and nodes that can only be reached through them, are left out.
+        """
         paths = {**{node: [] for node in but}, start: [()]}
         queue = [start]
         for node in queue:
@@ -109,12 +117,12 @@ class ObjectGraph:
             for name, child in self.children(node).items():
                 if child not in paths:
                     queue.append(child)
-                # A child that was visited already has passed its paths on.
+                # A child that was visited before does not pass on its new paths.
                 ways = [(*path, name) for path in paths[node]]
                 paths[child] = (paths.get(child, []) + ways)[:_MOST_PATHS]
 
     def variables(self, start, but=()):
-        """Return {node: its `Entry`, with paths} of the variables below a node."""
+        """Return {node: `Entry` with paths} of the variables below a node."""
         return {
             node: dataclasses.replace(entry, paths=tuple(paths))
             for node, paths in self.walk(start, but)
@@ -123,7 +131,7 @@ class ObjectGraph:
 
 
 def optimizers(graph):
-    """Return {path: node} of the optimizers; of a wrapper and its inner, the wrapper."""
+    """Return {path: node} of the optimizers. Inner optimizers of wrappers are left out."""
     found, inside = {}, set()
     for node, paths in graph.walk(0):
         if node not in inside and inner(graph, node) is not None:
@@ -133,11 +141,11 @@ def optimizers(graph):
 
 
 def inner(graph, node):
-    """Return the node of the optimizer: this one or the one it wraps, or None."""
+    """Return the node of the innermost optimizer: `node` or the one it wraps, or None."""
     below = graph.children(node)
-    # A wrapper of TensorFlow 2.0-2.2 has the first, one of Keras 3 the second.
-    places = [below.get("base_optimizer"), below.get("inner_optimizer"), node]
-    return next((at for at in places if _counter(graph, at) is not None), None)
+    # A wrapper of TensorFlow 2.0-2.2 has the first child, one of Keras 3 the second.
+    nodes = [below.get("base_optimizer"), below.get("inner_optimizer"), node]
+    return next((n for n in nodes if _counter(graph, n) is not None), None)
 
 
 def _counter(graph, node):
@@ -146,17 +154,17 @@ def _counter(graph, node):
 
 
 def layout(graph, node):
-    """Return the key of `layouts.LAYOUTS` of the optimizer at a node."""
+    """Return the key in `layouts.LAYOUTS` for the optimizer at a node."""
     at = inner(graph, node)
     below = graph.children(at)
     if "iter" in below:
         return "v2" if at == node else "2.0-2.2"
-    # Optimizers of Keras 3 list the model variables too; the newer ones of Keras 2 do not.
+    # Optimizers of Keras 3 list the model variables too, newer ones of Keras 2 do not.
     return "keras3" if "_trainable_variables" in below else "new"
 
 
 def models(graph, of_optimizers):
-    """Return {path: node} of the nodes that may be the model, likeliest first."""
+    """Return {path: node} of the nodes that may be the model. The likeliest comes first."""
     root = graph.children(0)
     if any(name.startswith(_OF_A_MODEL) for name in root):
         return {"": 0}
@@ -170,7 +178,7 @@ def models(graph, of_optimizers):
 
 
 def source(graph, model, optimizer):
-    """Return the `Source` of two nodes or None: of a model and an optimizer."""
+    """Return the `Source` for the nodes of a model and an optimizer, which may be None."""
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
     read = None if optimizer is None else _state(graph, optimizer, variables)
@@ -184,7 +192,7 @@ def _state(graph, node, variables):
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
-    # The nodes below the optimizer that are none of its slots or scalars.
+    # The nodes below the optimizer that are neither slots nor scalars.
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
     others |= _of_traced_steps(graph, node)
     for path, role in layouts.LOSS_SCALE.items():
@@ -200,7 +208,7 @@ def _state(graph, node, variables):
             state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
             others.add(child)
     labels = _labels(graph, node, state.order, variables, others)
-    # Keras 3.1-3.9 saved its lists of slots empty, and all slots in `_variables`.
+    # Keras 3.1-3.9 saved empty lists of slots, and all slots in `_variables`.
     named = {slot for slot, _ in labels.values()}
     empty = table.ENDS.keys() & below.keys() - named if family == "keras3" else ()
     for child, (slot, of) in labels.items():
@@ -212,16 +220,16 @@ def _state(graph, node, variables):
 
 
 def _of_traced_steps(graph, node):
-    """Return the nodes that a SavedModel has of the steps that tf_lso traced, a set."""
+    """Return the set of nodes that come from steps that tf_lso traced in a SavedModel."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # A user's own class may have one of these names.
+    # A class of the user may have one of these names, so both of the first must be there.
     return set(found) if None not in found[:2] else set()
 
 
 def _labels(graph, node, order, variables, others):
     """Return {node of a variable: its `Entry.slot` and `Entry.of`} of an optimizer.
 
-    First those that the optimizer lists, in the order in which it made them.
+    The variables that the optimizer lists come first, in the order in which it made them.
     """
     at = inner(graph, node)
     below = graph.children(at)
@@ -233,14 +241,14 @@ def _labels(graph, node, order, variables, others):
             found.update(_listed_slots(graph, name, child, order, variables))
     for name, variable, slot in graph.slots(at) + graph.slots(node):
         found[slot] = name, variable
-    # What no attribute leads to directly, such as a list in a list.
+    # Variables to which no attribute leads directly, such as those of a list in a list.
     for child in graph.variables(at, others):
         found.setdefault(child, (None, UNKNOWN))
     return found
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return the labels of the slots in a list, which is the attribute `name`."""
+    """Return the labels of the slots in the list that is the attribute `name`."""
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}

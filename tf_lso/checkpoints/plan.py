@@ -1,6 +1,7 @@
-"""Plan a restore: what goes where, before anything is written.
+"""Plan a restore before anything is written.
 
-A `Plan` compares a `Source` with the targets. `Plan.apply` writes.
+A `Plan` compares a `Source` with the targets and decides which value goes into which
+variable. `Plan.apply` writes the values.
 """
 
 import dataclasses
@@ -14,8 +15,8 @@ from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import optimizer_table as table
 
-_NO_GRADIENT = "made anew: the file has no slots of this variable (no gradient)"
-_UNTRAINED = "made anew: the file is of before the first step"
+_NO_GRADIENT = "first value: the file has no slots of this variable (no gradient)"
+_UNTRAINED = "first value: the file was saved before the first step"
 _DECAY = ": give it learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
 _NO_STATE = (
     "The file has no state of an optimizer: it was saved before the first step, or without "
@@ -28,13 +29,20 @@ _IDLE = (
 
 
 class Plan:
-    """What a restore of a `Source` will do, which targets say what they need."""
+    """Decides what a restore of a `Source` will do, and reports it."""
 
     def __init__(self, source, model, optimizer, mapping=None):
-        """Take `ModelTargets`, and `OptimizerTargets` or None."""
+        """Make the plan.
+
+        Args:
+          source: Source.
+          model: ModelTargets.
+          optimizer: OptimizerTargets or None.
+          mapping: dict of names in the file and in the model, or None.
+        """
         self.source = source
         self.report = report = Report(source.path, source.layout)
-        self._steps = []  # pairs of functions: one reads a value, the other sets it
+        self._steps = []  # pairs of functions: the first reads a value, the second sets it
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():
             self._move(source.variables[key], target)
@@ -47,13 +55,16 @@ class Plan:
         report.unused += [key for key in source.keys if key not in used]
 
     def apply(self):
-        """Read all values before setting any, so that a damaged file changes nothing."""
+        """Read all values and then set them. So a damaged file changes nothing."""
         values = [read() for read, _ in self._steps]
         for (_, assign), value in zip(self._steps, values):
             assign(value)
 
     def _move(self, entry, target):
-        """Plan that `entry`, None if the file has none, goes to `target`, or does not."""
+        """Plan that the value of `entry` goes into `target`, or report why it does not.
+
+        `entry` is None if the file has no value for the target.
+        """
         report, name = self.report, target.name
         if entry is None:
             report.missing.append(name)
@@ -74,7 +85,7 @@ class Plan:
             for target in (optimizer.iterations, *optimizer.own):
                 self._move(None, target)
             return
-        _name_as_here(state, optimizer)
+        _rename_slots(state, optimizer)
         _check_numbers(self.source)
         self._move(state.iterations, optimizer.iterations)
         self._plan_slots(state, optimizer)
@@ -92,13 +103,14 @@ class Plan:
     def _plan_slots(self, state, optimizer):
         report, lacking = self.report, set()
         found = matching.match_optimizer(self.source, optimizer, self._matched)
-        anew = matching.made_anew(self.source, optimizer, self._matched, found)
+        never_made = matching.never_made(self.source, optimizer, self._matched, found)
         may_lack = _may_lack(optimizer)
         for target in optimizer.own:
             if target in found:
                 self._move(found[target], target)
-            elif target in anew:
-                value = functools.partial(np.full, target.shape, anew[target])
+            elif target in never_made:
+                first = never_made[target]
+                value = functools.partial(np.full, target.shape, first)
                 self._steps.append((value, target.assign))
                 why = _NO_GRADIENT if state.made else _UNTRAINED
                 report.kept.append((target.name, why))
@@ -107,7 +119,7 @@ class Plan:
             else:
                 self._move(None, target)
                 lacking.add(target.slot)
-        # The SGD of tf_keras has and writes its slots without momentum too.
+        # The SGD of tf_keras makes and saves its slots even without momentum.
         is_idle = optimizer.is_sgd and state.config.get("momentum") == 0
         unmatched = [] if is_idle else matching.unmatched(state, found)
         for entry in unmatched:
@@ -116,10 +128,16 @@ class Plan:
         self._compare_arguments(state, optimizer, lacking, unmatched)
 
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
-        """Refuse a file of an optimizer that was made with other arguments.
+        """Report if the optimizer in the file was made with other arguments.
 
-        One argument may make as many slots as another. `lacking` has the names of slots
-        that the file lacks, `unmatched` the entries that the optimizer has no variable for.
+        The number of slots does not show this, since one argument may make as many as
+        another.
+
+        Args:
+          state: OptimizerState.
+          optimizer: OptimizerTargets.
+          lacking: set of the names of slots that the file lacks.
+          unmatched: list of entries for which the optimizer has no variable.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():
@@ -138,12 +156,12 @@ class Plan:
             self.report.remedy = how_to_make(self.source, optimizer, slots)
 
     def _set(self, name, entry, optimizer):
-        """Plan that the number in an entry becomes a hyperparameter, or does not."""
+        """Plan that a hyperparameter is set to the value of `entry`, or report why not."""
         report, target = self.report, f"optimizer/{name}"
         value, now = self.source.number(entry), optimizer.hyperparameter(name)
         is_same = now is not None and np.float32(now) == np.float32(value)
         lacks_decay = now is None and name == "decay"
-        # The decay of Nadam was one of the momentum.
+        # In Nadam `decay` was the decay of the momentum.
         is_nadam = lacks_decay and "Nadam" in optimizer.class_names
         if is_same or (lacks_decay and optimizer.decays_by(value)):
             report.restored.append((entry.key, target))
@@ -167,13 +185,12 @@ class Plan:
 
 
 def _may_lack(optimizer):
-    """Return {slot: why its variables may keep their values if the file lacks them}."""
-    found = {
-        "_accumulated_gradients": "the file has no accumulated gradients"
-    }  # Keras 3
+    """Return {slot that the file may lack: why its variables may keep their values}."""
+    # This slot is one of Keras 3.
+    found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
-        # tf_keras makes this slot nevertheless; TensorFlow 2.9 and 2.10 did not.
+        # tf_keras makes this slot nevertheless. TensorFlow 2.9 and 2.10 did not.
         found["momentum"] = "the momentum is 0"
     return found
 
@@ -191,8 +208,8 @@ def _check_numbers(source):
             )
 
 
-def _name_as_here(state, optimizer):
-    """Give the slots of an `OptimizerState` the names that this optimizer has for them."""
+def _rename_slots(state, optimizer):
+    """Give the slots of an `OptimizerState` the names that they have in this optimizer."""
     slot_of = table.slot_of_attributes(optimizer.inner)
     for entry in [e for e in state.made if e.of is None]:
         is_number = optimizer.hyperparameter(entry.slot) is not None
@@ -204,7 +221,13 @@ def _name_as_here(state, optimizer):
 
 
 def how_to_make(source, optimizer, slots):
-    """Return how to make the optimizer as it was when the file with `slots` was saved."""
+    """Return a sentence that says how to make the optimizer as in the file.
+
+    Args:
+      source: Source.
+      optimizer: OptimizerTargets.
+      slots: set of the names of the slots that the optimizer in the file had.
+    """
     state, made_by = source.optimizer, table.MADE_BY
     arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
     if not state.config:
@@ -224,5 +247,5 @@ def how_to_make(source, optimizer, slots):
 
 
 def _shortest(number):
-    """Return the shortest number of the same float32 value: 0.9, not 0.8999999762."""
+    """Return the shortest number with the same float32 value: 0.9, not 0.8999999762."""
     return number if isinstance(number, bool) else float(str(np.float32(number)))

@@ -1,8 +1,8 @@
-"""What a restore did, or would do, key by key."""
+"""The report about each key of a file and each variable after a restore."""
 
 import dataclasses
 
-# Field of a `Report` -> how one of its rows is shown.
+# Field of a `Report` -> the format of its rows.
 _ROWS = {
     "restored": "{} -> {}",
     "converted": "{} -> {} ({})",
@@ -20,19 +20,19 @@ To keep this as a file of today's Keras, with the restored optimizer:
 
 @dataclasses.dataclass
 class Report:
-    """What became of each tensor of a file and of each variable; print it to see all.
+    """What a restore did with each tensor of a file and each variable. Print it to see all.
 
     Attributes:
       path: str, the file.
-      layout: str, how it was written: "h5", "keras" or a key of `layouts.LAYOUTS`.
+      layout: str, the layout of the file: "h5", "keras" or a key of `layouts.LAYOUTS`.
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
       kept: list of (name of the variable, why) of variables that such a file does not
-        store: they keep their values, or are made anew.
+        contain. They keep their values or are set to their first values.
       missing: list of names of variables that the file lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.
-      remedy: str, what to do where an optimizer does not fit, or "".
+      remedy: str, what to do if the optimizer does not fit, or "".
     """
 
     path: str
@@ -47,7 +47,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing or wrong, a bool."""
+        """Whether nothing is missing and nothing is wrong, as a bool."""
         return not self.missing and not self.wrong
 
     def __str__(self) -> str:
@@ -58,12 +58,12 @@ class Report:
                 lines += [f"{field}:", *(f"  {form.format(*row)}" for row in rows)]
         if self.remedy:
             lines.append(self.remedy)
-        if self.complete and self.layout not in ("keras", "keras3"):  # of today
+        if self.complete and self.layout not in ("keras", "keras3"):  # of older Keras
             lines.append(_SAVE)
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """Return the counts in one line, a str."""
+        """Return one line with the number of entries in each field."""
         counts = [(len(vars(self)[field]), field) for field in _ROWS]
         shown = ", ".join(f"{count} {field}" for count, field in counts if count)
         return f"layout {self.layout}: {shown or 'nothing'}"

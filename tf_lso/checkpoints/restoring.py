@@ -1,4 +1,4 @@
-"""`restore`: read what legacy programs saved into today's model and optimizer."""
+"""The public function `restore`."""
 
 import contextlib
 import os
@@ -29,29 +29,32 @@ def restore(
 ) -> Report:
     """Restore a file of TensorFlow 2.0-2.15, tf_keras or Keras 3.
 
-    Restores weights, slots, the step counter, hyperparameters, the loss scale and its
-    count. If something is missing or does not fit, nothing changes.
+    The function restores weights, slots, the step counter, hyperparameters, the loss scale
+    and its count. If something is missing or does not fit, it raises and changes nothing.
 
     Args:
-      path: str or path: a checkpoint of `tf.train.Checkpoint` or `model.save_weights`,
-        with or without ".index"; a folder of checkpoints, whose latest is read; a
+      path: str or path. A checkpoint of `tf.train.Checkpoint` or `model.save_weights`,
+        with or without ".index"; a folder of checkpoints, of which the latest is read; a
         SavedModel; or an .h5, .keras or .weights.h5 file.
-      model: a built model of Keras 3 or Keras 2, of the architecture that was saved.
-      optimizer: the optimizer, of the class that was saved, with or without a
-        `tf_lso.LossScaleOptimizer`; it is built if necessary. None: the model alone.
-      partial: bool, whether to restore what fits if not everything fits.
-      mapping: dict of names in the file and names in the model, of layers or variables
-        that are named or ordered differently: {"dense_7": "head"}. For the file, paths
-        can be used too: {"layer_with_weights-0/kernel": "embedding/embeddings"}.
-      names: dict, the names of the model and the optimizer in a checkpoint that has
-        several: {"model": "generator", "optimizer": "generator_optimizer"}.
+      model: a built model of Keras 3 or Keras 2 with the architecture that was saved.
+      optimizer: an optimizer of the class that was saved, with or without a
+        `tf_lso.LossScaleOptimizer` around it. It is built if necessary. Defaults to None,
+        which restores only the model.
+      partial: bool, whether to restore what fits if not everything fits. Defaults to
+        False.
+      mapping: {name in the file: name in the model} for layers or variables whose names or
+        order differ, such as {"dense_7": "head"}. Names in the file may also be paths:
+        {"layer_with_weights-0/kernel": "embedding/embeddings"}. Defaults to None.
+      names: the names of the model and the optimizer in a checkpoint that contains
+        several, such as {"model": "generator", "optimizer": "generator_optimizer"}.
+        Defaults to None.
 
     Returns:
       A `Report`, which names every key and variable.
 
     Raises:
       CheckpointError: if the file cannot be read, is damaged, or does not fit.
-      TypeError: if `optimizer` is no optimizer.
+      TypeError: if `optimizer` is not an optimizer.
 
     Example:
     >>> import tempfile
@@ -66,7 +69,8 @@ def restore(
     >>> checkpoints.restore(path, model=model, optimizer=opt).complete
     True
 
-    Source: `tf.train.Checkpoint.restore` of TensorFlow 2.0-2.15, for the same version.
+    Source: `tf.train.Checkpoint.restore` of TensorFlow 2.0-2.15, which restores only files of
+    the same version.
     """
     with opened(path, names) as sources:
         targets, wanted = ModelTargets(model), None
@@ -88,7 +92,7 @@ def restore(
 
 @contextlib.contextmanager
 def opened(path, names=None):
-    """Return a context with the possible `Source`s of a path, likeliest first."""
+    """Return a context with the list of possible `Source`s of a path, likeliest first."""
     path = os.fspath(path)
     if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
         with h5.opened(path) as source:

@@ -1,21 +1,24 @@
-"""What a file holds, in the same form for every format; its tensors are read later."""
+"""The contents of a file in one form for all formats. Tensors are read later."""
 
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# `Entry.of` of a slot whose variable the file does not say.
+# `Entry.of` of a slot if the file does not say to which variable it belongs.
 UNKNOWN = "unknown"
 
 
 class CheckpointError(ValueError):
-    """A file cannot be read, or what is in it does not fit; the message names it."""
+    """A file cannot be read or does not fit. The message names the file."""
 
 
 @contextlib.contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn whatever a damaged file raises into a CheckpointError: `what` and why."""
+    """Turn every error in this context into a CheckpointError.
+
+    The message begins with `what`, followed by the first line of the original error.
+    """
     try:
         yield
     except CheckpointError:
@@ -27,56 +30,59 @@ def refusing(what: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One tensor of a file, and what the file says of its variable."""
+    """A tensor of a file, and the facts about its variable that the file contains."""
 
-    key: str  # in the file
-    name: str  # of the variable in the program that wrote the file, or ""
+    key: str  # the key of the tensor in the file
+    name: str  # the name of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
     dtype: str  # such as "float32"
-    # Each the steps that lead to it from the model: attributes, and steps of `layouts`.
+    # Paths from the model to the variable. The steps of a path are attributes, or the steps
+    # that `layouts` defines.
     paths: tuple[tuple[str, ...], ...] = ()
-    # Of a variable of the optimizer: the name of the slot, or of another variable, such
-    # as "momentum_cache"; None if the file does not say it.
+    # For a variable of the optimizer, the name of the slot or of another variable, such as
+    # "momentum_cache". None if the file does not contain the name.
     slot: str | None = None
-    # The key in `Source.variables` of what a slot belongs to, None for what is no slot.
+    # The key in `Source.variables` of the variable to which a slot belongs. None if this is
+    # not a slot.
     of: Any = UNKNOWN
 
 
 @dataclasses.dataclass
 class OptimizerState:
-    """The optimizer in a file. None stands for what the file does not say."""
+    """The optimizer in a file. A field is None if the file does not contain it."""
 
     family: str | None = None  # such as "keras3"; see `optimizers.families`
     class_name: str | None = None
     config: dict[str, Any] = dataclasses.field(default_factory=dict)
     iterations: Entry | None = None  # the step counter
     scale: Entry | None = None
-    count: Entry | None = None  # of finite steps
+    count: Entry | None = None  # the count of consecutive finite steps
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    # All other variables; first those that the file lists, in the order of their making.
+    # All other variables. Those that the file lists come first, in the order in which they
+    # were made.
     made: list[Entry] = dataclasses.field(default_factory=list)
-    # The keys in `Source.variables` of what the optimizer was built for, in order.
+    # The keys in `Source.variables` of the variables for which the optimizer was built.
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
     def slots(self) -> set[str]:
-        """The names of the slots, where the file says them."""
+        """The names of the slots, as far as the file contains them."""
         return {e.slot for e in self.made if e.slot is not None and e.of is not None}
 
 
 @dataclasses.dataclass
 class Source:
-    """An open file, or the checkpoint that was read."""
+    """An open file or checkpoint."""
 
     path: str
     layout: str  # "h5", "keras" or a key of `layouts.LAYOUTS`
-    variables: dict[Any, Entry]  # of the model, in the order in which they were made
-    optimizer: OptimizerState | None  # None if the file has none
-    keys: list[str]  # of all tensors
-    read: Callable[[Entry], Any]  # returns the value, a NumPy array
+    variables: dict[Any, Entry]  # the model's, in the order in which they were made
+    optimizer: OptimizerState | None  # None if the file has no optimizer
+    keys: list[str]  # the keys of all tensors
+    read: Callable[[Entry], Any]  # returns the value as a NumPy array
 
     def number(self, entry: Entry) -> float:
-        """Return the value of an entry that is one number."""
+        """Return the value of an entry that must be one number, else raise CheckpointError."""
         value = self.read(entry)
         if value.shape != () or value.dtype.kind not in "fiu":
             what = f"{self.path}: the key {entry.key} should be one number"

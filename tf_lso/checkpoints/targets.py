@@ -1,4 +1,4 @@
-"""The variables of an optimizer that a file is restored into."""
+"""The variables of the optimizer into which a file is restored."""
 
 import contextlib
 
@@ -16,9 +16,13 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 class Target:
-    """A variable to restore a value of the file into, called `name` in messages.
+    """A variable into which a value of a file is restored.
 
-    `slot` and `of`, another target, are as in `source.Entry`.
+    Args:
+      name: str, the name of the variable in messages.
+      variable: the variable.
+      slot: str, the name of the slot, as in `source.Entry`.
+      of: Target of the model variable to which a slot belongs, or None.
     """
 
     def __init__(self, name, variable, slot=None, of=None):
@@ -32,7 +36,7 @@ class Target:
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
-        """Return why an `Entry` does not fit, None if it does."""
+        """Return the reason why an `Entry` does not fit, or None if it fits."""
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
         if {entry.dtype, self.dtype} not in ({self.dtype}, {"int32", "int64"}):
@@ -41,17 +45,17 @@ class Target:
 
 
 def is_variable(value):
-    """Whether a value is a variable of TensorFlow or Keras."""
+    """Return whether a value is a variable of TensorFlow or Keras."""
     return callable(getattr(value, "assign", None))
 
 
 def name_of(variable):
-    """Return the name of a variable as files write it."""
+    """Return the name of a variable as it is in files."""
     return layouts.plain(variables_lib.name_of(variable))
 
 
 class OptimizerTargets:
-    """What an optimizer of tf_lso, Keras 3 or Keras 2 has, whatever its class."""
+    """The variables of an optimizer of tf_lso, Keras 3 or Keras 2."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -70,7 +74,7 @@ class OptimizerTargets:
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
-        """Raise if a file is from a class of optimizer whose slots mean something else."""
+        """Raise CheckpointError if slots of the class in the file mean something else."""
         name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
         is_same = name in (None, *self.class_names)
@@ -81,7 +85,7 @@ class OptimizerTargets:
             )
 
     def build(self, model):
-        """Make the optimizer's variables for a `ModelTargets` if it has none yet."""
+        """Build the optimizer for a `ModelTargets` if necessary, and find its variables."""
         trainable = [t for t in model.targets if t.variable.trainable]
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
@@ -91,12 +95,12 @@ class OptimizerTargets:
                 self.inner._create_all_weights(variables)
         else:
             self.inner.build(variables)
-        # The `Target`s that it was built for, None for the variable of another model.
+        # The `Target`s for which it was built. None stands for a variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
-        self.own = self._own(model)  # all but the counter and hyperparameters
+        self.own = self._own(model)  # without the counter and hyperparameters
         self.slots = {target.slot for target in self.own}
-        # Those that it may have by arguments of its class, such as `amsgrad`.
+        # The slots that arguments of its class, such as `amsgrad`, may make.
         self.optional = table.optional_slots(self.inner)
 
     @property
@@ -108,13 +112,13 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        known, key = {}, id  # an OptimizerV2 does not tell
+        known, key = {}, id  # an OptimizerV2 does not know its order
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         elif self.family == "new":
             known, key = getattr(self.inner, "_index_dict", {}), self.inner._var_key
-        place = {known.get(key(t.variable)): t for t in model.targets}
-        return [place.get(number) for number in range(len(known))]
+        by_number = {known.get(key(t.variable)): t for t in model.targets}
+        return [by_number.get(number) for number in range(len(known))]
 
     def _own(self, model):
         attributes = {n: v for n, v in vars(self.inner).items() if is_variable(v)}
@@ -130,8 +134,8 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # Both yield (slot, its name, its model variable); the names are those of OptimizerV2,
-    # or those of the attributes for a class that is not in `optimizer_table`.
+    # Both methods yield (slot, its name, Target of its model variable). The names are those of
+    # OptimizerV2, or those of attributes for a class that is not in `optimizer_table`.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:
@@ -150,7 +154,7 @@ class OptimizerTargets:
                 yield from ((s, name, of) for s, of in zip(held, self.built) if of)
 
     def first_value(self, slot):
-        """Return the number that a slot holds when it is made, None if it is unknown."""
+        """Return the first value of a slot as a number, or None if it is unknown."""
         if slot == "momentum_cache":
             return 1.0
         if slot not in self.table or slot in table.AVERAGE:
@@ -161,7 +165,7 @@ class OptimizerTargets:
 
     @property
     def loss_scale(self):
-        """{"scale": Target, "count": Target}; empty if the scale is fixed."""
+        """{"scale": Target, "count": Target}, or an empty dict if the scale is fixed."""
         state = self.optimizer.loss_scale_state if self.is_wrapper else None
         if not isinstance(state, loss_scale_lib.DynamicLossScale):
             return {}
@@ -172,15 +176,15 @@ class OptimizerTargets:
         }
 
     def hyperparameter(self, name):
-        """Return the value of a hyperparameter, a float; None if it is no number."""
+        """Return the value of a hyperparameter as a float, or None if it is not a number."""
         if name == "learning_rate" and self.family != "legacy":
-            name = "_learning_rate"  # the other is a number also if it is a schedule's
-        with contextlib.suppress(TypeError, ValueError):  # of a schedule, or None
+            name = "_learning_rate"  # `learning_rate` is a number even for a schedule
+        with contextlib.suppress(TypeError, ValueError):  # for a schedule or None
             return float(np.asarray(getattr(self.inner, name, None)))
         return None
 
     def decays_by(self, rate):
-        """Whether the learning rate is what OptimizerV2 computed with this `decay`."""
+        """Return whether the schedule is the one that OptimizerV2 used with this `decay`."""
         schedule = getattr(self.inner, "_learning_rate", None)
         if not rate or type(schedule).__name__ != "InverseTimeDecay":
             return not rate
