@@ -11,11 +11,10 @@ from tf_lso.checkpoints.source import UNKNOWN
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# Steps of a path to a variable that are not attributes. After the first comes the number of a
-# layer among the layers with weights, as in checkpoints. After the second comes the number of
-# a weight of a layer in the order of Keras. After the third comes the number of a variable
-# among the variables that an object made itself.
-LAYER_STEP, WEIGHT_STEP, VARS_STEP = "layer_with_weights-", "#", "vars"
+# Steps of a path that are not attributes. A number follows each of them.
+LAYER_STEP = "layer_with_weights-"  # the layers that have weights, as in checkpoints
+WEIGHT_STEP = "#"  # the weights of a layer in the order of Keras
+VARS_STEP = "vars"  # the variables that an object made itself
 
 # Layout of a checkpoint -> the family of the optimizer that wrote it, and a description.
 LAYOUTS = {

@@ -124,7 +124,7 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return which share of the values that are not 0 at the reference is 0 at the scale."""
+    """Return the share of lost values, which are 0 at the scale but not at the reference."""
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0
     return float(lost.mean()) if lost.size else 0.0

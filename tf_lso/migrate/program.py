@@ -168,7 +168,7 @@ class Program:
         return paths[0] if len(paths) == 1 else ""
 
     def paths(self, node: cst.CSTNode) -> list[str]:
-        """Return the dotted paths that an expression may stand for, "" for an unknown one."""
+        """Return the dotted paths to which an expression may refer. "" is an unknown path."""
         first = root(node)
         if isinstance(first, cst.Name) and first.value in self._captured:
             return []

@@ -41,7 +41,7 @@ class Target:
 
 
 def minor(version: str) -> tuple[int, int] | None:
-    """Return (2, 4) for "2.4" and "2.4.1". Return None for a text that is no version."""
+    """Return (2, 4) for "2.4" and "2.4.1". Return None for other texts."""
     found = re.match(r"([0-9]+)\.([0-9]+)(\.|$)", version)
     return (int(found[1]), int(found[2])) if found else None
 

@@ -24,7 +24,7 @@ def is_optimizer(value):
 
 
 def require_family(optimizer):
-    """Return the adapter class for `optimizer`, or raise TypeError if it is no optimizer."""
+    """Return the adapter class for `optimizer`, or raise TypeError for other values."""
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)

@@ -107,7 +107,7 @@ class PolicyApi:
               policy: as for `set_global_policy`.
 
             Raises:
-              TypeError, ValueError: as `set_global_policy`.
+              TypeError, ValueError: in the same cases as `set_global_policy`.
 
             Source: TensorFlow 2.0-2.8.
             """

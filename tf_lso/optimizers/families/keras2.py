@@ -199,7 +199,7 @@ class Newer(Keras2):
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
     def build(self, wrapper, variables):
-        # A build for some of the variables for which it was built changes nothing.
+        # If it was built for all these variables before, nothing changes.
         known, key = self.known_variables() if self._built else ((), None)
         if not (self._built and all(key(variable) in known for variable in variables)):
             super().build(wrapper, variables)

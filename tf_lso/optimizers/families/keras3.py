@@ -178,7 +178,8 @@ class Keras3(family.Family):
         del name
         pairs = list(zip(gradients, variables))
         if len(self._parts) > 1:
-            # A MultiOptimizer needs (None, variable) for all other variables.
+            # A MultiOptimizer needs a pair (None, variable) for each variable without a
+            # gradient.
             _, key = self.known_variables()
             given = {key(variable) for variable in variables}
             pairs += [(None, v) for v in self.built_variables() if key(v) not in given]
@@ -243,7 +244,7 @@ class Keras3(family.Family):
             all_state,
             # Keras 3's own wrapper writes this layout before it is built or with a fixed scale.
             state.Layout("variables", [*own, *heads], slots),
-            # With a fixed scale the layouts of Keras 2 cannot be told from the others.
+            # With a fixed scale the layouts of Keras 2 look like the others.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
