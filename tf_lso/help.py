@@ -56,7 +56,7 @@ class Entry(NamedTuple):
         return all(re.search(start, whole) for start in starts)
 
     def explains(self, message: str) -> bool:
-        """Return whether a message contains the heading, or another form in the text."""
+        """Return whether the heading, or another message in the text, is in `message`."""
         spans = [span for _, span in _SPAN.findall(_CODE.sub("", self.text))]
         others = [span for span in spans if len(span.split()) > 2]
         forms = [form for form in others if not form.startswith(_COMMANDS)]
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
 
 
 def _is_in(form: str, message: str) -> bool:
-    """Return whether a message contains a form, with `…` for what differs each time."""
+    """Return whether a message contains `form`, in which `…` stands for any text."""
     parts = [re.escape(part.strip()) for part in form.split("…")]
     return re.search(".*".join(parts), message, re.DOTALL) is not None
 
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]
-        # General entries stand below those of single messages.
+        # Entries for single messages come before general entries.
         or [entry for entry in known if message and entry.explains(message)][:1]
         or [entry for entry in known if entry.has(message.split())]
     )
