@@ -14,6 +14,7 @@ from tf_lso.migrate.findings import SAME, Examined, Finding
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules import (
     constructors,
+    files,
     methods,
     optimizers,
     unseen,
@@ -21,7 +22,7 @@ from tf_lso.migrate.rules import (
 from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
-_RULES = (old_names, constructors, methods, optimizers, unseen)
+_RULES = (old_names, constructors, methods, optimizers, files, unseen)
 # Each old name contains one of these texts. A program that contains none is not parsed.
 _TOKENS = re.compile(
     "|".join(

@@ -8,6 +8,7 @@ from tf_lso.migrate import verdicts
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
+    FILES,
     GONE,
     METHOD,
     OPTIMIZER,
@@ -34,13 +35,13 @@ _OWN_NAME = "The program uses the name tf_lso for something of its own."
 _INSTALLED = "tf_lso.install() is called in this file."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules whose findings work after install().
-_INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT)
+_INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
 
 
 def settle(program: Program) -> list[Finding]:
     """Return the findings of a program after facts about the whole program were applied."""
     findings = _merged(program.findings)
-    if all(found.rule == OPTIMIZER for found in findings):
+    if all(found.rule in (OPTIMIZER, FILES) for found in findings):
         return []  # the program has nothing to do with loss scaling
     if is_installed(program):
         _settle_installed(findings)
