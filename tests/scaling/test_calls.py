@@ -3,6 +3,7 @@
 `test_random_programs.py` combines at random what stands here one by one.
 """
 
+import concurrent.futures
 import gc
 import logging
 
@@ -113,6 +114,13 @@ def test_a_function_makes_a_gradient_and_another_place_applies_it(bench, way, me
 def test_a_thread_makes_a_gradient(bench, method):
     bench.apply(in_thread(bench.gradient, method))
     assert bench.steps == 1
+
+
+def test_what_waits_in_a_thread_decides_before_what_functions_have_done(bench):
+    tf.function(lambda: bench.step(LEGACY))()
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        bench.apply(thread.submit(bench.scaled, KERAS3).result())
+    assert bench.steps == 2
 
 
 @of_each_method

@@ -351,7 +351,7 @@ def test_programs(family, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_programs(family, kind):
-    run(lambda: Program(family, kind), examples=100)
+    run(lambda: Program(family, kind), examples=40)
 
 
 @pytest.mark.parametrize("family", ["keras3", "legacy"])
