@@ -19,7 +19,6 @@ MADE_BY_A_FUNCTION = {
     "too_many(self._inner)": _TOO_MANY,
     "message": "A plot needs the package matplotlib",
 }
-_REPORTED = "the report of check and migrate says it, next to the file"
 _PYTHON = "Python's own words for a name that is not there"
 _USAGE = "the command line says it, with its usage"
 _CAUGHT = "tf_lso catches it, and shows it as a part of another message"
@@ -29,10 +28,6 @@ NOT_FOR_HELP = {
     "IndexError: it names objects that it does not have": _CAUGHT,
     "TypeError: no further arguments": _CAUGHT,
     "TypeError: 'name' must be a str or None": _CAUGHT,
-    "ValueError: its migration would not be Python": _REPORTED,
-    "ValueError: LibCST would not write it back unchanged": _REPORTED,
-    "ValueError: not a notebook: x": _REPORTED,
-    "OSError: it was changed meanwhile": _REPORTED,
     "argparse.ArgumentTypeError": _USAGE,
     "attribute_error": _PYTHON,
     "_load('names.mirror_attributes').attribute_error": _PYTHON,
@@ -64,8 +59,9 @@ def text_of(node, constants):
 
 def messages():
     """Return {where: message} for each `raise` of a new error in the package."""
-    paths = sorted((ROOT / "tf_lso").rglob("*.py"))
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in paths}
+    # The reports of check and migrate show theirs next to the file that they are about.
+    paths = {*(ROOT / "tf_lso").rglob("*.py")} - {*(ROOT / "tf_lso/migrate").rglob("*")}
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(paths)}
     of_all = {}
     for tree in trees.values():
         constants = assignments(tree).items()
