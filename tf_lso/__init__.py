@@ -21,12 +21,12 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
     from tf_lso import mixed_precision as mixed_precision
     from tf_lso import summary as summary
     from tf_lso import train as train
+    from tf_lso.installing import install as install
+    from tf_lso.installing import uninstall as uninstall
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
     from tf_lso.optimizers.wrapping import wrap as wrap
-    from tf_lso.patches import install as install
-    from tf_lso.patches import uninstall as uninstall
     from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
     from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
     from tf_lso.scaling.loss_scale import LossScale as LossScale
@@ -40,9 +40,9 @@ _NAMES = {
     "FixedLossScale": "scaling.loss_scale",
     "LossScale": "scaling.loss_scale",
     "LossScaleOptimizer": "optimizers.loss_scale_optimizer",
-    "install": "patches",
+    "install": "installing",
     "raise_if_stuck": "stuck",
-    "uninstall": "patches",
+    "uninstall": "installing",
     "wrap": "optimizers.wrapping",
 }
 # The mirrors. An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
@@ -79,4 +79,4 @@ def __dir__() -> list[str]:
     return sorted({name for name in globals() if name.startswith("__")} | {*_PUBLIC})
 
 
-_load("patches.import_hooks").register_optimizers()
+_load("installing.import_hooks").register_optimizers()

@@ -9,7 +9,7 @@ import pathlib
 import re
 
 from tf_lso import names
-from tf_lso.patches.table import COMPILING, INSTALL, LIKES, LOADING, PATCHES
+from tf_lso.installing.table import COMPILING, INSTALL, LIKES, LOADING, PATCHES
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"

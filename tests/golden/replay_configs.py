@@ -15,8 +15,8 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, TOLERANCE, equal
 from tests.golden.harness import CLASSES
 from tf_lso.frameworks import keras_configs
+from tf_lso.installing import table as patches
 from tf_lso.optimizers import config as configs
-from tf_lso.patches import table as patches
 
 # Those made by hand have no family in the record.
 _FAMILIES = {**comparing.FAMILIES, None: here("legacy", "keras3")}

@@ -13,7 +13,7 @@ from tests.golden.encoding import INF, NAN, attempt
 from tests.golden.harness import apply
 from tests.golden.replay_policies import LOSS_SCALES, loss_scale_argument
 from tf_lso import policies
-from tf_lso.patches import table as patches
+from tf_lso.installing import table as patches
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer

@@ -12,7 +12,7 @@ from tests.golden import harness
 from tests.golden.comparing import Section, current
 from tests.golden.encoding import attempt
 from tf_lso import policies
-from tf_lso.patches import table as patches
+from tf_lso.installing import table as patches
 
 
 def _has(case, family):

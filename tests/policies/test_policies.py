@@ -12,8 +12,8 @@ import tensorflow as tf
 import tf_lso
 from tests.families import GENERATIONS, PACKAGES, keras2
 from tf_lso import log, policies
+from tf_lso.installing import table as patches
 from tf_lso.optimizers import wrapping
-from tf_lso.patches import table as patches
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.families import PACKAGES
-from tf_lso.patches import table as patches
+from tf_lso.installing import table as patches
 
 
 @pytest.fixture(scope="module")

@@ -243,7 +243,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if keras_versions.is_keras2(family.package):
             # Files of Keras 2 would leave state out without a word; those of Keras 3 do not.
             # Late: the patches wrap optimizers.
-            from tf_lso.patches import table as patches
+            from tf_lso.installing import table as patches
 
             patches.enable(patches.LOADING, family.package)
 

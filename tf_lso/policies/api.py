@@ -159,7 +159,7 @@ class PolicyApi:
         _check(policy)
         self._tell_of_device(policy.name)
         # Imported late, since the patches import this package.
-        from tf_lso.patches import table as patches
+        from tf_lso.installing import table as patches
 
         patches.enable(patches.COMPILING, self._package)
         self._set_global(policy)

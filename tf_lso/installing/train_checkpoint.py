@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tf_lso.checkpoints import layouts, object_graph, source
 from tf_lso.frameworks import keras_versions
+from tf_lso.installing.loading_keras2 import is_ours
 from tf_lso.optimizers import binding, state
-from tf_lso.patches.loading_keras2 import is_ours
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}

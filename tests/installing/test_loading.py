@@ -26,9 +26,9 @@ from tests.families import (
     number,
 )
 from tf_lso.frameworks import keras_versions
+from tf_lso.installing import loading_configs, loading_keras3
+from tf_lso.installing import table as patches
 from tf_lso.optimizers import experimental
-from tf_lso.patches import loading_configs, loading_keras3
-from tf_lso.patches import table as patches
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])

@@ -14,7 +14,7 @@ import sys
 
 from tf_lso.frameworks import environment, keras_versions
 
-# In the environment of the programs that a program starts, for `running`.
+# In the environment of the programs that a program starts, for `program`.
 VARIABLE = "TF_LSO_LIKE"
 
 _CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported

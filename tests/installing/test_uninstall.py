@@ -19,7 +19,7 @@ START = """
     import tensorflow as tf
     from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
-    from tests.patches import traces
+    from tests.installing import traces
     from tf_lso import policies
 
     KERASES = {PACKAGES[name]: kind for name, kind in of_family.items()}
@@ -119,8 +119,8 @@ PROGRAMS = {
     "rows": """
     import os
     from tf_lso.frameworks import keras_versions
-    from tf_lso.patches import table
-    from tf_lso.patches.ledger import Ledger
+    from tf_lso.installing import table
+    from tf_lso.installing.ledger import Ledger
 
     def record(method):
         set_it = getattr(Ledger, method)

@@ -1,13 +1,17 @@
-"""Make the old names lead to tf_lso, and undo it."""
+"""Make the old names lead to tf_lso, and undo it.
+
+The room is not called `install`, because `tf_lso.install` is the function: an import of a
+module in a package of that name would replace the function in `tf_lso`.
+"""
 
 import functools
 import os
 import sys
 
 from tf_lso.frameworks import environment, keras_versions
-from tf_lso.patches import import_hooks
-from tf_lso.patches import ledger as ledger_lib
-from tf_lso.patches import like as like_lib
+from tf_lso.installing import import_hooks
+from tf_lso.installing import ledger as ledger_lib
+from tf_lso.installing import like as like_lib
 
 _INSTALLED = "install"  # the key of what `install` changes
 
@@ -137,7 +141,7 @@ def _change_one(ledger, package, like):
     policies.for_package(package)
     families.families_of_package(package)
 
-    from tf_lso.patches import table
+    from tf_lso.installing import table
 
     moments = [table.INSTALL, table.COMPILING, table.LOADING]
     moments += [newest for newest in table.LIKES if like_lib.is_up_to(like, newest)]

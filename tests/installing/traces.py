@@ -19,8 +19,8 @@ def settle(*packages):
     import tensorflow as tf
 
     from tf_lso import policies
+    from tf_lso.installing import spellings
     from tf_lso.optimizers import families
-    from tf_lso.patches import spellings
     from tf_lso.policies import graph_rewrite  # noqa: F401
 
     for package in packages:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tf_lso import log
 from tf_lso.frameworks import keras_versions
-from tf_lso.patches import (
+from tf_lso.installing import (
     compiling,
     earlier_keras2,
     keras3,
@@ -21,7 +21,7 @@ from tf_lso.patches import (
     spellings,
     train_checkpoint,
 )
-from tf_lso.patches import ledger as ledger_lib
+from tf_lso.installing import ledger as ledger_lib
 
 # When: all but the last by `install()`. COMPILING also by the first policy of tf_lso that
 # is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKES

@@ -5,8 +5,8 @@ go to Keras as before.
 """
 
 from tf_lso.frameworks import keras_versions
+from tf_lso.installing import loading_keras2
 from tf_lso.optimizers import config as configs
-from tf_lso.patches import loading_keras2
 
 
 def holds_wrapper(config):

@@ -1,1 +1,0 @@
-"""`tf-lso run`: programs run as Python would, child processes included."""
