@@ -220,5 +220,4 @@ class TestTheLoggerIsTensorFlows:
     def test_no_other_is_used(self):
         package = pathlib.Path(tf_lso.__file__).parent
         for path in package.rglob("*.py"):
-            if "examples" not in path.parts:
-                assert "absl" not in path.read_text(encoding="utf-8"), path
+            assert "absl" not in path.read_text(encoding="utf-8"), path
