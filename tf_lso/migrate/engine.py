@@ -115,6 +115,8 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     may_install &= bool(program.packages & _FRAMEWORKS)
     may_install &= not program.binds_otherwise("tf_lso")
     edits = {node: new for found in findings for node, new in found.edits.items()}
+    if edits and not settle.is_installed(program):
+        installs |= settle.installs_for_policy(program)
     result = Examined(source, source, findings, len(edits), sorted(installs))
     if edits or (installs and may_install):
         module = _applied(program, result, edits, options.like, may_install)

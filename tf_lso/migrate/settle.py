@@ -24,7 +24,8 @@ from tf_lso.migrate.rules.methods import BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
 # Functions that wrap an optimizer, or make `compile` wrap it.
-_WRAPPING = {*names.OPTIMIZERS, "set_global_policy", "set_policy"}
+_POLICY = {"set_global_policy", "set_policy"}
+_WRAPPING = {*names.OPTIMIZERS, *_POLICY}
 _KERAS_3 = "The file uses names that only Keras 3 has, and nothing of the old API."
 _KERAS_3_PATHS = tuple(
     f"{keras}.{name}."
@@ -66,6 +67,14 @@ def settle_by_install(findings: list[Finding]) -> None:
         of_method = found.rule in (METHOD, SILENT) and found.why_not != BARE
         if of_method or (found.needs_install and not found.guarded):
             found.fix, found.why_not = "tf_lso.install()", ""
+
+
+def installs_for_policy(program: Program) -> set[str]:
+    """Return why the program needs `install()` if `compile` is to wrap under a policy."""
+    sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
+    if sets and "compile" in program.words and not program.target.keras_2:
+        return {"`compile` under a policy"}
+    return set()
 
 
 def is_installed(program: Program) -> bool:
