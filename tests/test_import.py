@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, HAS_KERAS3, keras, needs_keras3
+from tests.families import FAMILIES, keras, needs_keras3
 from tests.processes import hiding, run
 from tf_lso.frameworks import environment
 
@@ -76,10 +76,7 @@ def first_import():
     return {(moment, subject): text for moment, subject, text in lines}
 
 
-# The first wrapped optimizer of Keras 2 lets Keras 2 save all of it.
-@pytest.mark.parametrize(
-    "moment", ["import", *(["step", "mirrors"] if HAS_KERAS3 else [])]
-)
+@pytest.mark.parametrize("moment", ["import", "step", "mirrors"])
 def test_the_first_import_patches_nothing_and_imports_no_tf_keras(first_import, moment):
     assert first_import[moment, "changed"] == "[]"
     assert first_import[moment, "tf_keras"] == "False"
@@ -104,6 +101,7 @@ def test_a_reload_changes_nothing():
             importlib.reload(tf_lso)
         after = tf_lso.LossScaleOptimizer.from_config(before.get_config())
         print(type(after) is type(before), float(after.loss_scale))
+        tf_lso.install()
         tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")

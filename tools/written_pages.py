@@ -9,7 +9,7 @@ import pathlib
 import re
 
 from tf_lso import names
-from tf_lso.installing.table import COMPILING, INSTALL, LIKES, LOADING, PATCHES
+from tf_lso.installing.table import INSTALL, LIKES, PATCHES, WRAPPED
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
@@ -103,8 +103,7 @@ WRITTEN = {
     },
     "explanation/changes.md": {
         **{
-            moment: functools.partial(_changes, moment)
-            for moment in (INSTALL, COMPILING, LOADING)
+            moment: functools.partial(_changes, moment) for moment in (INSTALL, WRAPPED)
         },
         "like": _changes_of_like,
     },

@@ -9,13 +9,13 @@ import json
 
 import tensorflow as tf
 
+import tf_lso
 from tests.families import FAMILIES, KERASES, PACKAGES, here
 from tests.golden import comparing, harness
 from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, TOLERANCE, equal
 from tests.golden.harness import CLASSES
 from tf_lso.frameworks import keras_configs
-from tf_lso.installing import table as patches
 from tf_lso.optimizers import config as configs
 
 # Those made by hand have no family in the record.
@@ -81,12 +81,8 @@ def _load(case, family):
 
 
 def _get(name, family):
-    enabled = patches.enable(patches.LOADING, PACKAGES[family])
-    try:
+    with tf_lso.install():
         return KERASES[family].optimizers.get(name)
-    finally:
-        if enabled:
-            patches.disable(patches.LOADING, PACKAGES[family])
 
 
 # --- Configs of an optimizer: functions of (case, family).

@@ -13,7 +13,6 @@ from tests.golden.encoding import INF, NAN, attempt
 from tests.golden.harness import apply
 from tests.golden.replay_policies import LOSS_SCALES, loss_scale_argument
 from tf_lso import policies
-from tf_lso.installing import table as patches
 
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -156,8 +155,6 @@ def _restored(api):
         if tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
             _MODULES["v1"].disable_mixed_precision_graph_rewrite()
         api.set_global_policy(None)
-        for package in set(PACKAGES.values()):
-            patches.disable(patches.COMPILING, package)
 
 
 def replay(generation, family, case):

@@ -12,7 +12,6 @@ from tests.golden import harness
 from tests.golden.comparing import Section, current
 from tests.golden.encoding import attempt
 from tf_lso import policies
-from tf_lso.installing import table as patches
 
 
 def _has(case, family):
@@ -25,9 +24,10 @@ def _has(case, family):
 
 
 class Api(contextlib.AbstractContextManager):
-    """The functions of one generation, for one Keras."""
+    """The functions of one generation, for one Keras, after `install()`."""
 
     def __init__(self, name, family):
+        self._installed = tf_lso.install()
         self.family, self.is_stable = family, name == "stable"
         self.keras, self.package = KERASES[family], PACKAGES[family]
         self.all = api = policies.for_package(self.package)
@@ -41,7 +41,7 @@ class Api(contextlib.AbstractContextManager):
     def __exit__(self, *error):
         """The policy and `compile` are as at first."""
         self.all.set_global_policy(None)
-        patches.disable(patches.COMPILING, self.package)
+        self._installed.uninstall()
 
 
 # --- What is recorded of a policy and a layer.

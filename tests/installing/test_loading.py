@@ -1,4 +1,4 @@
-"""Keras 3 and tf_keras load what any generation saved, while `loading` is enabled."""
+"""Keras 3 and tf_keras load what any generation saved, after `install()`."""
 
 import contextlib
 import copy
@@ -27,7 +27,6 @@ from tests.families import (
 )
 from tf_lso.frameworks import keras_versions
 from tf_lso.installing import loading_configs, loading_keras3
-from tf_lso.installing import table as patches
 from tf_lso.optimizers import experimental
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
@@ -37,18 +36,8 @@ CLASSES = {"stable": tf_lso.LossScaleOptimizer, "experimental": EXPERIMENTAL}
 LEGACY = FAMILIES["legacy"]
 
 
-@contextlib.contextmanager
-def enabled(module):
-    package = keras_versions.package_of(module)
-    patches.enable(patches.LOADING, package)
-    try:
-        yield
-    finally:
-        patches.disable(patches.LOADING, package)
-
-
 def load(module, path, **kwargs):
-    with enabled(module):
+    with tf_lso.install():
         return module.models.load_model(path, **kwargs)
 
 
@@ -96,7 +85,7 @@ def assert_ours(optimizer, family):
 @pytest.mark.parametrize("saved", SAVED)
 def test_deserialize_and_get_load_every_wrapper(saved, family):
     config = copy.deepcopy(SAVED[saved])
-    with enabled(KERASES[family]):
+    with tf_lso.install():
         modules = [KERASES[family]]
         if keras_versions.package_of(tf.keras.Model) == PACKAGES[family]:
             modules.append(tf.keras)  # which has names of its own for them
@@ -113,7 +102,7 @@ def test_deserialize_and_get_load_every_wrapper(saved, family):
 @pytest.mark.parametrize("by", ["argument", "scope"])
 def test_custom_objects_may_name_the_class(cls, family, by):
     module, custom = KERASES[family], {"LossScaleOptimizer": CLASSES[cls]}
-    with enabled(module):
+    with tf_lso.install():
         if by == "argument":
             optimizer = module.optimizers.deserialize(stable(), custom_objects=custom)
         else:
@@ -127,7 +116,7 @@ def test_custom_objects_may_name_the_class(cls, family, by):
 def test_configs_of_other_optimizers_are_left_to_keras(family):
     module = KERASES[family]
     config = module.optimizers.serialize(module.optimizers.Adam(0.25))
-    with enabled(module):
+    with tf_lso.install():
         assert not loading_configs.holds_wrapper(config)
         assert type(module.optimizers.deserialize(config)) is module.optimizers.Adam
         assert type(module.optimizers.get("adam")) is module.optimizers.Adam
@@ -147,35 +136,6 @@ def test_without_it_keras3_does_not_load_them():
     for config in (OF_2_3, stable("LossScaleOptimizerV3")):
         with pytest.raises((KeyError, TypeError, ValueError)):
             keras.optimizers.get(copy.deepcopy(config))
-
-
-def to_legacy(optimizer):
-    with enabled(keras2):
-        return keras2.__internal__.optimizers.convert_to_legacy_optimizer(optimizer)
-
-
-@pytest.mark.parametrize("kind", CLASSES)
-def test_conversion_to_legacy_keeps_the_scale_and_the_arguments(kind):
-    schedule = keras2.optimizers.schedules.ExponentialDecay(0.25, 1, 0.5)
-    inner = keras2.optimizers.Adam(schedule, beta_1=0.5)
-    options = {"initial_scale": 4.0} if kind == "stable" else {"loss_scale": 4}
-    given = CLASSES[kind](inner, **options)
-    converted = to_legacy(given)
-    assert isinstance(converted.inner_optimizer, LEGACY.Adam)
-    assert isinstance(converted, LEGACY.Optimizer)
-    assert float(converted.loss_scale) == 4.0
-    assert converted.dynamic == given.dynamic == (kind == "stable")
-    assert converted.inner_optimizer._get_hyper("learning_rate") is schedule
-    assert number(converted.beta_1) == 0.5
-    assert isinstance(converted, EXPERIMENTAL) == (kind == "experimental")
-
-
-def test_conversion_to_legacy_of_what_is_not_wrapped_is_as_before():
-    converted = to_legacy(keras2.optimizers.SGD(0.25))
-    assert type(converted) is LEGACY.SGD
-    assert number(converted.learning_rate) == 0.25
-    with pytest.raises(ValueError, match="should only be called on instances"):
-        to_legacy(tf_lso.LossScaleOptimizer(LEGACY.SGD()))
 
 
 # --- Whole models.
@@ -318,7 +278,7 @@ POLICIES = {
 @pytest.mark.parametrize("policy", POLICIES)
 def test_dtype_policies_of_old_load(policy, family):
     config = {"units": 2, "dtype": POLICIES[policy]}
-    with enabled(KERASES[family]):
+    with tf_lso.install():
         layer = KERASES[family].layers.Dense.from_config(config)
     assert layer.compute_dtype == "float16"
     assert layer.dtype_policy.name == "mixed_float16"
@@ -348,7 +308,7 @@ def test_models_with_dtype_policies_of_old_load(policy, family, tmp_path):
 @needs_keras3
 def test_the_policy_that_nobody_set_is_the_global_one(name):
     config = {"units": 2, "dtype": serialized("Policy", name=name)}
-    with enabled(keras):
+    with tf_lso.install():
         layer = keras.layers.Dense.from_config(config)
     assert layer.dtype_policy.name == keras.config.dtype_policy().name
 
@@ -364,8 +324,6 @@ def test_the_policy_that_nobody_set_is_the_global_one(name):
 def test_a_model_that_was_saved_with_tf_lso_loads(
     kind, suffix, installed, cls, tmp_path
 ):
-    if suffix == "h5" and not installed and kind != "keras3":
-        pytest.skip("tf_keras makes its own wrapper of that name")
     if suffix == "h5" and kind == "keras3" and OLD_KERAS3:
         pytest.skip("Keras 3.0 cannot write its own wrapper either")
     module, inner = KERASES[kind], FAMILIES[kind].SGD(0.25, momentum=0.5)
@@ -379,7 +337,7 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
     source.train_on_batch(X, Y)
     path = str(tmp_path / f"model.{suffix}")
     source.save(path)
-    with enabled(module) if installed else contextlib.nullcontext():
+    with tf_lso.install() if installed else contextlib.nullcontext():
         loaded = module.models.load_model(path)
     assert_ours(loaded.optimizer, kind)
     assert type(loaded.optimizer) is type(optimizer)
@@ -392,7 +350,7 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
 
 @needs_keras3
 def test_a_name_copied_while_it_was_enabled_does_nothing_afterwards():
-    with enabled(keras):
+    with tf_lso.install():
         copied = keras.optimizers.deserialize
     own = keras.optimizers.LossScaleOptimizer
     config = keras.optimizers.serialize(own(keras.optimizers.SGD(0.25)))
@@ -403,13 +361,13 @@ def test_a_name_copied_while_it_was_enabled_does_nothing_afterwards():
 def test_a_registered_policy_of_the_users_own_is_kept(monkeypatch):
     registered = keras.saving.get_custom_objects()
     monkeypatch.setitem(registered, "Policy", keras.DTypePolicy)
-    with enabled(keras):
+    with tf_lso.install():
         assert registered["Policy"] is keras.DTypePolicy
     assert registered["Policy"] is keras.DTypePolicy
 
 
 @needs_keras3
 def test_load_model_has_one_more_name():
-    with enabled(keras):
+    with tf_lso.install():
         assert keras.saving.load_model is keras.models.load_model
         assert hasattr(keras.models.load_model, "__wrapped__")

@@ -1,12 +1,10 @@
-"""tf_lso.uninstall(): what is changed with and without install() is undone."""
+"""tf_lso.uninstall(): all that install() changes is undone."""
 
 import functools
 import json
 import re
 
-import pytest
-
-from tests.generation import HAS_KERAS3, KERAS
+from tests.generation import KERAS
 from tests.processes import ROOT, run
 from tf_lso import names
 
@@ -53,39 +51,19 @@ START = """
 """
 
 
-UNDONE = """
-    {first}
-    first = traces.changed(before)
-    {second}
-    both = traces.changed(before)
-    tell(first, both)
-    set_policies(None)
-    assert policies.global_policy().name == "float32"
-    tf_lso.uninstall()
-    tf_lso.uninstall()  # there is nothing left to undo
-    assert_unchanged()
-    for one in KERASES.values():
-        one.mixed_precision.set_global_policy("mixed_float16")
-    assert not any(map(compiled, KERASES.values()))  # Keras wraps, not tf_lso
-    set_policies(None)
-    wrap()
-    assert traces.changed(before) == both
-    tf_lso.uninstall()
-    assert_unchanged()
-"""
 # Programs after `START`; each leaves nothing changed.
 PROGRAMS = {
-    "optimizer first": UNDONE.format(first="wrap()", second="set_policies()"),
-    "policy first": UNDONE.format(first="set_policies()", second="wrap()"),
-    "install after it": """
-    wrap(), set_policies(None)
-    tf_lso.uninstall()
+    "a block": """
     with tf_lso.install():
         from tensorflow.keras.mixed_precision import experimental
         set_policies()
         assert all(map(compiled, KERASES.values()))
         set_policies(None)
     assert_unchanged()
+    for one in KERASES.values():
+        one.mixed_precision.set_global_policy("mixed_float16")
+    assert not any(map(compiled, KERASES.values()))  # Keras wraps, not tf_lso
+    set_policies(None)
     """,
     "blocks": """
     installed = lambda: hasattr(tf, "mixed_precision")
@@ -101,14 +79,10 @@ PROGRAMS = {
     assert installed()
     tf_lso.uninstall()
     assert_unchanged()
-    # A handle undoes what install() has changed, and nothing before it.
-    wrap(), set_policies(None)
-    changed = traces.taken()
     handle = tf_lso.install()
     handle.uninstall()
-    handle.uninstall()
-    assert_unchanged(changed)
-    tf_lso.uninstall()
+    handle.uninstall()  # there is nothing left to undo
+    assert_unchanged()
     """,
     "installed": """
     tf_lso.install()
@@ -135,7 +109,7 @@ PROGRAMS = {
     os.environ["TF_LSO_LIKE"] = "2.4"  # what `install(like="2.4")` sets
     for package in KERASES:
         for patch in table.PATCHES:
-            if table.is_in(patch, package):
+            if patch.when != table.WRAPPED and table.is_in(patch, package):
                 changed, ledger = [], Ledger()
                 patch.function(keras_versions.public(package), ledger)
                 ledger.undo()
@@ -162,28 +136,8 @@ def bare(names):
     return {name.split(".")[-1] for name in names}
 
 
-# What is changed without install(): by a wrapped optimizer of Keras 2, by policies.
-BY_OPTIMIZER = {
-    *("deserialize", "compile_from_config", "convert_to_legacy_optimizer"),
-    *("_is_keras_trackable", "_save_state", "_load_state", "load", "save"),
-    *("save_model_to_hdf5", "load_model_from_hdf5", "model_metadata"),
-    *("save_optimizer_weights_to_hdf5_group", "_set_optimizer"),
-}
-BY_POLICY = {"_get_optimizer", "_set_optimizer", "make_train_function"}
-BY_POLICY |= {"compile"} if HAS_KERAS3 else set()
-
-
-@pytest.mark.parametrize(
-    "name, expected", [("optimizer first", BY_OPTIMIZER), ("policy first", BY_POLICY)]
-)
-def test_undoes_what_is_changed_without_install(name, expected):
-    ((first, both),) = told()[name]
-    assert bare(first) == expected
-    assert bare(both) == BY_OPTIMIZER | BY_POLICY
-
-
-def test_install_works_after_it_and_within_blocks_of_it():
-    assert told()["install after it"] == told()["blocks"] == []
+def test_blocks_undo_what_they_have_installed():
+    assert told()["a block"] == told()["blocks"] == []
 
 
 def _old_names():
@@ -201,7 +155,7 @@ def test_the_page_names_what_is_changed():
     # An entry before others moves them all.
     paths = [re.sub(r"^(sys\.meta_path)\.\d+$", r"\1", name) for name in installed]
     changed = {name.removesuffix(" itself").split(".")[-1] for name in paths}
-    assert BY_OPTIMIZER | BY_POLICY <= changed
+    assert {"compile", "load", "_save_state", "make_train_function"} <= changed
     assert changed - _old_names() <= named
 
 

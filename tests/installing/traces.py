@@ -3,9 +3,11 @@
 import sys
 
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
-# What reading makes, and the global policy, which programs set.
+# What reading makes, what TensorFlow notes of its own saving, and the global policy, which
+# programs set.
 _NO_CHANGES = {
-    *("__annotations__", "__warningregistry__"),
+    *("__annotations__", "__warningregistry__", "__slotnames__"),
+    "_END_TIME_OF_LAST_WRITE",
     *("_global_policy", "_using_mixed_precision_policy"),
 }
 _ABSENT = object()

@@ -127,9 +127,11 @@ if hasattr(optimizer, "loss_scale"):
     out["scale"] = float(K.get_value(scale() if callable(scale) else scale))
 """
 
-_SET = 'import tf_lso; tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")'
+_SET = """import tf_lso; tf_lso.install()
+tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")"""
 _OWN = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
-_EXPERIMENTAL = """from tf_lso.keras.mixed_precision import experimental as e
+_EXPERIMENTAL = """import tf_lso; tf_lso.install()
+from tf_lso.keras.mixed_precision import experimental as e
 e.set_policy(e.Policy("mixed_float16", loss_scale=SCALE))"""
 
 

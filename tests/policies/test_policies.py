@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import GENERATIONS, PACKAGES, keras2
+from tests.families import FAMILIES, GENERATIONS, PACKAGES, keras2
 from tf_lso import log, policies
-from tf_lso.installing import table as patches
 from tf_lso.optimizers import wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
@@ -20,11 +19,10 @@ from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 @pytest.fixture(params=GENERATIONS)
 def api(request):
     """The policies of one Keras; the global one is put back."""
-    package = PACKAGES[request.param]
-    api = policies.for_package(package)
-    yield api
-    api.set_global_policy(None)
-    patches.disable(patches.COMPILING, package)
+    api = policies.for_package(PACKAGES[request.param])
+    with tf_lso.install():
+        yield api
+        api.set_global_policy(None)
 
 
 @pytest.fixture
@@ -100,7 +98,6 @@ class TestTheGlobalPolicy:
             assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
-            patches.disable(patches.COMPILING, PACKAGES["keras2"])
 
     @pytest.mark.parametrize(
         ("policy", "error"),
@@ -167,6 +164,33 @@ class TestCompile:
         own = keras_.mixed_precision.LossScaleOptimizer(keras_.optimizers.SGD())
         api.set_global_policy("mixed_float16")
         assert compiled(keras_, own).optimizer is own
+
+
+class TestWithoutInstall:
+    """No policy changes Keras: `compile` wraps by Keras's own class."""
+
+    @pytest.fixture
+    def api(self, family, monkeypatch):
+        monkeypatch.setattr(policies.api, "_once", log.Once())
+        api = policies.for_package(PACKAGES[family])
+        yield api
+        api.set_global_policy(None)
+
+    def test_never_wraps_twice(self, api, family):
+        api.set_policy("mixed_float16")
+        mine = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1))
+        assert compiled(api._keras, mine).optimizer is mine
+        model = compiled(api._keras, FAMILIES[family].SGD(0.1))
+        assert wrapping.validation.scales_the_loss(model.optimizer)
+        assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+
+    def test_tells_of_a_loss_scale_that_keras_ignores(self, api, caplog):
+        api.set_policy("mixed_float16")
+        api.set_policy(api.ExperimentalPolicy("mixed_float16"))
+        assert "install()" not in caplog.text
+        api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=128))
+        assert "does not use the loss scale of the policy" in caplog.text
+        assert "tf_lso.install()" in caplog.text
 
 
 class TestTheDeviceCheck:

@@ -2,16 +2,11 @@
 
 import pytest
 
-from tests.families import PACKAGES
-from tf_lso.installing import table as patches
+import tf_lso
 
 
 @pytest.fixture(scope="module")
 def installed():
     """From the first test that asks for it to the end of its file."""
-    packages = sorted(set(PACKAGES.values()))
-    for package in packages:
-        patches.enable(patches.LOADING, package)
-    yield
-    for package in packages:
-        patches.disable(patches.LOADING, package)
+    with tf_lso.install():
+        yield

@@ -1,7 +1,8 @@
 """The private names of Keras 3's optimizers and variables that tf_lso needs.
 
 No public names do the same. `check_class` and `check_instance` raise an ImportError if Keras
-has moved one.
+has moved one. Some functions change a single optimizer: those are rows of
+`installing.table`, for the page of changes.
 """
 
 import operator
@@ -78,8 +79,13 @@ def set_built_variables(optimizer, variables):
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
+def scale_nothing(optimizer):
+    """Let the optimizer not divide gradients by a scale too, as Keras 3's own wrapper does."""
+    optimizer.loss_scale_factor = None
+
+
 def build_under(optimizer, strategy):
-    """Make `optimizer` create and update its variables under `strategy`."""
+    """Make it create and update its variables under the strategy of the model's variables."""
     variables_lib.set_untracked(optimizer, "_distribution_strategy", strategy)
 
 
@@ -89,10 +95,8 @@ def aggregates():
 
 
 def sum_gradients_only_once(optimizer, instead=list):
-    """Make an optimizer call `instead` in `already_summed`, where it would aggregate.
-
-    `instead` gets (gradient, variable) pairs, which are clipped already, and returns pairs.
-    """
+    """Within a step of the wrapper, which has summed gradients over replicas, add none up."""
+    # `instead` gets (gradient, variable) pairs, which are clipped already, and returns pairs.
     # Loss scaling must aggregate before the inner optimizer clips, because the verdict is
     # on the sums and clipping comes last, as in legacy.
     if _AGGREGATES in vars(optimizer) or not aggregates():
@@ -111,13 +115,15 @@ def already_summed():
 
 
 def count_steps_once(optimizer):
-    """Make the step counter exact if threads share it, or it is outside a strategy's scope."""
+    """Within a step of the wrapper, count it once, also with threads and on replicas."""
     # Keras 3 reads the counter and then assigns it, so steps of other threads can be lost.
     # If the counter is not mirrored, each replica adds 1 to it.
     variable = iteration_variable(optimizer)
-    keras_assign = variable.assign
+    keras_assign, keras_assign_add = variable.assign, variable.assign_add
 
     def assign_add(value):
+        if not _summed.is_on:
+            return keras_assign_add(value)
         raw = variable.value
         mirrored = isinstance(raw, tf.distribute.DistributedValues)
         return raw.assign_add(value) if mirrored or graphs.is_first_replica() else raw
@@ -150,12 +156,12 @@ def build_as_bare(optimizer, variables):
 
 
 def tolerate_no_gradients(part):
-    """Make a part of a MultiOptimizer ignore gradients that are all None."""
+    """Within a step of the wrapper, let a part have no gradient at all."""
     # Keras 3 raises an error here after other parts have already updated their variables.
     keras_apply = part.apply
 
     def apply(grads, trainable_variables=None):
-        if any(gradient is not None for gradient in grads):
+        if not _summed.is_on or any(gradient is not None for gradient in grads):
             keras_apply(grads, trainable_variables)
 
     variables_lib.set_untracked(part, "apply", apply)

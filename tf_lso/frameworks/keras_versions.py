@@ -31,6 +31,9 @@ _PRIVATE_IN_2_12 = tuple(
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
 )
 
+# The packages that `install()` has changed. It enters them here for the modules below it.
+installed: set[str] = set()
+
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -144,22 +147,28 @@ def package_of_tensorflow() -> str:
     return package_of(tf.keras.Model)
 
 
-def register_as(cls: type, bound: type) -> None:
-    """Make Keras 3 save instances of `bound` under the name that `cls` is registered by."""
-    if not has_keras3():
-        return
-    saving = public("keras").saving
-    package, _, name = saving.get_registered_name(cls).rpartition(">")
-    if package and issubclass(bound, public("keras").optimizers.Optimizer):
-        saving.register_keras_serializable(package, name)(bound)
+def register_as(cls: type, bound: type, package: str) -> None:
+    """Make a Keras save instances of `bound` under the name by which it loads `cls`."""
+    saving = public(package).saving
+    full = _names.get(cls) or saving.get_registered_name(cls)
+    namespace, _, name = full.rpartition(">")
+    if namespace:
+        objects = saving.get_custom_objects()
+        # What is there makes optimizers of all families, `bound` those of one.
+        before = objects.pop(full, cls)  # 2.12 registers no name twice
+        saving.register_keras_serializable(namespace, name)(bound)
+        objects[full] = before
 
 
-def registered(package: str, name: str | None = None) -> Callable[[_Class], _Class]:
-    """Return a decorator that registers a class with Keras 3, if there, as `package>name`."""
+# Class of tf_lso -> the name in files by which each Keras finds what makes it.
+_names: dict[type, str] = {}
 
-    def register(cls: _Class) -> _Class:
-        if has_keras3():
-            public("keras").saving.register_keras_serializable(package, name)(cls)
+
+def named_in_files(full: str) -> Callable[[_Class], _Class]:
+    """Return a decorator for a class of tf_lso: its name in files."""
+
+    def name(cls: _Class) -> _Class:
+        _names[cls] = full
         return cls
 
-    return register
+    return name

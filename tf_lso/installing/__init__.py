@@ -7,13 +7,15 @@ module in a package of that name would replace the function in `tf_lso`.
 import functools
 import os
 import sys
+import threading
 
 from tf_lso.frameworks import environment, keras_versions
 from tf_lso.installing import import_hooks
 from tf_lso.installing import ledger as ledger_lib
 from tf_lso.installing import like as like_lib
 
-_INSTALLED = "install"  # the key of what `install` changes
+_lock = threading.RLock()
+_made: list[ledger_lib.Ledger] = []  # what `install` has changed; empty if nothing is
 
 
 class Handle:
@@ -28,7 +30,7 @@ class Handle:
 
     def __repr__(self) -> str:
         """Return what a notebook shows where `install()` is the last line of a cell."""
-        if not ledger_lib.is_made(_INSTALLED):
+        if not _made:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
             return "<tf_lso was installed before, and nothing has changed>"
@@ -41,7 +43,7 @@ class Handle:
 
     def uninstall(self) -> None:
         """Restore TensorFlow and Keras as before `install`. A second call does nothing."""
-        ledger_lib.undo(_INSTALLED)
+        uninstall()
 
     def __enter__(self) -> "Handle":
         return self
@@ -89,22 +91,22 @@ def install(*, like: str | None = None) -> Handle:
     """
     if like is not None:
         like_lib.choose(like)
-    ledger = ledger_lib.make(_INSTALLED, functools.partial(_change_all, like=like))
-    if ledger is None and like not in (None, os.environ.get(like_lib.VARIABLE)):
+    with _lock:
+        if not _made:
+            _made.append(ledger_lib.make(functools.partial(_change_all, like=like)))
+            return Handle(_made[0])
+    if like not in (None, os.environ.get(like_lib.VARIABLE)):
         raise RuntimeError(
             f"install(like={like!r}) comes after another install(), which has chosen "
             "already. Call tf_lso.uninstall() before."
         )
-    return Handle(ledger)
+    return Handle(None)
 
 
 def uninstall() -> None:
-    """Leave TensorFlow and Keras as they were before tf_lso changed them.
+    """Leave TensorFlow and Keras as they were before `install`, also within its block.
 
-    Undoes what `install` has changed, also within its block, and what changes without
-    it: Keras 2 saves all state from the first wrapped optimizer on, and `compile` wraps
-    by tf_lso from the first policy on. The next such optimizer or policy changes it
-    again. Wrapped optimizers and the global policy stay as they are.
+    Wrapped optimizers and the global policy stay as they are.
 
     Example:
     >>> import tensorflow as tf
@@ -116,7 +118,9 @@ def uninstall() -> None:
 
     Source: an addition.
     """
-    ledger_lib.undo_all()
+    with _lock:
+        while _made:
+            _made.pop().undo()
 
 
 def _change_all(ledger, like):
@@ -143,8 +147,10 @@ def _change_one(ledger, package, like):
 
     from tf_lso.installing import table
 
-    moments = [table.INSTALL, table.COMPILING, table.LOADING]
-    moments += [newest for newest in table.LIKES if like_lib.is_up_to(like, newest)]
-    for when in moments:
-        if table.enable(when, package):
-            ledger.on_undo(functools.partial(table.disable, when, package))
+    def change(part):
+        keras_versions.installed.add(package)
+        part.on_undo(functools.partial(keras_versions.installed.discard, package))
+        table.change(part, package, like)
+
+    with _lock:
+        ledger.on_undo(ledger_lib.make(change).undo)

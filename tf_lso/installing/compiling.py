@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.optimizers import binding, loss_scale_optimizer, wrapping
+from tf_lso.optimizers import binding, wrapping
 
 # Optimizers that programs asked to leave as they are.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -84,20 +84,6 @@ def wrap_in_keras2(keras, ledger):
 def _model_without_eager_execution(keras):
     # Private; tests/optimizers/test_tensorflow_1.py fails when it moves.
     return importlib.import_module(f"{keras.Model.__module__}_v1").Model
-
-
-def keep_wrappers_in_graphs(keras, ledger):
-    """Take a wrapped optimizer as it is, in a graph of TensorFlow 1.
-
-    Keras 2 knows only its own first wrapper class there, and would wrap ours again.
-    """
-
-    @ledger.around(_model_without_eager_execution(keras), "_set_optimizer")
-    def set_optimizer(original, self, optimizer):
-        if isinstance(optimizer, loss_scale_optimizer.LossScaleOptimizer):
-            self.optimizer = optimizer
-        else:
-            original(self, optimizer)
 
 
 def look_before_training(keras, ledger):

@@ -1,9 +1,11 @@
 """Run code when a module has been imported."""
 
+import functools
 import importlib
 import importlib.abc
 import importlib.util
 import sys
+import threading
 import types
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
@@ -19,7 +21,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
     """
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
-        self._function, self._names = function, set(names)
+        self._function, self._names = function, names
+        self._finding: set[tuple[str, int]] = set()  # (module, thread)
         self._loading = 0  # how many of them are being imported
         self._is_waiting = True
         sys.meta_path.insert(0, self)
@@ -29,10 +32,15 @@ class ImportHook(importlib.abc.MetaPathFinder):
     ) -> ModuleSpec | None:
         """Return the spec of a module, with a loader that calls the function."""
         del path, target
-        if name not in self._names:
+        finding = name, threading.get_ident()
+        if name not in self._names or finding in self._finding:
             return None
-        self._names.remove(name)  # the other finders are to find it
-        spec = importlib.util.find_spec(name)
+        # The other finders are to find it. The caller may look for it and not import it.
+        self._finding.add(finding)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._finding.remove(finding)
         if spec is None or spec.loader is None:
             return spec
         loader, load = spec.loader, spec.loader.exec_module
@@ -67,36 +75,38 @@ def after_import_of_frameworks(function: Callable[[], object]) -> None:
         ImportHook(function, "tensorflow", *keras_versions.PACKAGES)
 
 
-# Name of an optimizer of tf_lso in files -> module whose import registers the class.
+# Name of an optimizer of tf_lso in files -> the module of the class.
 _OPTIMIZERS = {
     "tf_lso>LossScaleOptimizer": "tf_lso.optimizers.loss_scale_optimizer",
     "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
 }
 
 
-def _stand_in(module: str) -> types.SimpleNamespace:
-    """Return what stands for the class of a module until a file needs it."""
+def _stand_in(module: str, package: str) -> types.SimpleNamespace:
+    """Return what stands for the class of a module in the files of a Keras.
 
-    def from_config(config: dict[str, Any]) -> Any:
+    It imports the module when a file needs it, and makes optimizers of that Keras.
+    """
+
+    def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
         cls = importlib.import_module(module).LossScaleOptimizer
-        return cls.from_config(config)
+        configs = importlib.import_module("tf_lso.optimizers.config")
+        return configs.from_config(cls, config, custom_objects, package)
 
     return types.SimpleNamespace(from_config=from_config)
 
 
 def register_optimizers() -> None:
-    """Make Keras 3 find tf_lso's optimizers in files, as soon as it is imported.
+    """Make each Keras find tf_lso's optimizers in files, as soon as it is imported."""
+    for package in keras_versions.PACKAGES:
+        register = functools.partial(_register, package)
+        if hasattr(sys.modules.get(package), "utils"):  # else it is being imported
+            register()
+        else:
+            ImportHook(register, package)
 
-    Keras 3 does not import the modules that a file names. Keras 2 has `loading_configs`.
-    """
 
-    def register() -> None:
-        if keras_versions.has_keras3():
-            registered = sys.modules["keras"].saving.get_custom_objects()
-            for name, module in _OPTIMIZERS.items():
-                registered.setdefault(name, _stand_in(module))
-
-    if hasattr(sys.modules.get("keras"), "saving"):
-        register()
-    else:
-        ImportHook(register, "keras")
+def _register(package: str) -> None:
+    registered = sys.modules[package].utils.get_custom_objects()
+    for name, module in _OPTIMIZERS.items():
+        registered.setdefault(name, _stand_in(module, package))

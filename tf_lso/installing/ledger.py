@@ -1,23 +1,16 @@
-"""Change modules and classes of others such that every change can be undone.
-
-All that tf_lso changes in TensorFlow and Keras is made here, under a key: by `install()`,
-and without it by the first policy or the first optimizer of tf_keras.
-"""
+"""Change modules and classes of others such that every change can be undone."""
 
 import functools
 import inspect
 import re
 import sys
-import threading
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
-_lock = threading.RLock()
-_made: "dict[Hashable, Ledger]" = {}  # in the order in which they were made
 
 # The modules of a Keras. The last are copies that `import tensorflow.keras.models` makes.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
@@ -138,35 +131,12 @@ class Ledger:
             self._undo.pop()()
 
 
-def make(key: Hashable, change: Callable[[Ledger], object]) -> Ledger | None:
-    """Let `change` make its changes, all or none; None if those of the key are made."""
-    with _lock:
-        if key in _made:
-            return None
-        ledger = Ledger()
-        try:
-            change(ledger)
-        except BaseException:
-            ledger.undo()
-            raise
-        _made[key] = ledger
-        return ledger
-
-
-def is_made(key: Hashable) -> bool:
-    """Whether the changes of a key are made."""
-    return key in _made
-
-
-def undo(key: Hashable) -> None:
-    """Undo the changes of a key, if they are made."""
-    with _lock:
-        if key in _made:
-            _made.pop(key).undo()
-
-
-def undo_all() -> None:
-    """Undo the changes of all keys, the last one first."""
-    with _lock:
-        while _made:
-            undo(next(reversed(_made)))
+def make(change: Callable[[Ledger], object]) -> Ledger:
+    """Return the ledger of the changes that `change` makes, all or none."""
+    ledger = Ledger()
+    try:
+        change(ledger)
+    except BaseException:
+        ledger.undo()
+        raise
+    return ledger

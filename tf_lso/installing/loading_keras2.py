@@ -13,8 +13,6 @@ import tensorflow as tf
 from tf_lso.checkpoints.layouts import OWN_GROUP
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.optimizers import config as configs
-from tf_lso.optimizers import experimental
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 
 
@@ -70,16 +68,8 @@ def _optimizers_of(model):
             yield optimizer, variables
 
 
-def _make_waiting_slots(model):
-    """Make the slots of a checkpoint that was restored before the build."""
-    for optimizer, variables in _optimizers_of(model):
-        if optimizer._family.slots_wait():
-            optimizer.build(variables)
-
-
 def _order_slots(model):
     """Order the slots as files of a model have them, whatever steps have made them."""
-    _make_waiting_slots(model)
     for optimizer, variables in _optimizers_of(model):
         optimizer._family.order_slots(optimizer, variables)
 
@@ -133,22 +123,6 @@ def _load_own(file, optimizer, name):
         optimizer._state.warn_no_scale(name)
 
 
-def save_kind_of_wrapper(keras, ledger):
-    """Make .h5 files and SavedModels say that a wrapper is an experimental one.
-
-    The class name does not say it. It is the name of the stable class, so that Keras 2
-    without tf_lso can read the files too.
-    """
-
-    @ledger.around(_private(keras, "saving.legacy.saving_utils"), "model_metadata")
-    def model_metadata(original, model, *args, **kwargs):
-        metadata = original(model, *args, **kwargs)
-        config = metadata.get("training_config", {}).get("optimizer_config")
-        if config and isinstance(model.optimizer, experimental.LossScaleOptimizer):
-            config.update(configs.IS_EXPERIMENTAL)
-        return metadata
-
-
 def restore_saved_models(keras, ledger):
     """Make SavedModels restore the slots, the loss scale and its count."""
 
@@ -169,22 +143,3 @@ def restore_saved_models(keras, ledger):
                 status.assert_existing_objects_matched()
             status.expect_partial()
         return model
-
-    @ledger.around(_private(keras, "saving.legacy.saved_model.save"), "save")
-    def save(original, model, *args, **kwargs):
-        _make_waiting_slots(model)
-        original(model, *args, **kwargs)
-
-
-def convert_wrapped(keras, ledger):
-    """Convert wrapped newer optimizers to wrapped legacy ones."""
-
-    @ledger.around(keras.__internal__.optimizers, "convert_to_legacy_optimizer")
-    def convert_to_legacy_optimizer(original, optimizer):
-        is_legacy = isinstance(optimizer, keras.optimizers.legacy.Optimizer)
-        if is_legacy or not is_ours(optimizer):
-            return original(optimizer)
-        config = optimizer.get_config()
-        key = "inner_optimizer" if "inner_optimizer" in config else "optimizer"
-        config[key] = original(optimizer.inner_optimizer)
-        return configs.unbound(type(optimizer)).from_config(config)

@@ -44,18 +44,6 @@ def load_models(keras, ledger):
         return model
 
 
-def save_waiting_slots(keras, ledger):
-    """Save the slots of a checkpoint that was restored before the build."""
-
-    @ledger.around(keras.Model, "save")
-    @ledger.around(keras.Model, "save_weights")
-    def save(original, self, *args, **kwargs):
-        optimizer = getattr(self, "optimizer", None)
-        if is_ours(optimizer) and self.built and optimizer._family.slots_wait():
-            optimizer.build(self.trainable_variables)
-        return original(self, *args, **kwargs)
-
-
 class _LegacyPolicy:
     """Makes the dtype policies of TensorFlow 2.1-2.15 for Keras 3."""
 

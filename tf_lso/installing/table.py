@@ -4,12 +4,10 @@
 names of its row.
 """
 
-import types
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tf_lso import log
-from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import keras3_private, keras_versions
 from tf_lso.installing import (
     compiling,
     earlier_keras2,
@@ -22,11 +20,11 @@ from tf_lso.installing import (
     train_checkpoint,
 )
 from tf_lso.installing import ledger as ledger_lib
+from tf_lso.optimizers import slots, validation
 
-# When: all but the last by `install()`. COMPILING also by the first policy of tf_lso that
-# is set, in its Keras. LOADING also by the first wrapped optimizer of a Keras 2. LIKES
-# by `install(like=...)` of a version up to that one.
-COMPILING, LOADING, INSTALL = "compiling", "loading", "install"
+# When: by `install()`; by `install(like=...)` of a version up to one of LIKES; WRAPPED
+# when an optimizer is wrapped, in that optimizer alone.
+INSTALL, WRAPPED = "install", "wrapped"
 LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
 # Where.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
@@ -36,13 +34,15 @@ class Patch(NamedTuple):
     """A row of the table.
 
     `function` gets the module with the public names of a Keras, and the ledger that undoes
-    the change. Its docstring says what is new and why, also on the page.
+    the change. That of a row WRAPPED gets the optimizer: its adapter calls it, and the
+    change lasts as long as the optimizer. The docstring says what is new and why, also on
+    the page.
     """
 
     target: str  # the names that are changed, for the page
     where: str
     when: str
-    function: Callable[[types.ModuleType, ledger_lib.Ledger], None]
+    function: Callable[..., None]
 
     @property
     def why(self) -> str:
@@ -52,27 +52,22 @@ class Patch(NamedTuple):
 
 # fmt: off
 PATCHES = [Patch(*row) for row in (
-    ("`Model.compile`", KERAS_3, COMPILING, compiling.wrap_in_keras3),
+    ("`Model.compile`", KERAS_3, INSTALL, compiling.wrap_in_keras3),
     ("`_get_optimizer` of models, `_set_optimizer` of those without eager execution",
-     KERAS_2, COMPILING, compiling.wrap_in_keras2),
-    ("`_get_optimizer` of models", KERAS_3, COMPILING, compiling.add_get_optimizer),
-    ("`make_train_function` of models", EACH, COMPILING, compiling.look_before_training),
+     KERAS_2, INSTALL, compiling.wrap_in_keras2),
+    ("`_get_optimizer` of models", KERAS_3, INSTALL, compiling.add_get_optimizer),
+    ("`make_train_function` of models", EACH, INSTALL, compiling.look_before_training),
 
-    ("`optimizers.deserialize`", EACH, LOADING, loading_configs.deserialize_all_generations),
-    ("`Model.compile_from_config`", EACH, LOADING, loading_configs.compile_all_generations),
+    ("`optimizers.deserialize`", EACH, INSTALL, loading_configs.deserialize_all_generations),
+    ("`Model.compile_from_config`", EACH, INSTALL, loading_configs.compile_all_generations),
     ("`_is_keras_trackable`, `_save_state`, `_load_state`",
-     KERAS_2, LOADING, loading_keras2.save_in_keras_files),
+     KERAS_2, INSTALL, loading_keras2.save_in_keras_files),
     ("`save_model_to_hdf5`, `save_optimizer_weights_to_hdf5_group`, `load_model_from_hdf5`",
-     KERAS_2, LOADING, loading_keras2.save_in_h5),
-    ("`model_metadata`", KERAS_2, LOADING, loading_keras2.save_kind_of_wrapper),
-    ("`load` and `save` of SavedModels", KERAS_2, LOADING, loading_keras2.restore_saved_models),
-    ("`convert_to_legacy_optimizer`", KERAS_2, LOADING, loading_keras2.convert_wrapped),
-    ("`_set_optimizer` of models without eager execution",
-     KERAS_2, LOADING, compiling.keep_wrappers_in_graphs),
+     KERAS_2, INSTALL, loading_keras2.save_in_h5),
+    ("`load` of SavedModels", KERAS_2, INSTALL, loading_keras2.restore_saved_models),
     ("`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies",
-     KERAS_3, LOADING, loading_keras3.find_policies),
-    ("`load_model`", KERAS_3, LOADING, loading_keras3.load_models),
-    ("`Model.save`, `Model.save_weights`", KERAS_3, LOADING, loading_keras3.save_waiting_slots),
+     KERAS_3, INSTALL, loading_keras3.find_policies),
+    ("`load_model`", KERAS_3, INSTALL, loading_keras3.load_models),
 
     ("the old names", EACH, INSTALL, spellings.lead_to_tf_lso),
     ("`tf.train.Checkpoint.read`",
@@ -96,20 +91,18 @@ PATCHES = [Patch(*row) for row in (
      KERAS_2, "2.4", earlier_keras2.add_schedules),
     ("`_aggregate_gradients`, `_clip_gradients`, `apply_gradients` of legacy optimizers",
      KERAS_2, "2.3", like.aggregate_gradients),
+
+    ("`_is_wrapped_by_loss_scale_optimizer`", EACH, WRAPPED, validation.mark),
+    ("`_lookup_dependency` of its list of variables", EACH, WRAPPED, slots.refuse_more),
+    ("`loss_scale_factor`", KERAS_3, WRAPPED, keras3_private.scale_nothing),
+    ("`_all_reduce_sum_gradients`", KERAS_3, WRAPPED, keras3_private.sum_gradients_only_once),
+    ("`assign` and `assign_add` of its step counter",
+     KERAS_3, WRAPPED, keras3_private.count_steps_once),
+    ("`_distribution_strategy`", KERAS_3, WRAPPED, keras3_private.build_under),
+    ("`apply` of the parts of a MultiOptimizer",
+     KERAS_3, WRAPPED, keras3_private.tolerate_no_gradients),
 )]
 # fmt: on
-
-
-def enable(when: str, package: str) -> bool:
-    """Make the changes of a moment in "keras" or "tf_keras"; whether this call did it."""
-
-    def change(ledger: ledger_lib.Ledger) -> None:
-        for patch in PATCHES:
-            if patch.when == when and is_in(patch, package):
-                patch.function(keras_versions.public(package), ledger)
-        log.logger().debug("tf_lso has changed %s of %s", when, package)
-
-    return ledger_lib.make((when, package), change) is not None
 
 
 def is_in(patch: Patch, package: str) -> bool:
@@ -119,6 +112,9 @@ def is_in(patch: Patch, package: str) -> bool:
     return is_tensorflow or patch.where in (EACH, generation)
 
 
-def disable(when: str, package: str) -> None:
-    """Leave a Keras as it was before `enable`."""
-    ledger_lib.undo((when, package))
+def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
+    """Make all changes of a Keras, and of the version that `install(like=...)` chose."""
+    moments = [INSTALL, *(newest for newest in LIKES if like.is_up_to(chosen, newest))]
+    for patch in PATCHES:
+        if patch.when in moments and is_in(patch, package):
+            patch.function(keras_versions.public(package), ledger)

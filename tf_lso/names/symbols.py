@@ -49,7 +49,8 @@ SYMBOLS = {
     ),
     "Policy": Symbol("The dtype policy of `tf.keras`.", f"{_KERAS}.DTypePolicy"),
     "experimental.Policy": Symbol(
-        "A dtype policy with a loss scale, with which `compile` wraps the optimizer.",
+        "A dtype policy with a loss scale, with which `compile` wraps the optimizer "
+        "after `install()`.",
         f"{_KERAS}.DTypePolicy",
     ),
     "PolicyV1": Symbol(
@@ -61,15 +62,15 @@ SYMBOLS = {
         "Returns the global policy, with its loss scale.", f"{_CONFIG}.dtype_policy"
     ),
     "set_global_policy": Symbol(
-        "Sets the global policy, and lets `compile` wrap optimizers with tf_lso.",
+        "Sets the global policy. After `install()`, `compile` wraps by tf_lso under it.",
         f"{_CONFIG}.set_dtype_policy",
         "Under mixed_float16 `compile` wraps the optimizer with Keras 3's "
         "LossScaleOptimizer, which loses the weights to a NaN on any replica but the "
         "first.",
     ),
     "set_policy": Symbol(
-        "Sets the global policy, with its loss scale, and lets `compile` wrap "
-        "optimizers by it.",
+        "Sets the global policy, with its loss scale. After `install()`, `compile` "
+        "wraps optimizers by it.",
         f"{_CONFIG}.set_dtype_policy",
     ),
     "get_layer_policy": Symbol(

@@ -57,7 +57,7 @@ def bound_class(cls, optimizer):
             "_family_class": family,
         }
         bound = type(cls.__name__, (cls, *family.bases), namespace)
-        keras_versions.register_as(cls, bound)
+        keras_versions.register_as(cls, bound, family.package)
         _bound_classes[cls, family] = bound
     return _bound_classes[cls, family]
 

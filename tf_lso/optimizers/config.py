@@ -22,9 +22,6 @@ from tf_lso.scaling import options
 # of 2.4-2.8. V3, since 2.9, wraps the newer optimizers. tf_lso itself writes "experimental".
 _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
-# tf_lso writes this next to the class name in .h5 files and SavedModels of tf_keras.
-IS_EXPERIMENTAL = {"tf_lso": "experimental"}
-
 
 def is_wrapper(config):
     """Return whether the class name in a serialized optimizer is a LossScaleOptimizer's."""
@@ -71,7 +68,6 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
     if is_wrapper(config) and (cls is None or keras_versions.is_of_one(cls)):
         is_old |= config.get("module") == experimental.__module__
-        is_old |= IS_EXPERIMENTAL.items() <= config.items()
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)

@@ -98,7 +98,7 @@ def _check_pickle(owner, attributes):
 @functools.lru_cache(maxsize=256)
 def _assigned_by_frameworks(cls):
     """Return the names that methods of the frameworks' classes assign to `self`."""
-    names = {"_is_wrapped_by_loss_scale_optimizer", "_taken_over_by_tf_lso"}
+    names = {"_is_wrapped_by_loss_scale_optimizer"}
     for base in cls.__mro__:
         if _is_of_a_framework(base):
             for member in vars(base).values():

@@ -8,7 +8,7 @@ from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
-@keras_versions.registered("tf_lso", "ExperimentalLossScaleOptimizer")
+@keras_versions.named_in_files("tf_lso>ExperimentalLossScaleOptimizer")
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 

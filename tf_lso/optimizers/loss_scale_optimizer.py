@@ -106,7 +106,7 @@ def _shown(
     """The signature that `inspect` and `help` show for the constructor."""
 
 
-@keras_versions.registered("tf_lso")  # so that `load_model` finds the class
+@keras_versions.named_in_files("tf_lso>LossScaleOptimizer")
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
@@ -239,13 +239,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 f"{keras_versions.keras2_spelled(family.package)}.optimizers.legacy. See "
                 "`tf-lso help never-called`"
             )
-        variables_lib.set_untracked(inner, validation.MARK, True)
-        if keras_versions.is_keras2(family.package):
-            # Files of Keras 2 would leave state out without a word; those of Keras 3 do not.
-            # Late: the patches wrap optimizers.
-            from tf_lso.installing import table as patches
-
-            patches.enable(patches.LOADING, family.package)
+        validation.mark(inner)
 
     if TYPE_CHECKING:
         # The hyperparameters that an inner optimizer may have. If a type checker saw the
@@ -1096,8 +1090,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if self._family is None:
             return children
         children = self._family.dependencies(children, save_type, **kwargs)
-        # The traced steps of a SavedModel use further variables.
         if save_type != "checkpoint":
+            if self._family.slots_wait():
+                raise ValueError(state_lib.BUILD_FIRST)
+            # The traced steps of a SavedModel use further variables.
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children

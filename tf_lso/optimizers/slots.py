@@ -30,6 +30,21 @@ def too_many(optimizer):
     )
 
 
+def refuse_more(listed, family):
+    """Refuse a checkpoint with more variables, which TensorFlow would silently drop."""
+
+    def refusing(lookup, name, *cached):
+        found = lookup(name, *cached)
+        # Adding a variable looks up the next number. A restore also gives the variables
+        # that are there; TensorFlow 2.12 does not.
+        more = name.isdigit() and (cached or int(name) > len(listed))
+        if found is None and more and family.built_variables():
+            raise ValueError(too_many(family.inner))
+        return found
+
+    tf_private.replace_lookup(listed, refusing)
+
+
 class ListedSlots:
     """The slot methods of OptimizerV2 for an optimizer that keeps lists.
 
@@ -48,21 +63,7 @@ class ListedSlots:
         # In Keras 3.0 checkpoints do not contain the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
-            self._refuse_more()
-
-    def _refuse_more(self):
-        # TensorFlow would silently drop what a checkpoint contains beyond the list.
-
-        def refusing(lookup, name, *cached):
-            found = lookup(name, *cached)
-            # Adding a variable looks up the next number. So does a restore, but it also
-            # passes the existing variables, except in TensorFlow 2.12.
-            more = name.isdigit() and (cached or int(name) > len(self._listed))
-            if found is None and more and self._family.built_variables():
-                raise ValueError(too_many(self._inner))
-            return found
-
-        tf_private.replace_lookup(self._listed, refusing)
+            refuse_more(self._listed, family)
 
     @contextlib.contextmanager
     def being_built(self):

@@ -100,6 +100,11 @@ def check_free(inner):
         )
 
 
+def mark(inner):
+    """Mark an optimizer as wrapped, as Keras 2's own wrapper does: neither wraps it again."""
+    variables_lib.set_untracked(inner, MARK, True)
+
+
 def is_of_tf_lso(method):
     """Return whether tf_lso defines a method, and not a subclass of the user."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"

@@ -76,8 +76,8 @@ class PolicyApi:
         def set_global_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get.
 
-            From then on `compile` wraps the optimizer of a mixed_float16 model by
-            tf_lso's wrapper and not by Keras's own.
+            After `tf_lso.install()`, `compile` wraps the optimizer of a mixed_float16 model
+            by tf_lso, and without it by Keras's own wrapper.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -101,7 +101,9 @@ class PolicyApi:
         def set_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get, as a policy with a loss scale.
 
-            If a model has this policy, `compile` wraps its optimizer with this loss scale.
+            After `tf_lso.install()`, `compile` wraps the optimizer of a model with that
+            policy, with its scale. Without it, Keras's own wrapper ignores the scale, and a
+            policy that was made with one is warned about.
 
             Args:
               policy: as for `set_global_policy`.
@@ -158,11 +160,21 @@ class PolicyApi:
             policy = cls(policy)
         _check(policy)
         self._tell_of_device(policy.name)
-        # Imported late, since the patches import this package.
-        from tf_lso.installing import table as patches
-
-        patches.enable(patches.COMPILING, self._package)
+        if self._package not in keras_versions.installed:
+            _tell_of_ignored_scale(policy)
         self._set_global(policy)
+
+
+def _tell_of_ignored_scale(policy):
+    """Warn of a loss scale in a policy, which `compile` of a Keras does not know."""
+    if getattr(policy, "_loss_scale_is_default", True):
+        return
+    _once.warn(
+        f"compile() of Keras does not use the loss scale of the policy {policy!r}: under "
+        "mixed_float16 it wraps the optimizer with a dynamic scale, and otherwise not at "
+        "all. Call tf_lso.install() at the top of the program, or pass "
+        "tf_lso.wrap(optimizer, model) to compile()."
+    )
 
 
 def _check(policy):

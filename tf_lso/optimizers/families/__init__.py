@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.frameworks import environment, keras_versions, tf_private
+from tf_lso.frameworks import environment, keras_versions
 
 
 @functools.cache
@@ -19,22 +19,14 @@ def families_of_package(package: str) -> tuple[Any, ...]:
         from tf_lso.optimizers.families import keras3
 
         return (keras3.Keras3,)
-    from tf_lso.optimizers.families import keras2, keras2_legacy
-
-    public = keras_versions.public(package)
     environment.check_pair(tf.__version__, package, keras_versions.version(package))
+    if package == "keras":
+        from tf_lso.optimizers.families import of_keras
 
-    def adapter_of(cls, base):
-        own = public.mixed_precision.LossScaleOptimizer
-        bases = (tf_private.delegating_trackable(), base, own)
-        members = {"package": package, "base": base, "bases": bases}
-        return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, **members})
+        return (of_keras.Legacy, of_keras.Newer)
+    from tf_lso.optimizers.families import of_tf_keras
 
-    bases = keras_versions.optimizer_bases(package)
-    return (
-        adapter_of(keras2_legacy.Legacy, bases["legacy"]),
-        adapter_of(keras2.Newer, bases["new"]),
-    )
+    return (of_tf_keras.Legacy, of_tf_keras.Newer)
 
 
 def family_of(value: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import keras_versions, model_files, tf_private
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.optimizers import validation
+from tf_lso.optimizers import state, validation
 from tf_lso.scaling import gradients as gradients_lib
 
 
@@ -228,8 +228,20 @@ class Family(abc.ABC):
         del memo
 
     def serialize(self):
-        """Return the config of the inner optimizer together with the name of its class."""
+        """Return the config of the inner optimizer, with the name of its class.
+
+        ValueError if a Keras asks for it to write a file that would lack waiting slots.
+        """
+        file = model_files.written()
+        # A .keras file has the state from `save_own_variables`, which refuses it itself.
+        if file == ".h5" and self.slots_wait():
+            raise ValueError(state.BUILD_FIRST)
+        if file and self.package not in keras_versions.installed:
+            self.tell_what_lacks(file)
         return keras_versions.public(self.package).optimizers.serialize(self.inner)
+
+    def tell_what_lacks(self, file):  # noqa: B027
+        """Warn of what a file of a model, ".h5" or ".keras", lacks without `install()`."""
 
     def dependencies(self, children, save_type, **kwargs):
         """Return the {name: object} that a checkpoint or SavedModel saves below the wrapper.

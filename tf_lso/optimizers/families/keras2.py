@@ -1,14 +1,17 @@
 """The adapter to the newer optimizers of Keras 2, and the base class of both adapters.
 
-`families` derives the final adapter classes for each package of Keras 2.
+`of_keras` and `of_tf_keras` derive the final classes for each package of Keras 2.
 """
 
 import inspect
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import tensorflow as tf
 
-from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso import log
+from tf_lso.frameworks import keras_versions, model_files, tf_private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
@@ -24,6 +27,10 @@ class Keras2(family.Family):
     sums_rows = True
     # Names in checkpoints that only newer families write.
     newer_names: tuple[str, ...]
+    # File of a model -> what Keras 2 neither saves in it nor loads, unless `install()` did it.
+    not_in_files: Mapping[str, str] = MappingProxyType(
+        {".h5": "loss scale", "SavedModel": "state of the optimizer"}
+    )
     # Keywords of `apply_gradients`, and the values that turn aggregation off. The method
     # has at least one of them, usually the first.
     without_aggregation: tuple[tuple[str, bool], ...]
@@ -31,7 +38,15 @@ class Keras2(family.Family):
     def __init__(self, inner):
         super().__init__(inner)
         self._built = []
+        self._once = log.Once()
         self._keywords(None)
+        file = model_files.read()
+        if file in self.not_in_files and self.package not in keras_versions.installed:
+            self._once.warn(
+                f"Keras 2 loads no {self.not_in_files[file]} from a file of the kind {file}: "
+                "it starts anew. Call tf_lso.install() at the top of the program, or "
+                "tf_lso.checkpoints.restore(path, model=model, optimizer=model.optimizer)."
+            )
 
     def _keywords(self, name):
         """Return keyword arguments for `apply_gradients`: the name, and no aggregation."""
@@ -119,6 +134,14 @@ class Keras2(family.Family):
         return layouts, layouts
 
     # --- Files and checkpoints.
+
+    def tell_what_lacks(self, file):
+        if file in self.not_in_files:
+            self._once.warn(
+                f"Keras 2 saves no {self.not_in_files[file]} in a file of the kind {file}. "
+                "Call tf_lso.install() at the top of the program, or save a "
+                "tf.train.Checkpoint too, which holds it."
+            )
 
     def dependency(self, name, children):
         if name in self.newer_names:

@@ -5,6 +5,7 @@ tests/test_private_names.py fails if Keras 2 moves one of them.
 """
 
 import copy
+from types import MappingProxyType
 
 import tensorflow as tf
 
@@ -35,6 +36,9 @@ class Legacy(keras2.Keras2):
     returns_operations = True
     newer_names = ("_variables", "_trainable_variables")
     without_aggregation = (("experimental_aggregate_gradients", False),)
+    not_in_files = MappingProxyType(
+        {**keras2.Keras2.not_in_files, ".keras": "state of a legacy optimizer"}
+    )
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
         # OptimizerV2's own methods would act on the wrapper and not on the inner optimizer.

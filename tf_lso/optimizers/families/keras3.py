@@ -4,6 +4,8 @@ import contextlib
 import inspect
 import itertools
 import traceback
+import weakref
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -25,6 +27,9 @@ _LEGACY_METHODS = (
     "minimize",
     "apply_gradients",
 )
+
+# The optimizers that have the changes of `_take_over_parts`.
+_changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _DEPTH = 12  # the most frames between Keras's `train_step` and `refuse_in_fit`
 
@@ -86,9 +91,7 @@ class Keras3(family.Family):
         )
         self._own = private.own_variables(wrapper)
         self._own_names = {n: vars(wrapper).get(n) for n in private.OF_EACH_OPTIMIZER}
-        # Keras's own wrapper does the same. Otherwise the inner optimizer would divide the
-        # gradients once more.
-        self.inner.loss_scale_factor = None
+        private.scale_nothing(self.inner)
         self._loss_scale = loss_scale
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
@@ -105,9 +108,9 @@ class Keras3(family.Family):
         for part in self._parts:
             if strategy is not None:
                 private.build_under(part, strategy)
-            if not getattr(part, "_taken_over_by_tf_lso", False):
+            if part not in _changed:
                 private.check_instance(part)
-                variables_lib.set_untracked(part, "_taken_over_by_tf_lso", True)
+                _changed.add(part)
                 private.sum_gradients_only_once(part, _with_summed_rows)
                 private.count_steps_once(part)
                 if part is not self.inner:

@@ -1,0 +1,25 @@
+"""The adapters to both kinds of optimizers of the Keras 2 in TensorFlow 2.12-2.15."""
+
+from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.optimizers.families import keras2, keras2_legacy
+
+_BASES = keras_versions.optimizer_bases("keras")
+_WRAPPERS = "mixed_precision.loss_scale_optimizer"
+_OWN_WRAPPER = keras_versions.public("keras").mixed_precision.LossScaleOptimizer
+
+
+class Legacy(keras2_legacy.Legacy):
+    """The adapter to legacy optimizers of keras."""
+
+    package = "keras"
+    base = _BASES["legacy"]
+    # `fit` without eager execution asks for this class, and not for the public one.
+    bases = (keras_versions.private("keras", _WRAPPERS).LossScaleOptimizer,)
+
+
+class Newer(keras2.Newer):
+    """The adapter to newer optimizers of keras."""
+
+    package = "keras"
+    base = _BASES["new"]
+    bases = (tf_private.delegating_trackable(), base, _OWN_WRAPPER)
