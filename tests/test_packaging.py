@@ -112,7 +112,7 @@ def test_only_the_package_is_shipped(config):
 
     include = config["options.packages.find"]["include"].split()
     found = find_packages(str(ROOT), include=include)
-    assert {"tf_lso", "tf_lso.scaling"} <= set(found)
+    assert {"tf_lso", "tf_lso.examples"} <= set(found)
     assert all(name.split(".")[0] == "tf_lso" for name in found)
 
 

@@ -78,7 +78,7 @@ def test_contract_on_all_devices(count, record_property):
 
 def test_example(count, record_property, tmp_path):
     """A training loop of 2020 in float16, which must skip steps, and learn."""
-    digits = str(ROOT / "compat_docs" / "example" / "digits.py")
+    digits = str(ROOT / "tf_lso" / "examples" / "digits.py")
     printed = run("-m", "tf_lso", "run", digits, "--output", str(tmp_path / "it.png"))
     names = ("accuracy on held-out digits", "replicas", "skipped steps")
     told = {n: re.search(rf"^{n} +(\S+)", printed, re.MULTILINE)[1] for n in names}

@@ -2,7 +2,7 @@
 
 It was written for TensorFlow 2.3, and no line of it is for today's:
 
-    tf-lso run compat_docs/example/digits.py --help
+    tf-lso run tf_lso/examples/digits.py --help
 
 A small convolutional network computes in float16. The loss is scaled up, so that small
 gradients do not vanish in float16. The scale adjusts itself: it starts too high, so the
@@ -25,9 +25,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from history import History, plot, power_of_two
 from tensorflow import keras
 from tensorflow.keras.mixed_precision import experimental as mixed_precision
+
+from tf_lso.examples.history import History, plot, power_of_two
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
@@ -235,7 +236,7 @@ def main(argv=None):
 
 def _parse(argv):
     parser = argparse.ArgumentParser(
-        prog="tf-lso run compat_docs/example/digits.py",
+        prog="tf-lso run tf_lso/examples/digits.py",
         description="Train a small network on handwritten digits in float16 with a dynamic"
         " loss scale, and plot how the scale finds its value.",
         epilog="Things to try: --initial-scale 1 shows a scale that only climbs. With"

@@ -1,0 +1,1 @@
+"""Programs that show tf_lso at work; run one with `python -m`."""
