@@ -60,7 +60,7 @@ FIRST_IMPORT = """
     from tf_lso import names
     for namespace in [*names.NAMESPACES, *names.PRIVATE]:
         importlib.import_module(f"tf_lso.{namespace}")
-    import tf_lso.cli, tf_lso.installing
+    import tf_lso.cli, tf_lso.install
     tf_lso.install
     report("mirrors", before)
 

@@ -21,8 +21,8 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
     from tf_lso import mixed_precision as mixed_precision
     from tf_lso import summary as summary
     from tf_lso import train as train
-    from tf_lso.installing import install as install
-    from tf_lso.installing import uninstall as uninstall
+    from tf_lso.install import install as install
+    from tf_lso.install import uninstall as uninstall
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
@@ -40,9 +40,9 @@ _NAMES = {
     "FixedLossScale": "scaling.loss_scale",
     "LossScale": "scaling.loss_scale",
     "LossScaleOptimizer": "optimizers.loss_scale_optimizer",
-    "install": "installing",
+    "install": "install",
     "raise_if_stuck": "stuck",
-    "uninstall": "installing",
+    "uninstall": "install",
     "wrap": "optimizers.wrapping",
 }
 # The mirrors. An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
@@ -79,4 +79,8 @@ def __dir__() -> list[str]:
     return sorted({name for name in globals() if name.startswith("__")} | {*_PUBLIC})
 
 
-_load("installing.import_hooks").register_optimizers()
+_load("install.import_hooks").register_optimizers()
+
+if not _typing.TYPE_CHECKING:
+    # That import has bound `tf_lso.install` to the package. Programs call the function.
+    install = _load("install").install

@@ -28,7 +28,7 @@ tf-lso convert: there is no such command any more. Four lines of Python read the
 def _parser() -> argparse.ArgumentParser:
     import tf_lso
     from tf_lso import help
-    from tf_lso.installing import program
+    from tf_lso.install import program
     from tf_lso.migrate import check_command as check
     from tf_lso.migrate import migrate_command as migrate
 

@@ -9,7 +9,7 @@ import pathlib
 import re
 
 from tf_lso import names
-from tf_lso.installing.table import INSTALL, LIKES, PATCHES, WRAPPED
+from tf_lso.install.table import INSTALL, LIKES, PATCHES, WRAPPED
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"

@@ -185,7 +185,7 @@ def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
 def test_tensorflows_own_restore_refuses_too(
     name, arguments, remedy, family, built, installed, written
 ):
-    """Across families it restores nothing: see tests/installing/test_restoring.py."""
+    """Across families it restores nothing: see tests/install/test_restoring.py."""
     skip_what_no_family_has(name, arguments, family, family)
     path = written(family, name, "checkpoint", **arguments)
     model, new = model_of(KERASES[family]), wrapped(family, name, 0.1)

@@ -2,7 +2,7 @@
 
 No public names do the same. `check_class` and `check_instance` raise an ImportError if Keras
 has moved one. Some functions change a single optimizer: those are rows of
-`installing.table`, for the page of changes.
+`install.table`, for the page of changes.
 """
 
 import operator

@@ -15,7 +15,7 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
-# While this is on, `_aggregate_gradients` returns pairs even if `installing.like` changed it.
+# While this is on, `_aggregate_gradients` returns pairs even if `install.like` changed it.
 aggregates_pairs = graphs.ThreadSwitch()
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_lso.checkpoints import layouts, object_graph, source
 from tf_lso.frameworks import keras_versions
-from tf_lso.installing.loading_keras2 import is_ours
+from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import binding, state
 
 # Family of an optimizer -> the layouts that TensorFlow restores into it completely.

@@ -5,7 +5,7 @@ go to Keras as before.
 """
 
 from tf_lso.frameworks import keras_versions
-from tf_lso.installing import loading_keras2
+from tf_lso.install import loading_keras2
 from tf_lso.optimizers import config as configs
 
 

@@ -11,7 +11,7 @@ import sys
 
 from tf_lso import names
 from tf_lso.frameworks import keras_versions
-from tf_lso.installing import added_modules
+from tf_lso.install import added_modules
 
 # Spelling of a module -> its namespace.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}

@@ -12,7 +12,7 @@ import traceback
 import types
 
 from tf_lso.frameworks import keras_versions
-from tf_lso.installing import like as like_lib
+from tf_lso.install import like as like_lib
 
 _LINE = (
     "tf_lso: This error comes from Keras 3, and not from loss scaling. If an earlier "

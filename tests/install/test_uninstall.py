@@ -17,7 +17,7 @@ START = """
     import tensorflow as tf
     from tests.families import KERASES as of_family, PACKAGES
     import tf_lso
-    from tests.installing import traces
+    from tests.install import traces
     from tf_lso import policies
 
     KERASES = {PACKAGES[name]: kind for name, kind in of_family.items()}
@@ -93,8 +93,8 @@ PROGRAMS = {
     "rows": """
     import os
     from tf_lso.frameworks import keras_versions
-    from tf_lso.installing import table
-    from tf_lso.installing.ledger import Ledger
+    from tf_lso.install import table
+    from tf_lso.install.ledger import Ledger
 
     def record(method):
         set_it = getattr(Ledger, method)

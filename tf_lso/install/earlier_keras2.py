@@ -10,7 +10,7 @@ import os
 import types
 
 from tf_lso.frameworks import keras_versions, tf_private
-from tf_lso.installing import like
+from tf_lso.install import like
 
 # Version of TensorFlow -> what `tf.keras.__version__` was. TensorFlow 2.1.1-2.1.4 said
 # 2.3.0-tf, but programs were written for 2.1.0.

@@ -11,7 +11,7 @@ from tests import preloaded
 from tests.families import keras
 from tests.generation import needs_tf_keras
 from tests.processes import run, start
-from tf_lso.installing import ledger as ledger_lib
+from tf_lso.install import ledger as ledger_lib
 
 # Prints each spelling that does not lead where it should.
 RESOLVE = """
@@ -26,7 +26,7 @@ RESOLVE = """
     import keras
     from tf_lso import names
     from tf_lso.frameworks import keras_versions
-    from tf_lso.installing import spellings
+    from tf_lso.install import spellings
 
     checked = 0
     for spelled, namespace in names.MODULES.items():
@@ -81,7 +81,7 @@ TRACES = """
     import keras
     {first}
     import tf_lso
-    from tests.installing import traces
+    from tests.install import traces
 
     def listed():
         return list(getattr(tf.compat.v1.mixed_precision, "__all__", ()))  # 2.12: none
@@ -152,7 +152,7 @@ def test_the_end_of_a_block_undoes_what_the_block_has_installed():
 
 @pytest.mark.parametrize("moment", ["install", "loading"])
 def test_nothing_is_half_installed_after_an_error(monkeypatch, moment):
-    from tf_lso.installing import table
+    from tf_lso.install import table
 
     def fail(keras, ledger):
         raise OSError("no")

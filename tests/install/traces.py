@@ -21,7 +21,7 @@ def settle(*packages):
     import tensorflow as tf
 
     from tf_lso import policies
-    from tf_lso.installing import spellings
+    from tf_lso.install import spellings
     from tf_lso.optimizers import families
     from tf_lso.policies import graph_rewrite  # noqa: F401
 

@@ -9,10 +9,9 @@ import sys
 import types
 from collections.abc import Callable
 
-from tf_lso import installing
 from tf_lso.frameworks import environment
-from tf_lso.installing import hints, import_hooks
-from tf_lso.installing import like as like_lib
+from tf_lso.install import hints, import_hooks, install
+from tf_lso.install import like as like_lib
 
 SUMMARY = "run a program with the old names in place"
 DESCRIPTION = """\
@@ -86,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
         return 2
 
-    import_hooks.after_import_of_frameworks(lambda: installing.install(like=like))
+    import_hooks.after_import_of_frameworks(lambda: install(like=like))
     # The Pythons that the program starts have the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]

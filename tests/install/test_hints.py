@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tf_lso.installing import hints
+from tf_lso.install import hints
 
 pytestmark = pytest.mark.keras3
 

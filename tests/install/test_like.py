@@ -6,8 +6,8 @@ import pytest
 
 from tests import preloaded, processes
 from tests.families import HAS_KERAS3, KERAS2_PACKAGE
-from tf_lso.installing import like as like_lib
-from tf_lso.installing.table import PATCHES
+from tf_lso.install import like as like_lib
+from tf_lso.install.table import PATCHES
 
 # What a program of TensorFlow 2.0-2.10 may do with an optimizer class and a name.
 OLD = """

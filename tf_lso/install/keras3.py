@@ -3,7 +3,7 @@
 import sys
 
 from tf_lso.frameworks import keras_versions
-from tf_lso.installing import hints
+from tf_lso.install import hints
 
 # What programs set for good or for a block, by Keras's names.
 _KEPT = {

@@ -15,7 +15,7 @@ from tf_lso import log
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import keras3_private
-from tf_lso.installing.loading_keras2 import is_ours
+from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import state as state_lib
 
 # Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tf_lso.frameworks import keras3_private, keras_versions
-from tf_lso.installing import (
+from tf_lso.install import (
     compiling,
     earlier_keras2,
     keras3,
@@ -19,7 +19,7 @@ from tf_lso.installing import (
     spellings,
     train_checkpoint,
 )
-from tf_lso.installing import ledger as ledger_lib
+from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots, validation
 
 # When: by `install()`; by `install(like=...)` of a version up to one of LIKES; WRAPPED

@@ -1,7 +1,7 @@
 """Make the old names lead to tf_lso, and undo it.
 
-The room is not called `install`, because `tf_lso.install` is the function: an import of a
-module in a package of that name would replace the function in `tf_lso`.
+`tf_lso/__init__.py` binds the name `tf_lso.install` to the function of this package. So
+import what else is in here by `from tf_lso.install import table`.
 """
 
 import functools
@@ -10,9 +10,9 @@ import sys
 import threading
 
 from tf_lso.frameworks import environment, keras_versions
-from tf_lso.installing import import_hooks
-from tf_lso.installing import ledger as ledger_lib
-from tf_lso.installing import like as like_lib
+from tf_lso.install import import_hooks
+from tf_lso.install import ledger as ledger_lib
+from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
 _made: list[ledger_lib.Ledger] = []  # what `install` has changed; empty if nothing is
@@ -145,7 +145,7 @@ def _change_one(ledger, package, like):
     policies.for_package(package)
     families.families_of_package(package)
 
-    from tf_lso.installing import table
+    from tf_lso.install import table
 
     def change(part):
         keras_versions.installed.add(package)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests import preloaded, processes
-from tf_lso.installing import earlier_keras2, like
+from tf_lso.install import earlier_keras2, like
 
 # How programs ask which Keras they have, here and in a child process.
 VERSIONS = """

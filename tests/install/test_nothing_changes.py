@@ -16,7 +16,7 @@ PROGRAM = """
     import numpy as np
     import tensorflow as tf
     from tests.generation import HAS_KERAS3, ZIPPED
-    from tests.installing import traces
+    from tests.install import traces
 
     keras2 = importlib.import_module("tf_keras") if HAS_KERAS3 else tf.keras
     # Each family: its Keras, and the module with its optimizers.

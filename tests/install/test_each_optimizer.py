@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, keras, keras2, needs_keras3
 from tf_lso.frameworks import keras3_private
-from tf_lso.installing import table
+from tf_lso.install import table
 
 ROWS = [row for row in table.PATCHES if row.when == table.WRAPPED]
 NAMED = {name for row in ROWS for name in re.findall(r"`(\w+)`", row.target)}

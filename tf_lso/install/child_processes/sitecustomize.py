@@ -1,6 +1,6 @@
 """Puts the old names in place in the Pythons that a program under `tf-lso run` starts.
 
-Python imports a module of this name when it starts. `tf_lso.installing.program` puts this
+Python imports a module of this name when it starts. `tf_lso.install.program` puts this
 folder first in PYTHONPATH, which child processes inherit, however they are started.
 """
 
@@ -18,7 +18,7 @@ def _install_when_imported() -> None:
     if added:
         sys.path.append(root)
     try:
-        from tf_lso.installing import import_hooks, install, like
+        from tf_lso.install import import_hooks, install, like
     finally:
         if added:
             sys.path.remove(root)

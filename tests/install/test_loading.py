@@ -26,7 +26,7 @@ from tests.families import (
     number,
 )
 from tf_lso.frameworks import keras_versions
-from tf_lso.installing import loading_configs, loading_keras3
+from tf_lso.install import loading_configs, loading_keras3
 from tf_lso.optimizers import experimental
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
