@@ -159,6 +159,14 @@ def test_eager_code_that_has_the_other_kind_is_refused(bench):
     assert bench.steps == 1
 
 
+def test_eager_code_that_has_a_gradient_of_the_other_kind_itself_is_refused(bench):
+    bench.gradient(LEGACY)
+    gradient = tf.function(lambda: bench.scaled(KERAS3))()
+    with refused():
+        bench.apply(gradient)
+    assert bench.steps == 0
+
+
 def test_gradients_of_both_kinds_that_functions_return_are_refused(bench):
     scaled = tf.function(lambda: bench.scaled(KERAS3))
     unscaled = tf.function(lambda: bench.gradient(LEGACY))
