@@ -6,11 +6,7 @@ that `isinstance` and Keras's `compile` expect in the family of the inner optimi
 
 from typing import Any
 
-from tf_lso.frameworks import environment, keras_versions
-
-environment.require_tensorflow()  # before the import of a Keras that does not fit fails
-
-# ruff: noqa: E402
+from tf_lso.frameworks import keras_versions
 from tf_lso.optimizers import copying, families
 
 MISSING: Any = object()

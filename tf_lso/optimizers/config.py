@@ -28,12 +28,9 @@ def is_wrapper(config):
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-def _classes():
-    """Return the stable and the experimental class."""
-    # Imported late, since both modules import this one to read configs.
-    from tf_lso.optimizers import experimental, loss_scale_optimizer
-
-    return loss_scale_optimizer.LossScaleOptimizer, experimental.LossScaleOptimizer
+# "stable" and "experimental" -> the class. The two modules that define the classes fill
+# this when they are imported, since both import this one to read configs.
+CLASSES: dict[str, type] = {}
 
 
 def unbound(cls):
@@ -60,7 +57,7 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         optimizer cannot keep a key.
     """
     config = keras_configs.checked(config)
-    stable, experimental = _classes()
+    stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
     # Programs passed their class under the public name, whatever the config says.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
@@ -84,7 +81,7 @@ def from_config(cls, config, custom_objects=None, package=None):
     express, the result is an experimental optimizer. The other arguments and the errors are
     those of `deserialize`.
     """
-    stable, experimental = _classes()
+    stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     config = keras_configs.plain_dict(config, "'config'")
     keys = ("inner_optimizer", "optimizer", "loss_scale")
     layout = [key for key in keys if config.get(key) is not None]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tf_lso.frameworks import keras_versions
+from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
@@ -87,3 +88,6 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         if self._own_name is not None:
             config["name"] = self._own_name
         return config
+
+
+configs.CLASSES["experimental"] = LossScaleOptimizer

@@ -12,16 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import numpy as np
-
-from tf_lso import log
-from tf_lso.frameworks import environment, keras_versions, tf_private
-
-environment.require_tensorflow()  # before the import of a Keras that does not fit fails
-
-# ruff: noqa: E402
 import tensorflow as tf
 
-from tf_lso.frameworks import graphs, hyperparameters
+from tf_lso import log
+from tf_lso.frameworks import graphs, hyperparameters, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import binding, copying, validation
 from tf_lso.optimizers import config as configs
@@ -1195,3 +1189,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
             "names": self._state.names(),
         }
         return configs.unbound(type(self)), state
+
+
+configs.CLASSES["stable"] = LossScaleOptimizer
