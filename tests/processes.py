@@ -32,7 +32,7 @@ def environment(**variables):
     return {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}
 
 
-def start(arguments, cwd=None, **variables):
+def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
     """Run Python to its end; return a `subprocess.CompletedProcess` with texts.
 
     `preloaded.run` is faster for a program that imports TensorFlow first.
@@ -42,7 +42,8 @@ def start(arguments, cwd=None, **variables):
         cwd=cwd,
         env=environment(**variables),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=HANGS_AFTER,
     )
@@ -100,14 +101,16 @@ def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
                 deadline = min(deadline, time.monotonic() + grace)
             time.sleep(0.05)
         kill(workers)
-        return [_result(*pair) for pair in zip(workers, logs, strict=True)]
+        killed = f"\n[killed: still running after {timeout} s]\n"
+        return [_result(*pair, killed) for pair in zip(workers, logs, strict=True)]
 
 
-def _result(worker, log):
+def _result(worker, log, killed):
     log.seek(0)
     text = log.read().decode("utf-8", "replace")
-    killed = worker.returncode == -signal.SIGKILL
-    return WorkerResult(worker.returncode, text + "\n[killed]\n" * killed)
+    if worker.returncode == -signal.SIGKILL:
+        text += killed
+    return WorkerResult(worker.returncode, text)
 
 
 def kill(workers):

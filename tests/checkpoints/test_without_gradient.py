@@ -94,14 +94,16 @@ def test_a_whole_model(format_, name, equal_shapes, tmp_path, caplog):
 @pytest.mark.parametrize("into", ["new", "built", "trained"])
 def test_weights(into, equal_shapes, tmp_path, caplog):
     model, opt = trained(equal_shapes=equal_shapes)
-    path = saved(model, opt, "weights.h5", tmp_path)
+    with tf_lso.install():
+        path = saved(model, opt, "weights.h5", tmp_path)
     other, new = model_of(keras2, equal_shapes), made(initial_scale=2)
     if into == "trained":
         train(other, new)
     other.compile(new, "mse")
     if into == "built":
         new.build(other.trainable_variables)
-    other.load_weights(path)
+    with tf_lso.install():
+        other.load_weights(path)
     goes_on(model, opt, other, new)
     assert "its own" not in caplog.text
 
@@ -192,7 +194,8 @@ def test_a_newer_optimizer_before_its_first_step(name, format_, tmp_path):
 @pytest.mark.parametrize("format_", ["h5", "keras", "weights.h5", "savedmodel"])
 def test_files_of_keras_2_in_keras_3(format_, tmp_path):
     model, opt = trained()
-    path = saved(model, opt, format_, tmp_path)
+    with tf_lso.install():
+        path = saved(model, opt, format_, tmp_path)
     new_model, new = model_of(keras), made(keras.optimizers.Adam)
     if format_ == "savedmodel":
         restored(path, new_model, new)

@@ -29,7 +29,9 @@ def said(warnings, capfd):
     printed = []
 
     def lines(part=""):
-        printed.extend(capfd.readouterr().err.splitlines())
+        # TensorFlow's logger also prints what `warnings` holds.
+        lines = capfd.readouterr().err.splitlines()
+        printed.extend(x for x in lines if not x.startswith("WARNING:tensorflow:"))
         return [line for line in [*printed, *warnings.messages] if part in line]
 
     return lines

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "backend": "test_import.py::test_another_keras_backend_is_refused",
     "slow-float16": "policies/test_policies.py::test_tells_once",
     "horovod": "horovod/test_horovod.py::test_the_optimizer_is_refused_on_keras_3",
-    "like-too-late": "patches/test_like.py"
+    "like-too-late": "install/test_like.py"
     "::test_a_tensorflow_that_was_imported_with_another_keras_is_refused",
     "matplotlib": "debugging/test_report.py::test_without_matplotlib_the_error_names_it",
 }

@@ -17,6 +17,7 @@ MADE_BY_A_FUNCTION = {
     "stuck.message(optimizer, self.patience - self._batches_to_wait)": _STUCK,
     "slots.too_many(inner)": _TOO_MANY,
     "too_many(self._inner)": _TOO_MANY,
+    "too_many(family.inner)": _TOO_MANY,
     "message": "A plot needs the package matplotlib",
 }
 _PYTHON = "Python's own words for a name that is not there"
