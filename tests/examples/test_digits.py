@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("matplotlib", reason="the example draws a picture")
+
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
