@@ -69,8 +69,8 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
         an int.
       ValueError: if `patience` is less than 1.
       RuntimeError: if the last `patience` steps were skipped and the scale is at its
-        minimum. The message names the variables. Also if the function is called in a
-        `tf.function`.
+        minimum. The message names the variables whose gradients were not finite. This
+        error is also raised if the function is called in a `tf.function`.
 
     Example:
     >>> import tensorflow as tf

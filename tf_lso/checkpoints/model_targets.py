@@ -36,7 +36,7 @@ class ModelTargets:
         self._found = {(): model}  # path -> the object that it leads to
 
     def at(self, path):
-        """Return the `Target` at a path of a file, or None."""
+        """Return the `Target` for a path inside a checkpoint, or None."""
         return self._by_variable.get(id(self._find(path)))
 
     def named(self, name):
@@ -105,7 +105,7 @@ def _own_variables(layer):
 def _weights(layer):
     """Return a layer's weights in the order of .h5 files of Keras 2.
 
-    Weights of layers inside of this one are left out if it has weights of its own.
+    If the layer has weights of its own, the weights of the layers inside it are omitted.
     """
     inside = {id(w) for part in _layers(layer) for w in part.weights}
     alone = [w for w in layer.weights if id(w) not in inside] if inside else []

@@ -34,7 +34,7 @@ class Variable(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """The results of the passes."""
+    """What `explain` has recorded in the forward and backward passes of one batch."""
 
     # Pairs of a `Call` and whether it begins (or ends), in the order of the forward pass.
     moments: list

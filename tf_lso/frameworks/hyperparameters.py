@@ -22,9 +22,9 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return a frozenset of the names that a wrapper of `optimizer` delegates to it."""
-    # An OptimizerV2 lists them itself. Other optimizers have those of the nearest base
-    # class that existed as an OptimizerV2, and of classes above it the constructor
-    # arguments that the optimizer keeps as numbers.
+    # An OptimizerV2 lists its hyperparameters itself. For other optimizers, take those of
+    # the nearest base class that existed as an OptimizerV2. For each class that derives
+    # from this base class, add the constructor arguments that the optimizer keeps as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
@@ -43,7 +43,10 @@ def delegated_names(optimizer):
 
 
 def read(optimizer, name):
-    """Return a hyperparameter. `decay` is 0 for optimizers that have none, as since 2.11."""
+    """Return a hyperparameter.
+
+    Optimizers since TensorFlow 2.11 have no `decay`. For them the result is 0.
+    """
     return getattr(optimizer, name, *([0.0] if name == "decay" else []))
 
 

@@ -28,7 +28,7 @@ KERAS_VERSIONS = {
 
 
 def say_version(keras, ledger):
-    """Give `tf.keras.__version__` as that TensorFlow had it. With tf_keras it is missing."""
+    """Set `tf.keras.__version__` to its value in that TensorFlow. tf_keras has no such name."""
     version = KERAS_VERSIONS[like.parsed(os.environ[like.VARIABLE])]
     package = keras_versions.package_of(keras)
     modules = like.public_modules(package)

@@ -5,7 +5,8 @@ import sys
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import hints
 
-# What programs set for good or for a block, by Keras's names.
+# The settings that a program can change for the rest of its run or inside a `with` block,
+# by the names under which Keras stores them.
 _KEPT = {
     *("custom_objects_scope_dict", "dtype_policy"),
     *("interactive_logging", "safe_mode_saving", "traceback_filtering"),

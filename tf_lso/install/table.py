@@ -113,7 +113,10 @@ def is_in(patch: Patch, package: str) -> bool:
 
 
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
-    """Make all changes of a Keras, and of the version that `install(like=...)` chose."""
+    """Make the changes to a Keras that `install()` makes, and those for the version `chosen`.
+
+    `chosen` is the argument of `install(like=...)`, or None.
+    """
     moments = [INSTALL, *(newest for newest in LIKES if like.is_up_to(chosen, newest))]
     for patch in PATCHES:
         if patch.when in moments and is_in(patch, package):

@@ -104,7 +104,7 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     for rule in _RULES:
         rule.find(program)
     findings = _selected(program, settle.settle(program), options)
-    # If no name that breaks is fixed, working names are not moved either.
+    # If the fixes would change no name that breaks, leave the names that work as they are.
     if not any(found.edits and found.rule != SAME for found in findings):
         for found in findings:
             if found.fix:

@@ -126,7 +126,7 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
         today = f"{gone} TensorFlow {use.versions} had it."
         return Verdict(old, BREAKS, today, new)
     if breaks and use.today == names.CHANGED:
-        # Only `compile` uses the global policy, and the program may not call it.
+        # Only `compile` uses the global policy, and perhaps the program never calls it.
         is_policy = use.symbol == "set_global_policy"
         return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
     return Verdict(old, WORKS, "Works as before.", new)

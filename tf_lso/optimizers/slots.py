@@ -35,8 +35,8 @@ def refuse_more(listed, family):
 
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
-        # Adding a variable looks up the next number. A restore also gives the variables
-        # that are there; TensorFlow 2.12 does not.
+        # TensorFlow also looks up the next number when a variable is added to the list. In a
+        # restore it passes the variables of the list as well, except in TensorFlow 2.12.
         more = name.isdigit() and (cached or int(name) > len(listed))
         if found is None and more and family.built_variables():
             raise ValueError(too_many(family.inner))

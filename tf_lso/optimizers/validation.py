@@ -101,7 +101,7 @@ def check_free(inner):
 
 
 def mark(inner):
-    """Mark an optimizer as wrapped, as Keras 2's own wrapper does: neither wraps it again."""
+    """Mark an optimizer as wrapped, so that neither tf_lso nor Keras 2 wraps it again."""
     variables_lib.set_untracked(inner, MARK, True)
 
 

@@ -263,8 +263,8 @@ class Keras3(family.Family):
         names = tf_private.children(self.inner, save_type, **kwargs)
         # In files of other wrappers these names have meaningless values. TensorFlow restores
         # names in alphabetic order, so the right values from "inner_optimizer" come later.
-        # But it restores each object only once. So an object gets a second object for its
-        # second name.
+        # But TensorFlow restores an object only under the first of its names. So a separate
+        # object stands for the variable under its second name, and both are restored.
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
