@@ -185,8 +185,9 @@ def _state(config, outer, inner, variables, default_family=None):
     # Keras 3 saves the count and the scale with the wrapper. Old versions save only these
     # two. Newer versions save two meaningless scalars before them and the inner variables
     # again after them.
-    # Keras 2 saves only the inner variables. With tf_lso it saves them with the wrapper too,
-    # followed by a variable that only Nadam has, the scale and the count.
+    # Keras 2 alone saves only the inner variables. With tf_lso it also saves them a second
+    # time with the wrapper, followed by a variable that only Nadam has, the scale and the
+    # count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
@@ -222,9 +223,10 @@ def _class_of(config):
 
 
 def _without_scale(state, entries):
-    """Return `entries` without a scale and a count at the end, which `state` gets.
+    """Return `entries` without the scale and the count that tf_lso writes at the end.
 
-    tf_lso puts them there.
+    The function sets `state.scale` and `state.count` to these two entries. If they are not
+    there, it returns all entries.
     """
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:

@@ -122,7 +122,7 @@ def optimizer_class(entries, family):
     """Return the class of an optimizer that its variables' names contain, or None."""
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
-    if keras_versions.has_keras3():  # some of its classes are in no table
+    if keras_versions.has_keras3():  # `optimizer_table` lacks some of its classes
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
         names |= {n for n in classes if not n.endswith("Optimizer")}  # without wrappers

@@ -167,7 +167,7 @@ def _by_order(source, entries, orders):
             "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
             "model, or a tf.train.Checkpoint, and restore that."
         )
-    # If no order fits, the report shows what does not fit in the first one.
+    # If no order fits, the report shows what does not fit in the first order.
     targets = fitting[0] if fitting else orders[0]
     return {t: entry for t, entry in zip(targets, entries) if t is not None}
 
@@ -212,8 +212,8 @@ def _are_as_built(source, optimizer, matched, rest, free):
     state = source.optimizer
     order = [matched.get(key) for key in state.order] or optimizer.built
     is_same_family = state.family in (None, optimizer.family)
-    # The number of slots does not suffice: another argument may make as many, such as
-    # `centered` in place of `momentum`.
+    # It is not enough to compare the number of slots, since another argument may make as
+    # many slots. An example is `centered` in place of `momentum`.
     others = (state.slots ^ optimizer.slots) & optimizer.optional
     if others or not is_same_family or order != optimizer.built or not _fit(rest, free):
         return False

@@ -178,7 +178,7 @@ def models(graph, of_optimizers):
 
 
 def source(graph, model, optimizer):
-    """Return the `Source` for the nodes of a model and an optimizer, which may be None."""
+    """Return the `Source` for the nodes of a model and an optimizer. Each may be None."""
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
     read = None if optimizer is None else _state(graph, optimizer, variables)
@@ -222,7 +222,7 @@ def _state(graph, node, variables):
 def _of_traced_steps(graph, node):
     """Return the set of nodes that come from steps that tf_lso traced in a SavedModel."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # A class of the user may have one of these names, so both of the first must be there.
+    # A class of the user may have one of these names, so the first two must both be there.
     return set(found) if None not in found[:2] else set()
 
 

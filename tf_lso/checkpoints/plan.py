@@ -130,7 +130,7 @@ class Plan:
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Report if the optimizer in the file was made with other arguments.
 
-        The number of slots does not show this, since one argument may make as many as
+        The number of slots does not show this, since one argument may make as many slots as
         another.
 
         Args:
@@ -186,11 +186,11 @@ class Plan:
 
 def _may_lack(optimizer):
     """Return {slot that the file may lack: why its variables may keep their values}."""
-    # This slot is one of Keras 3.
+    # Only optimizers of Keras 3 have this slot.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
-        # tf_keras makes this slot nevertheless. TensorFlow 2.9 and 2.10 did not.
+        # tf_keras makes this slot even if the momentum is 0. TensorFlow 2.9 and 2.10 did not.
         found["momentum"] = "the momentum is 0"
     return found
 

@@ -74,7 +74,7 @@ class OptimizerTargets:
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
-        """Raise CheckpointError if slots of the class in the file mean something else."""
+        """Raise CheckpointError if the class in the file is another one, with other slots."""
         name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
         is_same = name in (None, *self.class_names)
@@ -95,7 +95,8 @@ class OptimizerTargets:
                 self.inner._create_all_weights(variables)
         else:
             self.inner.build(variables)
-        # The `Target`s for which it was built. None stands for a variable of another model.
+        # The `Target`s for which the optimizer was built. None stands for a variable of
+        # another model.
         self.built = self._built(model)
         self.order = self.built or trainable
         self.own = self._own(model)  # without the counter and hyperparameters

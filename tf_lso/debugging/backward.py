@@ -60,7 +60,7 @@ def _first_on_the_way_back(seen, is_bad):
       calls, or behind its output. Behind the output are the loss and sums of the gradients
       of several branches.
     """
-    behind = None  # the call that the backward pass went through before this one
+    behind = None  # the call that the backward pass went through before `call`
     for call, begins in reversed(seen.moments):
         if call.is_container:
             continue  # Keras's own models do not change the gradients of their layers

@@ -24,7 +24,7 @@ class Call:
     # The names of the layers around this one and its own name. The model's name is left out.
     path: str
     number: int  # 1 for the first call of the layer
-    parent: "Call | None"  # the call around this one, None for that of the model
+    parent: "Call | None"  # the call around this one. None for the model's call.
     arguments: tuple  # the positional and keyword arguments of `call`
     # Floating-point tensors. Keras has cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
@@ -88,7 +88,8 @@ def observed(model, keras):
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
             # Some layers, such as Keras 2's layer for `tf.exp`, already have an attribute
-            # `call`. Callbacks run from last to first, so it is put back last.
+            # `call`. Callbacks run from last to first, so the layer's own attribute is put
+            # back after ours has been removed.
             own = {name: call for name, call in vars(layer).items() if name == "call"}
             undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)

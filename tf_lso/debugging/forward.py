@@ -47,9 +47,9 @@ def first_in_forward_pass(seen):
 
 
 def _first_in_layer(call, begins, values):
-    """Return the `First` for a call whose inputs or outputs are the first not finite ones.
+    """Return the `First` for a call that has the first values which are not finite.
 
-    `begins` says whether `values` are those of the inputs.
+    `begins` says whether `values` are the inputs or the outputs of the call.
     """
     suspect, is_overflow = call, values.infinite > 0
     made = f"{values.kinds}. {_NO_SCALE}"

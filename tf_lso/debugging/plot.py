@@ -59,9 +59,9 @@ def _draw_panel(axes, rows):
     for position, values in enumerate(rows):
         if values and values.smallest:
             begin, end = math.log2(values.smallest), math.log2(values.largest)
-            # Also a single value can be seen.
+            # The bar is 0.3 wider, so that a single value can be seen too.
             axes.barh(position, end - begin + 0.3, left=begin - 0.3, **_BAR)
         if values and values.nonfinite:
-            width = (_NONFINITE - _HIGHEST) * values.nonfinite  # their share
+            width = (_NONFINITE - _HIGHEST) * values.nonfinite  # a share
             axes.barh(position, width, left=_HIGHEST, **_BAR)
     axes.set_xlim(_LOWEST, _NONFINITE)

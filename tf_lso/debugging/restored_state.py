@@ -1,4 +1,4 @@
-"""Restore the variables and the random state that a pass changes."""
+"""Restore the variables and the random state that a run of a model changes."""
 
 import contextlib
 import itertools
@@ -11,7 +11,7 @@ from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import wrapping
 
-# Each pass uses the next seed, see `_use_other_seeds`.
+# Each call of `explain` uses the next seed, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
@@ -44,7 +44,7 @@ def restored(model):
 
 
 def _parts(model):
-    """Return the list of the layers of a model and all that they track but optimizers."""
+    """Return the layers of a model and all objects that they track, except optimizers."""
     found, waiting = {}, wrapping.all_layers(model)
     while waiting:
         part = waiting.pop()
@@ -79,7 +79,7 @@ def _local_variables(*objects):
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed."""
     # `tf.random.uniform` keeps a count in a kernel, which TensorFlow caches by its seeds, and
-    # the count cannot be set back. So the pass uses kernels with other seeds.
+    # the count cannot be set back. So `explain` runs the model with kernels of other seeds.
     # `tf.random.set_seed` would drop the program's kernels.
     context = tf_private.eager_context()
     context.ensure_initialized()

@@ -27,7 +27,7 @@ class Values:
 
     @property
     def nonfinite(self) -> float:
-        """The share of values that are inf or NaN."""
+        """The share of values that are inf or NaN, from 0 to 1."""
         return (self.infinite + self.nan) / self.size if self.size else 0.0
 
     @property

@@ -1,7 +1,7 @@
-"""Make the old names lead to tf_lso, and undo it.
+"""Make the old names lead to tf_lso, and undo this change.
 
-`tf_lso/__init__.py` binds the name `tf_lso.install` to the function of this package. So
-import what else is in here by `from tf_lso.install import table`.
+`tf_lso/__init__.py` binds the name `tf_lso.install` to the function `install` of this
+package. So import the modules of the package by `from tf_lso.install import table`.
 """
 
 import functools
@@ -15,14 +15,14 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
-_made: list[ledger_lib.Ledger] = []  # what `install` has changed; empty if nothing is
+_made: list[ledger_lib.Ledger] = []  # empty if tf_lso is not installed
 
 
 class Handle:
-    """What `install` returns: it can undo the installation.
+    """The result of `install`, which can undo the installation.
 
-    As a context manager it does so at the end of the block, unless tf_lso was installed
-    before the block.
+    As a context manager, a handle undoes the installation at the end of the block, unless
+    tf_lso was installed before the block.
     """
 
     def __init__(self, ledger: ledger_lib.Ledger | None) -> None:
@@ -42,7 +42,7 @@ class Handle:
         )
 
     def uninstall(self) -> None:
-        """Restore TensorFlow and Keras as before `install`. A second call does nothing."""
+        """Undo all changes of `install` to TensorFlow and Keras. A second call does nothing."""
         uninstall()
 
     def __enter__(self) -> "Handle":
@@ -56,27 +56,29 @@ class Handle:
 def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
-    `tf.keras.mixed_precision.experimental`, `tf.train.experimental` and all others do, by
-    import and by attribute, also in modules that were imported before. `compile` wraps
-    the optimizers of mixed_float16 models by tf_lso. Without `like` a program gets
-    nothing else of Keras 2. A second call changes nothing.
+    The old spellings are `tf.keras.mixed_precision.experimental`, `tf.train.experimental`
+    and all others. Each leads to tf_lso by import and by attribute, also in modules that
+    were imported before. `compile` wraps the optimizers of mixed_float16 models by tf_lso.
+    Without `like` the function brings back nothing else of Keras 2. A second call changes
+    nothing.
 
     Args:
-      like: version of the TensorFlow that the program was written for, such as "2.4":
-        `tf.keras` becomes the Keras of that version. 2.0-2.10: tf_keras, and
-        `tf.keras.optimizers.X` is the legacy class; 2.11-2.15: tf_keras; 2.16 and later:
-        Keras 3. None keeps the Keras that TensorFlow takes. With a version, call
-        `install` before the first import of TensorFlow.
+      like: version of the TensorFlow that the program was written for, such as "2.4".
+        `tf.keras` becomes the Keras of that version. For 2.0-2.15 this is Keras 2 (the
+        package tf_keras), and for 2.16 and later Keras 3. For 2.0-2.10
+        `tf.keras.optimizers.X` is also the legacy class. None keeps the Keras that
+        TensorFlow takes. If you give a version, call `install` before the first import of
+        TensorFlow.
 
     Returns:
-      A `Handle` with `uninstall()`, also a context manager.
+      A `Handle`, which has the method `uninstall()` and is a context manager.
 
     Raises:
       ImportError: if TensorFlow or Keras is of a version that tf_lso does not support, or
         the Keras of `like` is not installed.
       RuntimeError: if TensorFlow was imported with another Keras than that of `like`, or
-        tf_lso was installed before without it.
-      TypeError, ValueError: if `like` is no version of TensorFlow.
+        tf_lso was installed before without `like` or with another version.
+      TypeError, ValueError: if `like` is not a version of TensorFlow.
 
     Example:
     >>> import tensorflow as tf
@@ -104,9 +106,9 @@ def install(*, like: str | None = None) -> Handle:
 
 
 def uninstall() -> None:
-    """Leave TensorFlow and Keras as they were before `install`, also within its block.
+    """Undo all changes of `install` to TensorFlow and Keras, also inside its `with` block.
 
-    Wrapped optimizers and the global policy stay as they are.
+    Wrapped optimizers and the global policy do not change.
 
     Example:
     >>> import tensorflow as tf
@@ -137,8 +139,8 @@ def _change_all(ledger, like):
 
 
 def _change_one(ledger, package, like):
-    """Change a Keras, and with "keras" TensorFlow too."""
-    # These come first: they keep the originals of what is replaced.
+    """Make the changes to the Keras `package`. If it is "keras", change TensorFlow too."""
+    # Import these before any change, since they keep the original objects.
     from tf_lso import compat, keras, mixed_precision, policies, train  # noqa: F401
     from tf_lso.optimizers import families
 

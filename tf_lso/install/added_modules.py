@@ -1,6 +1,7 @@
-"""The modules that `install()` adds, with the spec, loader and file that Python asks for.
+"""The modules that `install()` adds. Each of them has a spec, a loader and a file.
 
-`importlib.util.find_spec` and `reload`, `inspect.getsource`, `pickle` and `pkgutil` do.
+Python needs these for `importlib.util.find_spec`, `importlib.reload`, `inspect.getsource`,
+`pickle` and `pkgutil`.
 """
 
 import importlib.abc
@@ -10,13 +11,13 @@ import types
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules that were made, and loads them as they are."""
+    """Finds and loads the modules that `install()` has added."""
 
     def __init__(self):
         self.made = {}
 
     def find_spec(self, name, path=None, target=None):
-        """Return its spec."""
+        """Return the spec of an added module, or None for any other name."""
         del path, target
         if name not in self.made:
             return None
@@ -27,25 +28,29 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
     def create_module(self, spec):
-        """Return the module that was made."""
+        """Return the added module, which exists already."""
         return self.made[spec.name]
 
     def exec_module(self, module):
-        """Do nothing: the module has its contents, also when it is loaded again."""
+        """Do nothing, also in a reload, since the module already has its contents."""
 
 
 _finder = _Finder()
 
 
 def made(name, contents):
-    """Return a module; its contents have the `__file__` where it is made."""
+    """Return a new module with the given contents, which must include `__file__`."""
     module = types.ModuleType(name)
     vars(module).update(contents, __spec__=None)
     return module
 
 
 def let_import(ledger, name, module):
-    """Let `import name` find a module, and the attribute of its parent lead there."""
+    """Let `import name` find a module.
+
+    The attribute of the parent package leads to the module too, unless the parent has
+    something else under this name.
+    """
     parent, _, last = name.rpartition(".")
     parent, before = sys.modules.get(parent), sys.modules.get(name)
     if parent is not None and vars(parent).get(last) is before:
@@ -56,7 +61,8 @@ def let_import(ledger, name, module):
         module.__name__, module.__loader__ = name, _finder
         module.__package__ = spec.parent
     if _finder not in sys.meta_path:
-        # First: Keras 3 has a file for `optimizers.legacy`, whose classes only raise.
+        # Our finder comes first, since Keras 3 has a file for `optimizers.legacy` whose
+        # classes only raise an error.
         sys.meta_path.insert(0, _finder)
         ledger.on_undo(lambda: sys.meta_path.remove(_finder))
     ledger.set_item(sys.modules, name, module)

@@ -9,12 +9,15 @@ import tensorflow as tf
 
 from tf_lso.optimizers import binding, wrapping
 
-# Optimizers that programs asked to leave as they are.
+# Optimizers that the program has asked not to wrap.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
-    """Return the optimizer to compile a model with; remember those left as they are."""
+    """Return the optimizer with which a model is compiled, wrapped if the model needs it.
+
+    If the program has asked not to wrap the optimizer, add it to `_left_bare`.
+    """
     loss_scale = wrapping.loss_scale_of(model)
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
         _left_bare.add(optimizer)
@@ -22,14 +25,15 @@ def _compiled(optimizer, model, automatic=True):
     layers = wrapping.float16_layers(model)
     is_mixed = any(layer.variable_dtype != "float16" for layer in layers)
     if loss_scale is wrapping.DEFAULT and not is_mixed:
-        return optimizer  # as in legacy; a warning tells when training begins
+        return optimizer  # as in old versions. Training begins with a warning.
     return wrapping.wrap(optimizer, model)
 
 
 def wrap_in_keras3(keras, ledger):
-    """Wrap by tf_lso where a layer computes in float16.
+    """Make `compile` wrap optimizers by tf_lso if a layer computes in float16.
 
-    Keras's own wrapper is wrong under distribution, and knows no loss scale of a policy.
+    Keras's own wrapper trains wrong on several replicas, and ignores the loss scale of a
+    policy.
     """
     signature = inspect.signature(keras.Model.compile)
 
@@ -38,7 +42,7 @@ def wrap_in_keras3(keras, ledger):
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError:
-            return keras_compile(self, *args, **kwargs)  # which says what is wrong
+            return keras_compile(self, *args, **kwargs)  # Keras says what is wrong
         given.apply_defaults()
         arguments = given.arguments
         optimizer = keras.optimizers.get(arguments["optimizer"])
@@ -49,7 +53,7 @@ def wrap_in_keras3(keras, ledger):
 
 
 def add_get_optimizer(keras, ledger):
-    """Add the method that wraps optimizers, which a model with several calls itself."""
+    """Add the method that wraps optimizers, for models that have several and call it."""
     ledger.add_missing(keras.Model, {"_get_optimizer": _get_optimizer(keras)})
 
 
@@ -67,11 +71,11 @@ def _get_optimizer(keras):
 
 
 def wrap_in_keras2(keras, ledger):
-    """Make `compile` wrap by tf_lso, likewise."""
+    """Make `compile` wrap optimizers by tf_lso if a layer computes in float16."""
     wrapped = _get_optimizer(keras)
 
-    # Private, since `compile` wraps what it was given in this method. TestCompile of
-    # tests/policies/test_policies.py fails when it moves.
+    # The method is private. `compile` calls it to wrap the optimizers that it was given.
+    # TestCompile of tests/policies/test_policies.py fails if Keras moves the method.
     @ledger.around(keras.Model, "_get_optimizer")
     def get_optimizer(original, self, optimizer):
         return wrapped(self, optimizer)
@@ -82,7 +86,7 @@ def wrap_in_keras2(keras, ledger):
 
 
 def _model_without_eager_execution(keras):
-    # Private; tests/optimizers/test_tensorflow_1.py fails when it moves.
+    # The module is private. tests/optimizers/test_tensorflow_1.py fails if Keras moves it.
     return importlib.import_module(f"{keras.Model.__module__}_v1").Model
 
 
@@ -101,7 +105,7 @@ def look_before_training(keras, ledger):
 
 
 def _optimizers_in(model):
-    """Return (name, optimizer) of those among a model's attributes, each once."""
+    """Return (attribute, optimizer) for each optimizer of a model. None is listed twice."""
     found = {}
     for name, value in list(vars(model).items()):
         values = list(value.values()) if isinstance(value, dict) else value

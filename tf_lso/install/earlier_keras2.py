@@ -1,7 +1,7 @@
 """What Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
 
-The Keras 2 of today is that of TensorFlow 2.15. Each function is a row of the table, which
-says up to which version of TensorFlow the change is made.
+Today's Keras 2 is that of TensorFlow 2.15. Each public function belongs to a row of
+`table.PATCHES`, which says up to which version of TensorFlow the change is made.
 """
 
 import contextlib
@@ -32,12 +32,12 @@ def say_version(keras, ledger):
     version = KERAS_VERSIONS[like.parsed(os.environ[like.VARIABLE])]
     package = keras_versions.package_of(keras)
     modules = like.public_modules(package)
-    # TensorFlow 2.12-2.15 copy the public names of Keras there.
+    # TensorFlow 2.12-2.15 copy the public names of Keras into these two modules.
     for name in ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"):
         with contextlib.suppress(ImportError):
             modules.append(importlib.import_module(name))
     for module in modules:
-        if module.__name__ != package:  # its version is that of the code
+        if module.__name__ != package:  # the package keeps its real version
             ledger.set_attribute(module, "__version__", version)
 
 
@@ -63,7 +63,7 @@ def _predict_proba(self, x, batch_size=32, verbose=0):
 
 
 def _predict_classes(self, x, batch_size=32, verbose=0):
-    """Return the most likely class, or 0 and 1 where the model has one output."""
+    """Return the most likely class. For a model with one output, return 0 or 1."""
     predicted = self.predict(x, batch_size=batch_size, verbose=verbose)
     if predicted.shape[-1] > 1:
         return predicted.argmax(axis=-1)
@@ -71,7 +71,7 @@ def _predict_classes(self, x, batch_size=32, verbose=0):
 
 
 def predict_classes(keras, ledger):
-    """Add both methods, as in TensorFlow 2.0-2.5."""
+    """Add the two methods to `Sequential`, as in TensorFlow 2.0-2.5."""
     methods = {"predict_classes": _predict_classes, "predict_proba": _predict_proba}
     ledger.add_missing(keras.Sequential, methods)
 
@@ -97,7 +97,7 @@ _SCHEDULES = ("LinearCosineDecay", "NoisyLinearCosineDecay")
 
 
 def add_schedules(keras, ledger):
-    """Add both, as in TensorFlow 2.0-2.4, and let files that name them be loaded."""
+    """Add the two schedules, as in TensorFlow 2.0-2.4, and load files that name them."""
     base = keras.optimizers.schedules.LearningRateSchedule
     package = keras_versions.package_of(keras)
     private = "optimizers.schedules.learning_rate_schedule"  # where files are read
@@ -109,7 +109,7 @@ def add_schedules(keras, ledger):
             ledger.set_attribute(module, name, schedule)
 
 
-# Options that chose how fast a dataset is, and not what it gives.
+# Options that changed how fast a dataset is, but not its elements.
 OPTIONS = (
     *("autotune", "autotune_buffers", "autotune_cpu_budget", "autotune_ram_budget"),
     *("filter_with_random_uniform_fusion", "hoist_random_uniform"),
@@ -122,7 +122,10 @@ class MapVectorizationOptions(types.SimpleNamespace):
 
 
 def ignore_dataset_options(keras, ledger):
-    """Let programs set options that `tf.data` no longer has. They changed the speed alone."""
+    """Let programs set options that `tf.data` no longer has.
+
+    These options changed only the speed of a dataset.
+    """
     del keras
     import tensorflow as tf
 

@@ -1,8 +1,7 @@
-"""The line that names `--like`, after an error that Keras 3 makes.
+"""The hint that names `--like`, which is shown after an error of Keras 3.
 
-Where an error was raised decides whether the line is said, and not what the message says:
-in Keras 3, or at a name or an argument that Keras 3 does not have. An error that the
-program or another library raises gets no line.
+The hint is shown if Keras 3 raised the error, or if the program used a name or an argument
+that Keras 3 does not have. An error that the program or another library raises gets no hint.
 """
 
 import os
@@ -22,15 +21,15 @@ _LINE = (
 _RUN = "tf-lso run --like 2.4 {}"
 _INSTALL = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
 
-# What Python says of a method that was called with arguments which it does not take.
-# Python raises the error in the caller's frame.
+# Matches Python's message about a method that was called with wrong arguments. Python raises
+# this error in the frame of the caller.
 _CALL = re.compile(r"(\w+)\.\w+\(\) (got|missing|takes) ")
 
 
 def hint(error: BaseException | None, command: str | None = None) -> str | None:
-    """Return the line for an error that nobody caught, or None.
+    """Return the hint for an error that nobody caught, or None.
 
-    `command` is the command line after the options of `tf-lso run`, None in a notebook.
+    `command` is the command line after the options of `tf-lso run`, or None in a notebook.
     """
     if not _like_would_help():
         return None
@@ -60,7 +59,7 @@ def _like_would_help():
 def _is_of_keras3(error):
     """Whether Keras 3 raised an error, or lacks what the program used."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    names = frames[-1].f_globals if frames else {}  # those where it was raised
+    names = frames[-1].f_globals if frames else {}  # where it was raised
     is_raised = isinstance(error, Exception) and not isinstance(error, OSError)
     if is_raised and _is_keras3(names.get("__name__")):
         return True  # an OSError is about the files of the program
@@ -78,11 +77,11 @@ def _is_of_keras3(error):
 
 
 def _is_keras3(module):
-    """Whether a name of a module, which may be None, is of Keras 3."""
+    """Whether a module belongs to Keras 3. `module` is its name, or None."""
     return str(module).partition(".")[0] == "keras"
 
 
 def _class_of_keras3(name):
-    """Return the class of a name in any module of Keras 3, or None."""
+    """Return the class that a module of Keras 3 has under this name, or None."""
     modules = [module for path, module in [*sys.modules.items()] if _is_keras3(path)]
     return next((vars(m)[name] for m in modules if name in vars(m)), None)

@@ -15,15 +15,16 @@ from tf_lso.frameworks import keras_versions
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
-    """Calls a function once one of some modules, and all that it imports, is imported.
+    """Calls a function once, after the first complete import of one of some modules.
 
-    The modules are not imported yet, and may import one another.
+    The modules must not be imported yet. If they import one another, the function is called
+    after the outermost of these imports.
     """
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
         self._function, self._names = function, names
         self._finding: set[tuple[str, int]] = set()  # (module, thread)
-        self._loading = 0  # how many of them are being imported
+        self._loading = 0  # how many of the modules are being imported
         self._is_waiting = True
         sys.meta_path.insert(0, self)
 
@@ -35,7 +36,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
         finding = name, threading.get_ident()
         if name not in self._names or finding in self._finding:
             return None
-        # The other finders are to find it. The caller may look for it and not import it.
+        # Let the other finders find the module. The function is called only if the module
+        # is imported, since some callers only need its spec.
         self._finding.add(finding)
         try:
             spec = importlib.util.find_spec(name)
@@ -46,7 +48,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
         loader, load = spec.loader, spec.loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
-            # Back to the class's own; another hook for this module may have done it.
+            # Restore the method of the loader's class. Perhaps another hook for this module
+            # has already done so.
             vars(loader).pop("exec_module", None)
             self._loading += 1
             try:
@@ -61,7 +64,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
         return spec
 
     def remove(self) -> None:
-        """Stop waiting."""
+        """Stop waiting for an import. The function will not be called any more."""
         self._is_waiting = False
         if self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -83,9 +86,10 @@ _OPTIMIZERS = {
 
 
 def _stand_in(module: str, package: str) -> types.SimpleNamespace:
-    """Return what stands for the class of a module in the files of a Keras.
+    """Return an object that a Keras finds in place of the optimizer class of a module.
 
-    It imports the module when a file needs it, and makes optimizers of that Keras.
+    When a file needs the class, the object imports the module and makes an optimizer for
+    the Keras `package`.
     """
 
     def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -100,7 +104,7 @@ def register_optimizers() -> None:
     """Make each Keras find tf_lso's optimizers in files, as soon as it is imported."""
     for package in keras_versions.PACKAGES:
         register = functools.partial(_register, package)
-        if hasattr(sys.modules.get(package), "utils"):  # else it is being imported
+        if hasattr(sys.modules.get(package), "utils"):  # it is imported
             register()
         else:
             ImportHook(register, package)

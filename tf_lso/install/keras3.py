@@ -14,7 +14,7 @@ _KEPT = {
 
 
 def keep_policy(keras, ledger):
-    """Keep the global policy, and forget only names and graphs of this thread.
+    """Let `clear_session` keep the policy, and clear only names and graphs of this thread.
 
     Keras 3's `clear_session` also sets the policy back to float32, in all threads. A program
     that sets mixed_float16 at its top would silently train the next model in float32. The

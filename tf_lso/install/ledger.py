@@ -12,13 +12,14 @@ from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 
-# The modules of a Keras. The last are copies that `import tensorflow.keras.models` makes.
+# Matches the names of the modules of a Keras. Modules such as `tensorflow.keras.models` are
+# copies that their import makes.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
 def _replace(name: str, before: object, after: object) -> None:
     """Replace a value under a name in all modules of Keras."""
-    # A copy: another thread may import meanwhile.
+    # Loop over a copy, since another thread may import a module meanwhile.
     for path, module in [*sys.modules.items()]:
         if _OF_KERAS.match(path) and vars(module).get(name) is before:
             setattr(module, name, after)
@@ -28,29 +29,29 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _function_of(before: object, bound: Any) -> Any:
-    """Return the function of a property or class method, or else what is bound."""
+    """Return the function of a property or class method. For anything else return `bound`."""
     if isinstance(before, property):
         return before.fget
     return before.__func__ if isinstance(before, classmethod) else bound
 
 
 def _like(before: object, function: Any) -> Any:
-    """Return a function as a property or class method where it replaces one."""
+    """Return `function`, made a property or class method if `before` is one."""
     if isinstance(before, property):
         return before.getter(function)
     return classmethod(function) if isinstance(before, classmethod) else function
 
 
 class Ledger:
-    """The changes so far, in order."""
+    """The changes that were made, in their order, and how to undo each of them."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
-        self.is_open = True  # until it is undone
+        self.is_open = True  # until `undo` is called
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute of a module or class."""
-        # A module of tf.compat.v1 wraps another, and keeps copies of its attributes.
+        # A module of tf.compat.v1 wraps another module and keeps copies of its attributes.
         wrapped, is_copied = tf_private.wrapped_module(owner), name in vars(owner)
         before = vars(wrapped or owner).get(name, _ABSENT)
         listed = [] if wrapped is None else list(owner.__all__)
@@ -81,16 +82,16 @@ class Ledger:
         owner[name] = value
 
     def around(self, owner: Any, name: str) -> Callable[[_Function], _Function]:
-        """Return a decorator: its function takes the place of `owner.name`.
+        """Return a decorator that replaces `owner.name` by the decorated function.
 
-        The function gets the original first, and then what the original would get. What
-        a class has, also the getter of a property, is replaced in the class that defines
-        it: Keras asks whether a model's `compile` is that of the base. What a module of a
-        Keras has is replaced in all of them, since the public names and the private
-        modules that look functions up are different modules.
+        The function gets the original as its first argument, followed by the arguments of
+        the call. A method of a class, or the getter of a property, is replaced in the class
+        that defines it, since Keras tests whether a model's `compile` is that of the base
+        class. A function of a module is replaced in all modules of Keras that have it, since
+        the public modules and the private ones that use the function are different modules.
 
         Raises:
-          ImportError: if this version has none of that name.
+          ImportError: if `owner` has no attribute `name` in this version.
         """
         if isinstance(owner, type):
             owner = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
@@ -106,7 +107,7 @@ class Ledger:
 
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
-                if not self.is_open:  # a program keeps what it copied
+                if not self.is_open:  # a program may have kept it
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
@@ -114,14 +115,14 @@ class Ledger:
             self.set_attribute(owner, name, after)
             if isinstance(owner, types.ModuleType):
                 _replace(name, before, after)
-                # Modules that are imported until then have copied the replacement.
+                # Modules that are imported before the undo have copied the replacement.
                 self.on_undo(functools.partial(_replace, name, after, before))
             return function
 
         return decorate
 
     def on_undo(self, function: Callable[[], object]) -> None:
-        """Call `function` on undo, in its place in the order."""
+        """Call `function` in `undo`, after the functions that are added later."""
         self._undo.append(function)
 
     def undo(self) -> None:
@@ -132,7 +133,7 @@ class Ledger:
 
 
 def make(change: Callable[[Ledger], object]) -> Ledger:
-    """Return the ledger of the changes that `change` makes, all or none."""
+    """Return the ledger of the changes that `change` makes. If it fails, undo them all."""
     ledger = Ledger()
     try:
         change(ledger)

@@ -14,7 +14,7 @@ import sys
 
 from tf_lso.frameworks import environment, keras_versions
 
-# In the environment of the programs that a program starts, for `program`.
+# The environment variable with the chosen version, which child processes read too.
 VARIABLE = "TF_LSO_LIKE"
 
 _CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported
@@ -24,8 +24,9 @@ _OLDEST, _KERAS3 = (2, 0), (2, 16)
 def parsed(like: str) -> tuple[int, int]:
     """Return the major and minor version that `like` names.
 
-    TypeError if it is no str (the number 2.10 would be 2.1); ValueError if it is no
-    version of TensorFlow from 2.0 to the newest supported.
+    Raises:
+      TypeError: if `like` is not a str. The number 2.10 would be 2.1.
+      ValueError: if `like` is not a version from 2.0 to the newest supported TensorFlow.
     """
     major, minor = newest = max(environment.PAIRS)
     known = f"a version of TensorFlow from 2.0 to {major}.{minor}, such as '2.4'"
@@ -39,10 +40,12 @@ def parsed(like: str) -> tuple[int, int]:
 
 
 def choose(like: str) -> None:
-    """Choose the Keras that TensorFlow will take; where it is imported, check it.
+    """Choose the Keras that TensorFlow will take. If it has taken one already, check that.
 
-    ImportError if the Keras is not installed, or this TensorFlow has none such;
-    RuntimeError if TensorFlow was imported with another one; else as `parsed`.
+    Raises:
+      ImportError: if this Keras is not installed, or this TensorFlow does not have it.
+      RuntimeError: if TensorFlow was imported with another Keras.
+      TypeError, ValueError: if `like` is not a version, as in `parsed`.
     """
     of_keras2 = parsed(like) < _KERAS3
     here = environment.tensorflow_version()
@@ -69,16 +72,16 @@ def choose(like: str) -> None:
 
 
 def is_up_to(like: str | None, newest: str) -> bool:
-    """Whether a version of TensorFlow is chosen, and is `newest` or an earlier one."""
+    """Whether `like` is the version `newest` or an earlier one. It is False for None."""
     return like is not None and parsed(like) <= parsed(newest)
 
 
 def aggregate_gradients(keras, ledger):
-    """Return gradients alone, not pairs, and have `_clip_gradients`.
+    """Make `_aggregate_gradients` return gradients, not pairs, and add `_clip_gradients`.
 
     Programs have copied the training step of TensorFlow 2.2-2.3, which needs both.
     """
-    # Late: `choose` runs before TensorFlow is imported.
+    # Import it here, since `choose` runs before TensorFlow is imported.
     from tf_lso.optimizers.families.keras2_legacy import aggregates_pairs
 
     owner = keras.optimizers.legacy.Optimizer
@@ -98,10 +101,10 @@ def aggregate_gradients(keras, ledger):
 
 
 def public_modules(package, below=""):
-    """Return the modules that programs know as `tf.keras`, or a module `below` each.
+    """Return the modules that programs know as `tf.keras`, or the module `below` in each.
 
-    Some versions have only some of them. Call this before any change, since the first
-    import of `tensorflow.keras` copies what is there.
+    Modules that this version does not have are left out. Call this function before any
+    change, since the first import of `tensorflow.keras` copies the attributes of Keras.
     """
     apis = ("_v1.keras", "_v2.keras", "keras")
     places = [package, *(f"{package}.api.{api}" for api in apis)]

@@ -1,4 +1,4 @@
-"""Make Keras load LossScaleOptimizers whose configs any generation wrote.
+"""Make Keras load the configs of LossScaleOptimizers that any version of the API wrote.
 
 Keras refuses such a config, or makes its own LossScaleOptimizer from it. All other configs
 go to Keras as before.
@@ -10,13 +10,13 @@ from tf_lso.optimizers import config as configs
 
 
 def holds_wrapper(config):
-    """Whether a Keras was asked to load a LossScaleOptimizer; `config` is of any type."""
+    """Whether `config`, an object of any type, is the config of a LossScaleOptimizer."""
     is_config = isinstance(config, dict) and isinstance(config.get("class_name"), str)
     return is_config and configs.is_wrapper(config)
 
 
 def deserialize_all_generations(keras, ledger):
-    """Make tf_lso's LossScaleOptimizer from the config of one of any generation."""
+    """Make tf_lso's optimizer from the config of any version's LossScaleOptimizer."""
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.optimizers, "deserialize")
@@ -31,7 +31,7 @@ _DEFAULTS_OF_KERAS_2 = ("steps_per_execution", "run_eagerly", "jit_compile")
 
 
 def compile_all_generations(keras, ledger):
-    """Do the same in `load_model` of .keras files."""
+    """Make `load_model` of .keras files turn any LossScaleOptimizer into tf_lso's."""
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.Model, "compile_from_config")

@@ -1,7 +1,7 @@
 """Make Keras 2 save and load all state of wrapped optimizers with whole models.
 
 Without these changes .h5 files, SavedModels, and .keras files with legacy optimizers lack
-some. Files that Keras 2 wrote without them load as before.
+some of this state. Files that Keras 2 wrote without these changes load as before.
 """
 
 import os
@@ -28,8 +28,8 @@ def is_ours(optimizer):
 def save_in_keras_files(keras, ledger):
     """Make .keras and .weights.h5 files hold all state of wrapped legacy optimizers.
 
-    The same functions serve deepcopy and pickle of models. They save only objects that
-    the first one knows, which does not know legacy optimizers.
+    Keras uses the same functions for deepcopy and pickle of models. They save only objects
+    that `_is_keras_trackable` accepts, and it does not accept legacy optimizers.
     """
     saving_lib = _private(keras, "saving.saving_lib")
 
@@ -44,8 +44,8 @@ def save_in_keras_files(keras, ledger):
 
     @ledger.around(saving_lib, "_load_state")
     def load_state(original, trackable, *args, **kwargs):
-        # Files are lists that do not say whose slots they hold, and have those of all
-        # weights. Legacy optimizers make none of weights without a gradient.
+        # A file lists the slots of all weights without names. A legacy optimizer makes no
+        # slots for weights without a gradient, so make all slots before they are read.
         for optimizer, variables in _optimizers_of(trackable):
             if variables and optimizer._family.name == "legacy":
                 optimizer.build(variables)
@@ -53,10 +53,10 @@ def save_in_keras_files(keras, ledger):
 
 
 def _optimizers_of(model):
-    """Yield (optimizer, its variables) of the wrapped ones of a model that is built.
+    """Yield (optimizer, its variables) for each wrapped optimizer of a built model.
 
-    The one that `compile` got has slots of all trainable variables, another has those of
-    the variables that it was built for.
+    For the optimizer that `compile` got, these are all trainable variables of the model.
+    For another optimizer, they are the variables for which it was built.
     """
     attributes = vars(model) if getattr(model, "built", False) else {}
     for name, optimizer in list(attributes.items()):
@@ -69,13 +69,13 @@ def _optimizers_of(model):
 
 
 def _order_slots(model):
-    """Order the slots as files of a model have them, whatever steps have made them."""
+    """Put the slots in the order of the model's files. Steps may make them in another."""
     for optimizer, variables in _optimizers_of(model):
         optimizer._family.order_slots(optimizer, variables)
 
 
 def build_optimizers(model):
-    """Build the optimizer of a loaded model; Keras 2 does not build legacy ones."""
+    """Build the wrapped optimizers of a loaded model, since Keras 2 builds no legacy ones."""
     for optimizer, variables in _optimizers_of(model):
         family = optimizer._family
         if variables and (not family.built_variables() or family.is_built_in_parts):
@@ -126,7 +126,7 @@ def _load_own(file, optimizer, name):
 def restore_saved_models(keras, ledger):
     """Make SavedModels restore the slots, the loss scale and its count."""
 
-    # Only in these modules: others have different functions of these names.
+    # Other modules of Keras have other functions called `load`, which do not change.
     @ledger.around(_private(keras, "saving.legacy.saved_model.load"), "load")
     def load(original, path, *args, **kwargs):
         model = original(path, *args, **kwargs)
@@ -134,10 +134,11 @@ def restore_saved_models(keras, ledger):
         if is_ours(optimizer):
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
-            # With the model, since TensorFlow finds slots by their variables.
+            # Read the whole model, since TensorFlow finds slots by their variables.
             status = tf.train.Checkpoint(model).read(variables)
-            # A model that was saved before its first step has no slots, and one with a
-            # legacy optimizer none of weights without a gradient. They stay as made.
+            # A model that was saved before its first step has no slots. A legacy optimizer
+            # has no slots for weights without a gradient. Slots that the file lacks keep
+            # their first values.
             steps = int(variables_lib.numpy(optimizer._family.counter()))
             if steps and optimizer._family.name != "legacy":
                 status.assert_existing_objects_matched()

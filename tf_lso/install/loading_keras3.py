@@ -1,7 +1,7 @@
 """Make Keras 3 load the wrapped optimizers and the policies of models of Keras 2.
 
-What else Keras 3 refuses in a file of Keras 2, such as the name of a loss in an .h5 file,
-it refuses still.
+Keras 3 still refuses other things in a file of Keras 2, such as the name of a loss in an
+.h5 file.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def load_models(keras, ledger):
         is_h5, of_keras2 = _is_h5(filepath), _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
             if is_h5:
-                # Keras 3.0 leaves `custom_objects` out here.
+                # Keras 3.0 does not use `custom_objects` for .h5 files.
                 scope = keras.saving.custom_object_scope(custom_objects or {})
                 stack.enter_context(scope)
             if of_keras2:
@@ -69,7 +69,8 @@ def find_policies(keras, ledger):
     if not hasattr(keras.dtype_policies, "deserialize"):  # Keras 3.0
         return
 
-    # TensorFlow 2.12-2.15 also wrote a module, which Keras 3 would prefer to the name.
+    # TensorFlow 2.12-2.15 also wrote the class's module, which Keras 3 would use rather than
+    # the registered name.
     @ledger.around(keras.dtype_policies, "deserialize")
     def deserialize(original, config, custom_objects=None):
         if isinstance(config, dict) and config.get("class_name") in POLICIES:
@@ -98,7 +99,7 @@ def _is_of_keras2(path):
 
 
 def _restore_optimizer(model, path):
-    # Keras 3 expects other names, places and orders of the state.
+    # Keras 3 itself expects the state under other names and in another order.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
         with _telling(CheckpointError):
@@ -116,7 +117,7 @@ def _build_optimizer(model):
         if part.built and not keras3_private.built_variables(part):
             part.built = False
     if model.built and not optimizer.built:
-        with _telling(ValueError):  # the state does not fit; the optimizer is built
+        with _telling(ValueError):  # if the saved state does not fit
             optimizer.build(model.trainable_variables)
 
 

@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the script or module as `__main__`, and return its exit code.
 
-    The old names appear when the program first imports TensorFlow or Keras, so the
-    environment variables that it sets before that still count.
+    The old names appear when the program first imports TensorFlow or Keras. So environment
+    variables that the program sets before this import still count.
     """
     like, module = args.like, args.module is not None
     arguments: list[str] = args.module if module else args.program
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
 
     import_hooks.after_import_of_frameworks(lambda: install(like=like))
-    # The Pythons that the program starts have the old names too.
+    # The Python processes that the program starts have the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -129,7 +129,8 @@ def _run_script(path: str) -> None:
     main = types.ModuleType("__main__")
     main.__file__ = path
     vars(main)["__builtins__"] = __builtins__
-    # Kept as `__main__` after it has ended, for what it left to `atexit` and threads.
+    # The module stays `__main__` after the program has ended, since threads and functions
+    # registered by `atexit` may still use it.
     sys.modules["__main__"] = main
     sys.path[0] = os.path.dirname(path)
     exec(compile(source, path, "exec"), vars(main))

@@ -1,4 +1,4 @@
-"""The old spellings lead to tf_lso: tables of the modules, and the code that applies them.
+"""Make the old spellings lead to tf_lso. The tables here list the modules.
 
 Modules that exist today get the old names as attributes. Modules that no longer exist are
 put into `sys.modules`.
@@ -30,9 +30,9 @@ _IN_PLACE = (
 # TensorFlow itself uses these private modules, so programs get a changed copy.
 _OVERLAID = "tensorflow.python."
 
-# Packages above such modules -> the dotted path of what takes their place, or None for an
-# empty package. An import would copy the first three, and miss changes in place; the
-# others no longer exist.
+# Parent package of old modules -> the dotted path of the module that `import` finds instead,
+# or None for an empty package. An import of the first three would make copies without the
+# changes. The others no longer exist.
 _PACKAGES = {
     "tensorflow.compat": "tensorflow.compat",
     "tensorflow.compat.v1": "tensorflow.compat.v1",
@@ -49,7 +49,7 @@ _PACKAGES = {
 # The contents of an empty package.
 _PACKAGE = {"__file__": __file__, "__path__": []}
 
-# What `compat.v2` is called where an attribute leads to it.
+# Names of the modules to which the attributes `compat.v2` of TensorFlow lead.
 _COMPAT_V2 = (
     "tensorflow._api.v2.compat.v2",
     "tensorflow._api.v2.compat.v1.compat.v2",
@@ -60,9 +60,11 @@ _COMPAT_V2 = (
 def lead_to_tf_lso(keras, ledger):
     """Make every old spelling lead to tf_lso, by import and by attribute.
 
-    The modules that are added have a spec and a loader, from `sys.meta_path`, and reload.
+    The added modules have a spec and a loader, which a finder in `sys.meta_path` gives, and
+    can be reloaded.
     """
-    # TensorFlow and `keras` together, and `tf_keras` once it is imported.
+    # One call changes TensorFlow and `keras`. Another call changes `tf_keras` after it has
+    # been imported.
     is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
@@ -79,8 +81,9 @@ def lead_to_tf_lso(keras, ledger):
 def import_packages(roots):
     """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
 
-    An import makes a copy of each that leads to `tf.keras`, and `tf` leads to the copy.
-    Keras 3 has none of them, and of the others an import makes copies.
+    In these versions the import of a package that leads to `tf.keras` makes a copy, and the
+    attributes of `tf` lead to this copy. With Keras 3 nothing is imported, because the
+    packages do not exist or their import would make copies that no attribute leads to.
     """
     packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
     for name in () if keras_versions.has_keras3() else sorted(packages):
@@ -113,7 +116,7 @@ def _lead(ledger, spelled, namespace):
 
 
 def _reach(path):
-    """Return the module that the attributes lead to."""
+    """Return the module to which a dotted path leads by attributes."""
     root, *names_ = path.split(".")
     return functools.reduce(getattr, names_, sys.modules[root])
 
@@ -127,7 +130,8 @@ def _set_all(ledger, owners, contents):
 
 # --- The contents of the modules.
 
-# What is of one Keras in the mirrors, which have those of `tf.keras`.
+# The names in `tf_lso.policies` that each Keras has of its own. The mirrors, which are the
+# modules of tf_lso with the old names, contain those of `tf.keras`.
 _POLICIES = (
     *("Policy", "global_policy", "set_global_policy", "get_layer_policy"),
     *("ExperimentalPolicy", "experimental_global_policy", "set_policy"),
@@ -136,7 +140,7 @@ _POLICIES = (
 
 def _contents(spelled, namespace):
     """Return {name: object} for the module that takes the place of `spelled`."""
-    from tf_lso import policies  # late: to make them registers them with Keras
+    from tf_lso import policies  # here, since its use registers policies
 
     own = policies.for_package(_package_of(spelled))
     of_keras = {getattr(policies, name): getattr(own, name) for name in _POLICIES}

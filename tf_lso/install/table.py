@@ -1,7 +1,7 @@
 """All that tf_lso changes in TensorFlow and Keras, as one table.
 
-`python -m tools.written_pages` writes a page from it. A test holds each function to the
-names of its row.
+`python -m tools.written_pages` writes a page from this table. A test compares what each
+function changes with the names of its row.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,12 @@ from tf_lso.install import (
 from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots, validation
 
-# When: by `install()`; by `install(like=...)` of a version up to one of LIKES; WRAPPED
-# when an optimizer is wrapped, in that optimizer alone.
+# When a change is made. INSTALL means by `install()`. One of LIKES means by
+# `install(like=...)` with this version or an earlier one. WRAPPED means when an optimizer is
+# wrapped, and only in that optimizer.
 INSTALL, WRAPPED = "install", "wrapped"
 LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
-# Where.
+# Where a change is made.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
 
@@ -34,9 +35,9 @@ class Patch(NamedTuple):
     """A row of the table.
 
     `function` gets the module with the public names of a Keras, and the ledger that undoes
-    the change. That of a row WRAPPED gets the optimizer: its adapter calls it, and the
-    change lasts as long as the optimizer. The docstring says what is new and why, also on
-    the page.
+    the change. In a row with WRAPPED the function gets the optimizer, and the change lasts
+    as long as the optimizer. The function's docstring says what is new and why. The page
+    shows the first sentence.
     """
 
     target: str  # the names that are changed, for the page
@@ -106,7 +107,7 @@ PATCHES = [Patch(*row) for row in (
 
 
 def is_in(patch: Patch, package: str) -> bool:
-    """Whether a row is about a Keras. What is TensorFlow's changes with `keras`."""
+    """Whether a row belongs to a Keras. Rows about TensorFlow belong to `keras`."""
     generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
     is_tensorflow = patch.where == TENSORFLOW and package == "keras"
     return is_tensorflow or patch.where in (EACH, generation)

@@ -25,8 +25,8 @@ _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 def refuse_other_generations(keras, ledger):
     """Refuse a checkpoint that another generation of Keras wrote.
 
-    `tf_lso.checkpoints.restore` restores it whole. `restore` and CheckpointManager call
-    `read`.
+    The function `tf_lso.checkpoints.restore` restores such a checkpoint completely. Only
+    `read` is changed here, since `Checkpoint.restore` and CheckpointManager call it.
     """
 
     @ledger.around(tf.train.Checkpoint, "read")
@@ -45,7 +45,7 @@ def refuse_other_generations(keras, ledger):
 
 
 def refuse_to_lose_slots(keras, ledger):
-    """Refuse to lose the slots of a checkpoint that was restored before the build."""
+    """Refuse to save before the build if that would lose the slots of a restored file."""
 
     @ledger.around(tf.train.CheckpointManager, "save")
     @ledger.around(tf.train.Checkpoint, "save")
@@ -61,7 +61,7 @@ def refuse_to_lose_slots(keras, ledger):
 def _root(checkpoint):
     """Return the object that a `tf.train.Checkpoint` was given as its root, or itself."""
     root = getattr(checkpoint, "root", None)
-    root = root() if isinstance(root, weakref.ref) else root  # Keras 2 gives one
+    root = root() if isinstance(root, weakref.ref) else root  # as in Keras 2
     return checkpoint if root is None else root
 
 
@@ -71,7 +71,7 @@ def _parts(root):
 
 
 def _other_writer(path, root):
-    """Return what wrote a file that TensorFlow restores only in part, a str, or None."""
+    """Return the name of what wrote a file if TensorFlow restores only a part, else None."""
     if not tf.executing_eagerly():
         return None
     try:
@@ -104,7 +104,7 @@ def _writer_of_optimizer(graph, node, optimizer):
 
 
 def _writer_of_layer(graph, node, layer):
-    """Return "Keras 2" if that wrote the node of a model or a layer of Keras 3."""
+    """Return "Keras 2" if it wrote the node for a layer or model of Keras 3, else None."""
     if not keras_versions.has_keras3():
         return None
     if not isinstance(layer, keras_versions.public("keras").layers.Layer):

@@ -91,7 +91,7 @@ def examine(
 def check_syntax(source: str | bytes) -> None:
     """Raise the error of Python's parser, which says more than LibCST's.
 
-    It also refuses deep nesting.
+    The parser also refuses code that is nested too deeply.
     """
     with warnings.catch_warnings():  # the program's strings may cause warnings
         warnings.simplefilter("ignore")

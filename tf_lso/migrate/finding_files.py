@@ -12,7 +12,8 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
     """Return the list of files below some paths.
 
-    Each file is listed once, under its own name if links lead to it.
+    Each file is listed once. If both a file and links to it are found, the name of the file
+    itself is listed.
 
     Args:
       paths: files and folders.

@@ -1,4 +1,4 @@
-"""The results of the rules: a `Finding` for each place in a program."""
+"""The results of the rules: a `Finding` for each use of the old API in a program."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ RULES = (
     *(UNSEEN, OPTIMIZER, PROTOCOL, FILES, PRIVATE),
 )
 
-# --- What happens today at the place of an old name.
+# --- What happens today where a program uses an old name.
 
 WRONG = "wrong"  # the program runs, and silently trains wrong
 BREAKS = "breaks"  # it fails, or does something else
@@ -115,10 +115,10 @@ class Examined:
 
     Attributes:
       old, new: the program before and after the fixes, as a text or as bytes.
-      findings: the findings in the order of their places.
+      findings: the findings in the order of their positions in the program.
       places: the number of places that the fixes change.
       installs: the reasons why `tf_lso.install()` is added. If `entry` is not "", a person
-        must add it there.
+        must add the call where `entry` says.
       unreadable: the cells that could not be read, or the file itself.
       path: the path of the file.
       entry: for a module of a package, where `tf_lso.install()` belongs; otherwise "".

@@ -41,8 +41,8 @@ _IMPORT = "import tf_lso\n"
 def with_import(module: cst.Module) -> cst.Module:
     """Return the tree with `import tf_lso` after the first block of imports.
 
-    LibCST's AddImportsVisitor does not serve, since it accepts an import below
-    `if TYPE_CHECKING` as well.
+    LibCST's AddImportsVisitor is not used here, because an import below `if TYPE_CHECKING`
+    would be enough for it.
     """
     index = _first(module.body)
     while index < len(module.body) and m.matches(module.body[index], _IMPORTS):

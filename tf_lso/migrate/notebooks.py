@@ -98,10 +98,10 @@ def parse(number: int, text: str) -> Cell | None:
 
 
 def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> bool:
-    """Replace the magic at a line by a placeholder. Return whether there is one.
+    """Replace the magic at a line by a placeholder. Return whether a magic was replaced.
 
-    If there is none at this line, an earlier one may have caused the error, so the first
-    magic that begins with `%`, `!` or `?` is replaced.
+    If this line has no magic, perhaps an earlier line has caused the error. Then the first
+    magic of the cell that begins with `%`, `!` or `?` is replaced.
     """
     current = min(max(number, 1), len(lines)) - 1
     for first in (current, *range(len(lines))):

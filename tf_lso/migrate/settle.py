@@ -1,4 +1,4 @@
-"""Change single findings by facts about the whole program."""
+"""Change single findings according to facts about the whole program."""
 
 import libcst as cst
 import libcst.matchers as m
@@ -70,7 +70,10 @@ def settle_by_install(findings: list[Finding]) -> None:
 
 
 def installs_for_policy(program: Program) -> set[str]:
-    """Return why the program needs `install()` if `compile` is to wrap under a policy."""
+    """Return the reason for `install()` if the program compiles models under a policy.
+
+    The set is empty if the program sets no policy, does not compile, or runs on Keras 2.
+    """
     sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
         return {"`compile` under a policy"}
@@ -83,7 +86,7 @@ def is_installed(program: Program) -> bool:
 
 
 def _merged(findings: list[Finding]) -> list[Finding]:
-    """Return one finding for each position. One about arguments replaces others."""
+    """Return one finding for each position. A finding about arguments replaces others."""
     merged: dict[tuple[int, int], Finding] = {}
     for found in findings:
         if found.rule == ARGUMENTS or (found.line, found.column) not in merged:
@@ -127,7 +130,7 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
                 found.why_not = found.needs_install = ""
                 if already:
                     found.now(WORKS, "Works: this file makes optimizers of tf_lso.")
-    elif _tests_type(program):  # after the migration it tests for tf_lso's class
+    elif _tests_type(program):  # once migrated, for tf_lso's class
         for found in findings:
             if found.rule == METHOD and found.is_problem:
                 name = found.verdict.name

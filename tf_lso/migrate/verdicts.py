@@ -38,7 +38,7 @@ def moves_whole(path: str) -> bool:
 
 
 def in_tf_keras(path: str) -> bool:
-    """Return whether the path is one of tf_keras, which still has the API."""
+    """Return whether a path begins with `tf_keras`. This package still has the API."""
     return path.partition(".")[0] == "tf_keras"
 
 
@@ -92,7 +92,7 @@ def _gone(path: str, imported: bool, target: Target) -> str:
 def _spelled(module: str) -> tuple[str, str]:
     """Return the public old name of a module, and its name in tf_lso."""
     namespace = MODULES[module]
-    if in_tf_keras(module):  # both generations of its API have the same names
+    if in_tf_keras(module):  # its `_v1` and `_v2` APIs have the same names
         return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 

@@ -33,7 +33,7 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
     """Replace the contents of a file in one step. Its mode stays the same."""
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".tf-lso-{os.getpid()}")
-    try:  # the name is known first, so that even an interrupt removes the file
+    try:  # `finally` removes the file even after an interrupt
         with open(temporary, "xb") as file:
             os.chmod(temporary, 0o600)
             file.write(new)
@@ -43,7 +43,7 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     finally:
-        with contextlib.suppress(FileNotFoundError):  # `os.replace` has renamed it
+        with contextlib.suppress(FileNotFoundError):  # after `os.replace`
             os.unlink(temporary)
 
 

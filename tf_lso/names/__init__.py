@@ -1,4 +1,4 @@
-"""Tables of the old names: where they were, what became of them, and what tf_lso has.
+"""Tables of the old names: where they were, what became of them, and what tf_lso offers.
 
 The test of the mirrors, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
 compat_docs/reference/old-names.md all use these tables. Nothing here imports TensorFlow.

@@ -1,4 +1,4 @@
-"""The old names that today's TensorFlow still has. We looked in 2.16-2.21."""
+"""The old names that today's TensorFlow still has. We have checked versions 2.16-2.21."""
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 

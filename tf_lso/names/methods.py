@@ -1,4 +1,4 @@
-"""The methods and properties of the old LossScaleOptimizer that programs are searched for."""
+"""Methods and properties of the old LossScaleOptimizer that `tf-lso check` searches for."""
 
 # Name -> the error on today's Keras 3, or "" if the name still works.
 METHODS = {

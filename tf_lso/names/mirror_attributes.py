@@ -1,4 +1,7 @@
-"""Functions that the mirrors share: for unknown names, and for second module names."""
+"""Functions for the mirrors, which are the modules of tf_lso with the old names.
+
+They handle unknown names and let a mirror be imported under a second module name.
+"""
 
 import difflib
 import importlib
@@ -15,8 +18,8 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
 
     Args:
       module: the full name of the module.
-      name: the name that it lacks.
-      known: the names that it has. The message suggests the most similar one.
+      name: the name that the module lacks.
+      known: the names that the module has. The message may suggest the most similar one.
     """
     message = f"module {module!r} has no attribute {name!r}."
     similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -32,7 +35,7 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a mirror, which imports its private modules."""
+    """Return a `__getattr__` for a mirror, which imports the mirror's private modules."""
 
     def __getattr__(name: str) -> Any:
         inside = f"{module}.{name}"

@@ -14,10 +14,10 @@ class Symbol:
     """A class or function of the old API. Reports and pages print these texts."""
 
     does: str  # what tf_lso's class or function does
-    current: str = ""  # what today's own API has instead, if anything
+    current: str = ""  # what today's TensorFlow has instead, or ""
     # What goes wrong on today's TensorFlow if the name exists but does something else.
     breaks: str = ""
-    keras_2: str = ""  # the same on TensorFlow 2.12-2.15
+    keras_2: str = ""  # what goes wrong on TensorFlow 2.12-2.15
 
 
 _KERAS, _CONFIG = "tf.keras.mixed_precision", "tf.keras.config"

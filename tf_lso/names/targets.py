@@ -71,7 +71,7 @@ def like(version: str) -> Target:
     return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)
 
 
-# Name of Keras 3 -> the old name, which means the same in all versions.
+# Name in Keras 3 -> the old name for the same thing. All versions have the old name.
 OLDER = {
     "DTypePolicy": "Policy",
     "dtype_policy": "global_policy",

@@ -1,4 +1,4 @@
-"""Puts the old names in place in the Pythons that a program under `tf-lso run` starts.
+"""Gives the old names to the Python processes that a program under `tf-lso run` starts.
 
 Python imports a module of this name when it starts. `tf_lso.install.program` puts this
 folder first in PYTHONPATH, which child processes inherit, however they are started.
@@ -27,7 +27,7 @@ def _install_when_imported() -> None:
 
 
 def _run_the_next() -> None:
-    """Run the `sitecustomize` that would have been there without this one."""
+    """Run the `sitecustomize` that Python would have found without this file."""
     elsewhere = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is not None and spec.loader is not None:

@@ -1,4 +1,4 @@
 """The rules. Each module finds one kind of use.
 
-Its function `find` adds a `Finding` to the program for each place.
+The function `find` of a module adds a `Finding` to the program for each of these uses.
 """

@@ -1,4 +1,7 @@
-"""LSO111: files of older versions that are read, which tf_lso.install() restores whole."""
+"""LSO111: calls that read files of older versions.
+
+After tf_lso.install() such calls restore the optimizer completely or refuse the file.
+"""
 
 import libcst as cst
 
@@ -35,7 +38,7 @@ def _loads(node: cst.Call, path: str) -> bool:
     if not (path.startswith(_KERAS) and path.endswith(_LOADING)):
         return False
     text = literal(node.args[0].value) if node.args else None
-    return text is None or not path.endswith(".optimizers.get")  # such as get("adam")
+    return text is None or not path.endswith(".optimizers.get")  # not get("adam")
 
 
 def _restores(program: Program, node: cst.Call, name: str, path: str) -> bool:

@@ -40,7 +40,8 @@ _PROTOCOL = (
     *("_resource_apply_dense", "_resource_apply_sparse", "_create_slots"),
     *("_resource_apply_sparse_duplicate_indices", "_set_hyper", "_get_hyper"),
 )
-# Other name -> the rule, what happens today, and what to do.
+# Name of a method or class that is not in `names.METHODS` -> the rule, what happens today,
+# and what to do.
 _PRIVATE = {
     **dict.fromkeys(
         _PROTOCOL,

@@ -15,7 +15,10 @@ _SHADOWED = (
 
 
 def find(program: Program) -> None:
-    """Find `self.tf.keras.mixed_precision.Policy`, or `tf` of another module."""
+    """Find chains such as `self.tf.keras.mixed_precision.Policy`.
+
+    Also find chains that begin with a name that the program imports from another module.
+    """
     for parts in program.chains():
         for part in parts:
             if new := _meant(program, part):
