@@ -182,9 +182,9 @@ def _state(config, outer, inner, variables, default_family=None):
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
     state = OptimizerState(next(families, None), class_name, config)
-    # Keras 3 saves the count and the scale with the wrapper. Old versions save only these
-    # two. Newer versions save two meaningless scalars before them and the inner variables
-    # again after them.
+    # Keras 3 saves the count and the scale in the group of the wrapper. Old versions save
+    # nothing else there. Newer versions save two meaningless scalars before the count and
+    # the scale, and all inner variables a second time after them.
     # Keras 2 alone saves only the inner variables. With tf_lso it also saves them a second
     # time with the wrapper, followed by a variable that only Nadam has, the scale and the
     # count.

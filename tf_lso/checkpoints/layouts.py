@@ -108,7 +108,7 @@ def slot_of(name, class_name):
 
 
 def list_of(name, attributes):
-    """Return the attribute whose list of slots in Keras 3 has this variable, or None.
+    """Return the attribute of Keras 3 whose list of slots contains a variable, or None.
 
     Args:
       name: the name of the variable.
@@ -119,7 +119,7 @@ def list_of(name, attributes):
 
 
 def optimizer_class(entries, family):
-    """Return the class of an optimizer that its variables' names contain, or None."""
+    """Return the name of the class of an optimizer if its variables' names tell, else None."""
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
     if keras_versions.has_keras3():  # `optimizer_table` lacks some of its classes

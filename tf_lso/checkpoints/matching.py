@@ -62,7 +62,7 @@ def _unique(found, used):
 
 
 def _short(name):
-    """Return the names of the layer and the variable, without those of outer models."""
+    """Return the last two parts of a name, which are those of the layer and the variable."""
     return tuple(layouts.plain(name).split("/")[-2:])
 
 
@@ -92,7 +92,7 @@ def _mapped(source, model, mapping):
     return found
 
 
-# --- The variables of an optimizer, by names if the file has them, otherwise by order.
+# --- The variables of an optimizer. They match by name if the file has names, else by order.
 
 
 def match_optimizer(source, optimizer, matched):
@@ -124,7 +124,7 @@ def match_optimizer(source, optimizer, matched):
 
 
 def unmatched(state, found):
-    """Return the list of entries of an `OptimizerState` that {Target: Entry} lacks."""
+    """Return the list of entries of an `OptimizerState` that no target in `found` has."""
     used = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in used]
 
@@ -228,7 +228,7 @@ def _are_as_built(source, optimizer, matched, rest, free):
 
 
 def never_made(source, optimizer, matched, found):
-    """Return {Target: first value} of slots that the optimizer in the file did not make."""
+    """Return {Target: first value} for slots that the file's optimizer had not made."""
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):

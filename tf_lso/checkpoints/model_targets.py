@@ -90,7 +90,7 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """Return an attribute, whose name may begin with an underscore today, or None."""
+    """Return the attribute `name` or, if there is none, `_name`. Return None if both fail."""
     for spelling in (name, f"_{name}"):
         with contextlib.suppress(Exception):
             return getattr(parent, spelling)

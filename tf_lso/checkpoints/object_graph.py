@@ -241,7 +241,7 @@ def _labels(graph, node, order, variables, others):
             found.update(_listed_slots(graph, name, child, order, variables))
     for name, variable, slot in graph.slots(at) + graph.slots(node):
         found[slot] = name, variable
-    # Variables to which no attribute leads directly, such as those of a list in a list.
+    # Add the variables to which no attribute leads directly, such as those in nested lists.
     for child in graph.variables(at, others):
         found.setdefault(child, (None, UNKNOWN))
     return found

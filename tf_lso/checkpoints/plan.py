@@ -185,7 +185,7 @@ class Plan:
 
 
 def _may_lack(optimizer):
-    """Return {slot that the file may lack: why its variables may keep their values}."""
+    """Return {slot that the file may lack: the reason why its variables keep their values}."""
     # Only optimizers of Keras 3 have this slot.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional

@@ -74,7 +74,7 @@ class OptimizerTargets:
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
-        """Raise CheckpointError if the class in the file is another one, with other slots."""
+        """Raise CheckpointError if the file has an optimizer of a class with other slots."""
         name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
         is_same = name in (None, *self.class_names)
@@ -101,7 +101,7 @@ class OptimizerTargets:
         self.order = self.built or trainable
         self.own = self._own(model)  # without the counter and hyperparameters
         self.slots = {target.slot for target in self.own}
-        # The slots that arguments of its class, such as `amsgrad`, may make.
+        # The slots that exist only with some arguments of the class, such as `amsgrad`.
         self.optional = table.optional_slots(self.inner)
 
     @property
@@ -113,7 +113,7 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        known, key = {}, id  # an OptimizerV2 does not know its order
+        known, key = {}, id  # an OptimizerV2 keeps no order
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         elif self.family == "new":
@@ -135,8 +135,9 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # Both methods yield (slot, its name, Target of its model variable). The names are those of
-    # OptimizerV2, or those of attributes for a class that is not in `optimizer_table`.
+    # The next two methods yield (variable of a slot, name of the slot, Target of its model
+    # variable). The name is that of OptimizerV2. For a class that is not in
+    # `optimizer_table` it is the name of the attribute.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:

@@ -70,8 +70,8 @@ def _first_on_the_way_back(seen, is_bad):
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradients of all inputs and outputs are good. Look at those of variables, which
-    # layers sum themselves.
+    # The gradients of all inputs and outputs are good. Now look at the gradients of
+    # variables, which layers compute as sums.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, "on the way back through", gradient

@@ -21,7 +21,8 @@ class Call:
     """A call of a layer, or of an operation in a functional model of Keras 3."""
 
     layer: Any
-    # The names of the layers around this one and its own name. The model's name is left out.
+    # The names of the layers around this layer, followed by its own name. The name of the
+    # model is left out.
     path: str
     number: int  # 1 for the first call of the layer
     parent: "Call | None"  # the call around this one. None for the model's call.

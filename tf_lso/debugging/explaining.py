@@ -110,7 +110,7 @@ def explain(
 
 
 def _first(batch, seen):
-    """Return the `First` place of trouble in a batch or an `observe.Pass`."""
+    """Return the `First` for the first trouble in a batch or in an `observe.Pass`."""
     return (
         forward.first_in_data(batch)
         or forward.first_in_forward_pass(seen)

@@ -7,10 +7,10 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-_WIDTH = 79  # the width of paragraphs; rows of the table may be longer
+_WIDTH = 79  # the width of paragraphs, not of the table
 
-# The name is the first cell of a row but is printed last, so that names need not be cut and
-# columns stay in place.
+# The name is the first cell of a row but is printed last. So long names need not be cut, and
+# the columns stay aligned.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),

@@ -1,4 +1,4 @@
-"""`compile` wraps optimizers by tf_lso, in place of Keras's own wrapping."""
+"""Make `compile` wrap optimizers by tf_lso and not by Keras's own wrapper."""
 
 import importlib
 import inspect
@@ -59,7 +59,7 @@ def add_get_optimizer(keras, ledger):
 
 def _get_optimizer(keras):
     def get_optimizer(self, optimizer):
-        """Return an optimizer, or a structure of them, wrapped where the model needs it.
+        """Return an optimizer or a nested structure of optimizers, wrapped if necessary.
 
         Source: TensorFlow 2.4-2.15, whose `compile` called it.
         """
@@ -95,7 +95,7 @@ def look_before_training(keras, ledger):
 
     @ledger.around(keras.Model, "make_train_function")
     def make_train_function(original, self, *args, **kwargs):
-        is_first = getattr(self, "train_function", None) is None  # after `compile`
+        is_first = getattr(self, "train_function", None) is None  # since `compile`
         if is_first and wrapping.loss_scale_of(self) is not None:
             for name, optimizer in _optimizers_in(self):
                 if optimizer not in _left_bare:

@@ -17,8 +17,9 @@ def keep_policy(keras, ledger):
     """Let `clear_session` keep the policy, and clear only names and graphs of this thread.
 
     Keras 3's `clear_session` also sets the policy back to float32, in all threads. A program
-    that sets mixed_float16 at its top would silently train the next model in float32. The
-    names in a scope of custom objects and the switches of `keras.config` are kept too.
+    that sets mixed_float16 at its top would silently train the next model in float32. This
+    function also keeps the names in a scope of custom objects and the switches of
+    `keras.config`.
     """
     global_state = keras_versions.state_of_keras3()
 

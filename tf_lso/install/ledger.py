@@ -36,7 +36,7 @@ def _function_of(before: object, bound: Any) -> Any:
 
 
 def _like(before: object, function: Any) -> Any:
-    """Return `function`, made a property or class method if `before` is one."""
+    """Return `function`, as a property or class method if `before` is one."""
     if isinstance(before, property):
         return before.getter(function)
     return classmethod(function) if isinstance(before, classmethod) else function

@@ -1,8 +1,8 @@
 """The Keras of an earlier TensorFlow: `install(like="2.4")`, `tf-lso run --like 2.4`.
 
-In 2.0-2.10 `tf.keras` was Keras 2, and `tf.keras.optimizers.X` is `legacy.X` today. In
-2.11-2.15 it had the newer optimizers, and since 2.16 it is Keras 3, with Keras 2 as the
-package tf_keras.
+In TensorFlow 2.0-2.10 `tf.keras` was Keras 2, whose `tf.keras.optimizers.X` is called
+`tf.keras.optimizers.legacy.X` in later versions. In 2.11-2.15 `tf.keras` was Keras 2 with
+the newer optimizers. Since 2.16 `tf.keras` is Keras 3, and Keras 2 is the package tf_keras.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def parsed(like: str) -> tuple[int, int]:
 
 
 def choose(like: str) -> None:
-    """Choose the Keras that TensorFlow will take. If it has taken one already, check that.
+    """Choose the Keras for TensorFlow. If TensorFlow is imported already, check its Keras.
 
     Raises:
       ImportError: if this Keras is not installed, or this TensorFlow does not have it.

@@ -69,13 +69,16 @@ def _optimizers_of(model):
 
 
 def _order_slots(model):
-    """Put the slots in the order of the model's files. Steps may make them in another."""
+    """Put the slots in the order of the model's files, whatever the order of their making."""
     for optimizer, variables in _optimizers_of(model):
         optimizer._family.order_slots(optimizer, variables)
 
 
 def build_optimizers(model):
-    """Build the wrapped optimizers of a loaded model, since Keras 2 builds no legacy ones."""
+    """Build the wrapped optimizers of a loaded model.
+
+    Keras 2 itself does not build legacy optimizers.
+    """
     for optimizer, variables in _optimizers_of(model):
         family = optimizer._family
         if variables and (not family.built_variables() or family.is_built_in_parts):

@@ -94,7 +94,7 @@ def _is_of_keras2(path):
             with zipfile.ZipFile(path) as file:
                 version = json.loads(file.read("metadata.json"))["keras_version"]
     except (OSError, TypeError, ValueError, KeyError, zipfile.BadZipFile):
-        return False  # no such file, or an open one; Keras says what is wrong
+        return False  # Keras says what is wrong with the file
     return (version.decode() if isinstance(version, bytes) else version)[:2] == "2."
 
 

@@ -140,7 +140,7 @@ _POLICIES = (
 
 def _contents(spelled, namespace):
     """Return {name: object} for the module that takes the place of `spelled`."""
-    from tf_lso import policies  # here, since its use registers policies
+    from tf_lso import policies  # late, since making policies registers them
 
     own = policies.for_package(_package_of(spelled))
     of_keras = {getattr(policies, name): getattr(own, name) for name in _POLICIES}

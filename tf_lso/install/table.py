@@ -22,9 +22,9 @@ from tf_lso.install import (
 from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots, validation
 
-# When a change is made. INSTALL means by `install()`. One of LIKES means by
-# `install(like=...)` with this version or an earlier one. WRAPPED means when an optimizer is
-# wrapped, and only in that optimizer.
+# When a change is made. For INSTALL, `install()` makes it. For one of LIKES,
+# `install(like=...)` makes it for this version and earlier ones. For WRAPPED, the change is
+# made in a single optimizer when this optimizer is wrapped.
 INSTALL, WRAPPED = "install", "wrapped"
 LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
 # Where a change is made.

@@ -59,7 +59,7 @@ def refuse_to_lose_slots(keras, ledger):
 
 
 def _root(checkpoint):
-    """Return the object that a `tf.train.Checkpoint` was given as its root, or itself."""
+    """Return the root that a `tf.train.Checkpoint` was given, or the checkpoint itself."""
     root = getattr(checkpoint, "root", None)
     root = root() if isinstance(root, weakref.ref) else root  # as in Keras 2
     return checkpoint if root is None else root
@@ -78,7 +78,7 @@ def _other_writer(path, root):
         graph = object_graph.ObjectGraph(str(path))
     except source.CheckpointError:
         return None  # TensorFlow says what is wrong
-    # The objects of the program that the file has too, each with its node in the file.
+    # Pairs of a node in the file and the object of the program that corresponds to it.
     seen, queue = {id(root)}, [(0, root)]
     for node, owner in queue:
         if binding.is_optimizer(owner):
@@ -97,7 +97,7 @@ def _other_writer(path, root):
 
 def _writer_of_optimizer(graph, node, optimizer):
     if object_graph.inner(graph, node) is None:
-        return None  # the file has no state of it, as before the first step
+        return None  # the file has no state of the optimizer
     layout = object_graph.layout(graph, node)
     is_own = layout in _OWN[binding.require_family(optimizer).name]
     return None if is_own else layouts.LAYOUTS[layout][1]

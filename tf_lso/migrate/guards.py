@@ -15,7 +15,7 @@ _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# A `try` does not protect these, since the code in them may run later.
+# A `try` around one of these does not guard its code, which may run later.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 

@@ -26,7 +26,7 @@ class Apply(cst.CSTTransformer):
         done: Any = super().on_leave(original_node, updated_node)
         new = self.edits.get(original_node)
         if new is None or isinstance(original_node, cst.ImportAlias):
-            return done  # the edit of its statement moves the name
+            return done  # the methods for import statements move the name
         if isinstance(original_node, cst.Arg):
             return done.with_changes(keyword=cst.Name(new))
         return dotted(new).with_changes(lpar=done.lpar, rpar=done.rpar)

@@ -64,7 +64,7 @@ def github(outcome: Outcome, style: Style) -> str:
 
 def _command(level: str, item: Finding | Unreadable, title: str, message: str) -> str:
     where = {"line": item.line, "col": getattr(item, "column", None)}
-    if item.cell:  # line numbers of the file would be those of its JSON
+    if item.cell:  # lines of the file are those of its JSON text
         message = f"cell {item.cell}, line {item.line}: {message}"
         where = {}
     properties = {"file": os.path.normpath(item.file), **where, "title": title}

@@ -38,7 +38,7 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
     first = root(node)
     path, bindings = program.path(first), list(program.bindings(first))
     if not path:
-        return  # an attribute of a class, which is moved at its binding
+        return  # an attribute of a class. The binding of the class is moved instead.
     if not verdicts.moves_whole(path):
         finding.edits[node] = new
     elif not any(is_guarded(program, finding, binding) for binding in bindings):

@@ -223,7 +223,7 @@ def _item(node: Any, name: str) -> Any:
 
 
 def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
-    """Return the node for a new source: a string or a list of lines, as the old one."""
+    """Return the node for a new source. Like the old one, it is a string or a list of lines."""
 
     def spelled(text: str) -> cst.SimpleString:
         # Some notebooks escape characters that are not ASCII, others do not.
@@ -234,7 +234,7 @@ def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
     listed: Any = old.elements
     kept = {json.loads(item.value.value): item.value for item in listed}
     between = listed[0].comma
-    if len(listed) == 1:  # with one line, the space after the bracket shows the layout
+    if len(listed) == 1:  # only the space after the bracket shows the layout
         between = cst.Comma(whitespace_after=old.lbracket.whitespace_after)
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
     values = [kept.get(line) or spelled(line) for line in lines]

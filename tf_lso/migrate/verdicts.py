@@ -24,15 +24,15 @@ def symbol(path: str) -> str:
 
 
 def is_old(path: str) -> bool:
-    """Return whether a path is an old module or an old name in one."""
+    """Return whether a path is that of an old module, or of an old name in a module."""
     return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
     """Return whether an import of the path moves to tf_lso as a whole.
 
-    An import of a module such as `tf.train.experimental` does not, since the module has
-    other names as well.
+    An import of a module such as `tf.train.experimental` stays, since the module also has
+    names that are not about loss scaling.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 

@@ -80,8 +80,9 @@ NAMESPACES = {
     **{f"compat.v2.{namespace}": names for namespace, names in _V2.items()},
 }
 
-# Private modules that programs imported nevertheless. Each of them has a mirror too. Modules
-# of the stable package have the same names as modules of the experimental package.
+# Private modules that some programs imported although they are private. Each of them has a
+# mirror too. Modules of the stable package and of the experimental package have the same
+# names.
 _DEVICE = ("log_device_compatibility_check",)
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {

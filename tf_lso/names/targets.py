@@ -71,7 +71,7 @@ def like(version: str) -> Target:
     return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)
 
 
-# Name in Keras 3 -> the old name for the same thing. All versions have the old name.
+# Name in Keras 3 -> the old name, which has the same meaning in all versions.
 OLDER = {
     "DTypePolicy": "Policy",
     "dtype_policy": "global_policy",

@@ -1,1 +1,4 @@
-"""What child processes of `tf-lso run` find in PYTHONPATH: see sitecustomize.py."""
+"""The folder that `tf-lso run` puts in PYTHONPATH for child processes.
+
+Python runs its file sitecustomize.py when a child process starts.
+"""

@@ -1,4 +1,4 @@
 """The rules. Each module finds one kind of use.
 
-The function `find` of a module adds a `Finding` to the program for each of these uses.
+The function `find` of the module adds a `Finding` to the program for each such use.
 """
