@@ -69,11 +69,3 @@ def like(version: str) -> Target:
     if (minor(version) or (2, 0)) >= (2, 16):
         return TODAY
     return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)
-
-
-# Name in Keras 3 -> the old name, which has the same meaning in all versions.
-OLDER = {
-    "DTypePolicy": "Policy",
-    "dtype_policy": "global_policy",
-    "set_dtype_policy": "set_global_policy",
-}
