@@ -45,7 +45,8 @@ _NAMES = {
     "uninstall": "install",
     "wrap": "optimizers.wrapping",
 }
-# The mirrors. An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
+# The packages with the names of TensorFlow. If a program replaces `tf` by `tf_lso` in a
+# dotted name, it gets the name here.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 _PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 
@@ -82,5 +83,6 @@ def __dir__() -> list[str]:
 _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
-    # That import has bound `tf_lso.install` to the package. Programs call the function.
+    # The call above has imported the package `tf_lso.install`, so this name is the package.
+    # Programs must get the function.
     install = _load("install").install

@@ -59,9 +59,9 @@ class LossScaleMonitor(_Callback):
 
     Args:
       log_dir: str or path of a folder. `tf.summary` also writes the scalars there, over the
-        optimizer's `iterations`. Defaults to None: nothing is written.
-      per_batch: bool, whether to show and write the values at each batch too. Each batch
-        then waits for the device. Defaults to False.
+        optimizer's `iterations`. Defaults to None, which writes nothing.
+      per_batch: bool, whether to show and write the values at each batch too. If True,
+        each batch waits for the device. Defaults to False.
 
     Raises:
       ImportError: if `log_dir` is not None and TensorBoard is not installed.
@@ -139,8 +139,8 @@ class TerminateOnStuckScale(_Callback):
         returns. Defaults to False.
 
     Raises:
-      TypeError: if `patience` is not an int. When training begins, if the model's optimizer
-        is not a `tf_lso.LossScaleOptimizer`.
+      TypeError: if `patience` is not an int. This error is also raised when training begins
+        if the model's optimizer is not a `tf_lso.LossScaleOptimizer`.
       ValueError: if `patience` is less than 1.
       RuntimeError: in `fit`, if the training is lost and `raise_error` is True. The
         message names the variables and says what to do.
@@ -172,14 +172,15 @@ class TerminateOnStuckScale(_Callback):
         self._batches_to_wait = self._batches_until_lost()
 
     def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
-        """Start again, since the batches of each epoch are numbered from 0."""
+        """Reset the number of the last batch, since each epoch numbers batches from 0."""
         self._last_batch = -1
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         """Stop the training if it is lost."""
         optimizer = self._the_optimizer()
-        # Reading waits for the device, so this reads only when enough steps may have been
-        # skipped. One execution may have several steps, and `batch` is the last of them.
+        # To read the counts, Python must wait for the device. So they are read only when enough
+        # steps may have been skipped. One execution may run several steps, and `batch` is the
+        # number of the last of these.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:

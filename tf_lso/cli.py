@@ -1,4 +1,4 @@
-"""The command `tf-lso`. It only parses arguments and calls a module for each command."""
+"""The command `tf-lso`. It parses arguments and calls the module of the chosen command."""
 
 import argparse
 import contextlib
@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
-            sys.stdout.flush()  # at the end of Python a full disk would print a traceback
+            # A full disk raises an error here. Otherwise Python would print a traceback later.
+            sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         _discard_output()

@@ -42,7 +42,7 @@ _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
 
 
 class Entry(NamedTuple):
-    """An entry of a page. In its heading `…` stands for the part that differs each time."""
+    """An entry of a page. In the heading `…` stands for text that differs each time."""
 
     section: str
     heading: str
@@ -77,7 +77,7 @@ def _is_in(form: str, message: str) -> bool:
 
 
 def entries(page: str = "troubleshooting.md") -> list[Entry]:
-    """Return the list of entries of a page in its order."""
+    """Return the entries of a page as a list, in the order of the page."""
     text = Path(__file__).with_name(page).read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, flags=re.M)
     return [

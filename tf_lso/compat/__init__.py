@@ -1,4 +1,4 @@
-"""Mirror of the loss-scaling parts of `tf.compat`."""
+"""The names of `tf.compat` that concern loss scaling."""
 
 from tf_lso.compat import v1, v2
 from tf_lso.names import mirror_attributes as _mirror_attributes

@@ -1,1 +1,1 @@
-"""Programs that show tf_lso at work; run one with `python -m`."""
+"""Programs that show how tf_lso works. Run one with `python -m`."""

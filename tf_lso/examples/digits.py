@@ -1,18 +1,18 @@
 """Handwritten digits in mixed precision: a program of 2020, as it was written then.
 
-It was written for TensorFlow 2.3, and no line of it is for today's:
+It was written for TensorFlow 2.3, and contains no line for today's TensorFlow. Run it so:
 
     tf-lso run tf_lso/examples/digits.py --help
 
 A small convolutional network computes in float16. The loss is scaled up, so that small
 gradients do not vanish in float16. The scale adjusts itself: it starts too high, so the
-first steps overflow. They are skipped, and each halves the scale. Later it doubles
-whenever a number of steps has gone well. The plot shows all of that, and with
-`--log-dir` TensorBoard does.
+first steps overflow. These steps are skipped, and each of them halves the scale. Later the
+scale doubles whenever a number of steps has gone well. The plot shows all of that, and
+with `--log-dir` TensorBoard shows it too.
 
-The images are the 1,797 of scikit-learn, so nothing is downloaded. Replicas share each
-batch: all GPUs there are, or else two halves of the CPU. With `TF_CONFIG` set, the
-replicas are those of that cluster.
+The images are the 1,797 of scikit-learn, so nothing is downloaded. Each batch is shared
+by several replicas. They run on all GPUs of the machine, or on two halves of the CPU if
+there is no GPU. If `TF_CONFIG` is set, they run on the cluster that it describes.
 """
 
 import argparse
@@ -38,9 +38,10 @@ SEED = 0  # of the weights, the split and the order
 
 
 def load_digits():
-    """Return images and labels to train on, and to test on, a fifth of scikit-learn's.
+    """Return images and labels to train on, and images and labels to test on.
 
-    Images are float32 in 0 … 1, of shape (n, 8, 8, 1), labels int64.
+    A fifth of scikit-learn's images is for the test. Images are float32 in 0 … 1, of shape
+    (n, 8, 8, 1). Labels are int64.
     """
     from sklearn import datasets
 
@@ -53,9 +54,10 @@ def load_digits():
 
 
 def make_strategy():
-    """Return the cluster of `TF_CONFIG`, or else all GPUs, or else a CPU in halves.
+    """Return a strategy for the cluster of `TF_CONFIG`, all GPUs, or two halves of a CPU.
 
-    Call it first. Devices and cluster cannot be changed once TensorFlow has used them.
+    Call this function first, because devices and the cluster cannot be changed after
+    TensorFlow has used them.
     """
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if cluster.cluster_spec():
@@ -88,7 +90,7 @@ def make_model():
 def make_dataset(strategy, images, labels):
     """Return shuffled training batches, each shared among the replicas.
 
-    Each worker reads all images and keeps its part, so all shuffle by the same seed.
+    Each worker reads all images and keeps its part, so all workers shuffle by the same seed.
     """
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
     dataset = dataset.shuffle(len(images), seed=SEED)
@@ -104,7 +106,7 @@ def make_train_step(strategy, model, optimizer):
     """Return the function that trains on one distributed batch and returns the loss.
 
     The step inside is the one of TensorFlow's guide to mixed precision: scale the loss,
-    take gradients, unscale them, use them as ever.
+    take gradients, unscale them, and use them as usual.
     """
     loss_of_each = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="none"
@@ -113,7 +115,7 @@ def make_train_step(strategy, model, optimizer):
     def replica_step(images, labels):
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
-            # Divided by the whole batch's size: the replicas' gradients are summed.
+            # Divide by the size of the whole batch, since gradients of replicas are summed.
             loss = tf.nn.compute_average_loss(
                 loss_of_each(labels, logits), global_batch_size=BATCH_SIZE
             )
@@ -178,16 +180,16 @@ def accuracy_of(model, images, labels):
 
 
 def main(argv=None):
-    """Train, print a table and write the plot; return the exit code.
+    """Train, print a table and write the plot. Return the exit code.
 
-    It is 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
+    The exit code is 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
     """
     options = _parse(argv)
     _check_installed("sklearn", "matplotlib")
     if options.log_dir is not None:
         _check_installed("tensorboard")
     strategy = make_strategy()
-    chief = strategy.extended.should_save_summary  # also where there is one process
+    chief = strategy.extended.should_save_summary  # True for a single process too
 
     start = time.monotonic()
     for seed in (random.seed, np.random.seed, tf.random.set_seed):

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class History(NamedTuple):
-    """For each step the mean loss of its batch, the scale after it, whether it was skipped."""
+    """The loss of each step's batch, the scale after the step, and whether it was skipped."""
 
     losses: list[float]
     scales: list[float]
@@ -53,6 +53,6 @@ def plot(history: History, path: Path) -> None:
 
 
 def power_of_two(scale: float) -> str:
-    """Return "2^15" for 32768, and a scale that is no power of two as it is."""
+    """Return "2^15" for 32768, and the plain number if the scale is no power of two."""
     exponent = math.log2(scale)
     return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"

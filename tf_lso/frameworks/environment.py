@@ -27,7 +27,7 @@ def _own_keras(minor: int) -> Versions:
     return Versions((2, minor), (2, minor))
 
 
-# Minor version of TensorFlow -> {package: versions} of the Kerases that it works with.
+# Minor version of TensorFlow -> {package of Keras: the versions that it works with}.
 # TensorFlow 2.12-2.15 require the Keras of their own minor version.
 PAIRS: dict[tuple[int, int], dict[str, Versions]] = {
     **{(2, minor): {"keras": _own_keras(minor)} for minor in range(12, 15)},
@@ -119,7 +119,7 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 
 
 def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
-    """Return the row of a minor version. A version newer than all rows gets the last row."""
+    """Return the entry of `PAIRS` for a minor version. Newer versions get the last entry."""
     return PAIRS.get(min(tensorflow, max(PAIRS)), {})
 
 

@@ -44,7 +44,7 @@ def replica_id():
 
 
 def is_first_replica():
-    """Return whether this is the first replica of its process. True outside replicas."""
+    """Return whether this is the first replica of its process, or no replica."""
     number, strategy = replica_id(), tf.distribute.get_strategy()
     if number is None or strategy.num_replicas_in_sync == 1:
         return True
@@ -58,7 +58,7 @@ class ThreadSwitch(threading.local):
 
     @contextlib.contextmanager
     def on(self):
-        """Turn the switch on for the block, then restore the state before it."""
+        """Turn the switch on for the block. At its end, restore the state from before."""
         before, self.is_on = self.is_on, True
         try:
             yield
@@ -77,8 +77,8 @@ def require_eager(caller):
 
 def local_variable(initial_value, name, dtype, shape=None):
     """Make a variable that all replicas share and that is never aggregated."""
-    # `init_scope` creates it outside of a function that is being traced. With lifting,
-    # `tf.function` would trace a second time.
+    # In `init_scope` the variable is created outside of a function that is being traced. If it
+    # could be lifted, `tf.function` would trace a second time.
     kwargs = {"trainable": False, "experimental_enable_variable_lifting": False}
     with tf.init_scope():
         return tf.Variable(initial_value, name=name, dtype=dtype, shape=shape, **kwargs)
@@ -88,8 +88,8 @@ def unsaved_variable(initial_value, name, shape=None):
     """Make a `local_variable` of int64 that no checkpoint contains."""
     variable = local_variable(initial_value, name, tf.int64, shape)
     if in_tensorflow_1():
-        # `tf.compat.v1.train.Saver` restores all variables of this list, and fails if an
-        # old checkpoint lacks one.
+        # `tf.compat.v1.train.Saver` restores all variables of this collection, and fails if
+        # an old checkpoint lacks one of them.
         with tf.init_scope():
             kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             saved = tf.compat.v1.get_collection_ref(kept)
@@ -101,7 +101,7 @@ def read_or_zero(variable):
     """Return the value of an `unsaved_variable`, or 0 if it was never initialized."""
     if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
-    # TensorFlow 1 initializes only the variables in its lists, and this one is in none.
+    # TensorFlow 1 initializes only the variables in its collections, and `variable` is in none.
     return tf.cond(
         variable.is_initialized(),
         lambda: tf.convert_to_tensor(variable),
@@ -140,5 +140,5 @@ def warn(condition, text, *values):
         first, *parts = f"{text}\n".split("{}")
         pairs = (string for pair in zip(strings, parts) for string in pair)
         message = tf.strings.join([first, *pairs])
-        # Printing "" prints nothing. A conditional would need more memory in each trace.
+        # To print "" has no effect. A conditional would need more memory in each trace.
         tf.print(tf.where(condition, message, ""), output_stream=sys.stderr, end="")

@@ -53,7 +53,8 @@ def read(optimizer, name):
 def write(optimizer, name, value):
     """Set a hyperparameter and return True.
 
-    If the optimizer has no `decay`, return False for the value 0 and refuse others.
+    If the optimizer has no `decay`, the value 0 changes nothing and False is returned. Any
+    other value is refused.
     """
     if name != "decay" or hasattr(optimizer, name):
         setattr(optimizer, name, value)

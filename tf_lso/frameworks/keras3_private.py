@@ -1,8 +1,8 @@
 """The private names of Keras 3's optimizers and variables that tf_lso needs.
 
-No public names do the same. `check_class` and `check_instance` raise an ImportError if Keras
-has moved one. Some functions change a single optimizer: those are rows of
-`install.table`, for the page of changes.
+No public names do the same. If Keras has moved one of the private names, `check_class` or
+`check_instance` raises an ImportError. Some functions change a single optimizer. They are
+rows of `install.table`, from which the page of changes is written.
 """
 
 import operator
@@ -12,8 +12,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# Variables that each optimizer of Keras 3 has, by their names in checkpoints. A wrapper has
-# them as well, but never uses them.
+# The names in checkpoints of the variables that each optimizer of Keras 3 has. A wrapper has
+# such variables as well, but never uses them.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
@@ -37,8 +37,8 @@ learning_rate = operator.attrgetter("_learning_rate")
 built_variables = operator.attrgetter("_trainable_variables")
 # The variables that Keras's base class has made for an optimizer.
 own_variables = operator.attrgetter("_variables")
-# A pair: {key: index} of the variables an optimizer was built for, and the function that
-# returns the key of a variable.
+# A pair of a dict and a function. The dict is {key: index} of the variables that an optimizer
+# was built for. The function returns the key of a variable.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -67,7 +67,8 @@ def check_instance(optimizer):
 def iteration_variable(optimizer):
     """Return the variable that counts steps.
 
-    With gradient accumulation `iterations` is not this variable, but a quotient of it.
+    With gradient accumulation, `iterations` is not this variable, but this variable divided
+    by the number of accumulated steps.
     """
     # Versions of Keras without the private name have no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
@@ -75,30 +76,31 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Set `built_variables` so that Keras does not track the list as the optimizer's own."""
+    """Set the list `built_variables` without Keras tracking it as the optimizer's own state."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
 def scale_nothing(optimizer):
-    """Let the optimizer not divide gradients by a scale too, as Keras 3's own wrapper does."""
+    """Set `loss_scale_factor` to None, so that only the wrapper divides by a loss scale."""
     optimizer.loss_scale_factor = None
 
 
 def build_under(optimizer, strategy):
-    """Make it create and update its variables under the strategy of the model's variables."""
+    """Let the optimizer create and update its variables under the model's strategy."""
     variables_lib.set_untracked(optimizer, "_distribution_strategy", strategy)
 
 
 def aggregates():
-    """Return whether optimizers of this Keras aggregate gradients, as they do since 3.2."""
+    """Return whether optimizers aggregate gradients. They do so since Keras 3.2."""
     return _is_in_this_keras(_AGGREGATES)
 
 
 def sum_gradients_only_once(optimizer, instead=list):
-    """Within a step of the wrapper, which has summed gradients over replicas, add none up."""
-    # `instead` gets (gradient, variable) pairs, which are clipped already, and returns pairs.
-    # Loss scaling must aggregate before the inner optimizer clips, because the verdict is
-    # on the sums and clipping comes last, as in legacy.
+    """In the wrapper's steps, do not sum gradients over replicas, which are summed already."""
+    # Instead of summing, `instead` is called with (gradient, variable) pairs, which are clipped
+    # already, and returns pairs. The wrapper must sum before the inner optimizer clips,
+    # because it checks whether the sums are finite, and clipping comes last, as in legacy
+    # optimizers.
     if _AGGREGATES in vars(optimizer) or not aggregates():
         return  # the optimizer was changed before, or never aggregates
     keras_sum = optimizer._all_reduce_sum_gradients
@@ -115,7 +117,7 @@ def already_summed():
 
 
 def count_steps_once(optimizer):
-    """Within a step of the wrapper, count it once, also with threads and on replicas."""
+    """In the wrapper's steps, count each step exactly once, also with threads or replicas."""
     # Keras 3 reads the counter and then assigns it, so steps of other threads can be lost.
     # If the counter is not mirrored, each replica adds 1 to it.
     variable = iteration_variable(optimizer)
@@ -137,10 +139,13 @@ def count_steps_once(optimizer):
 
 
 def build_as_bare(optimizer, variables):
-    """Build an optimizer. In a function, build it as the bare optimizer would be built."""
+    """Build an optimizer in the way in which one without a wrapper would be built.
+
+    This matters only if a function is being traced.
+    """
     # TensorFlow traces a function a second time if it has made variables. The variables
-    # remain, but the first trace is dropped. A function of its own has the same effect, even
-    # if the function around it may not make variables.
+    # remain, but the first trace is dropped. Here a separate function makes the variables,
+    # with the same effect. This works even if the function around it must not make any.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -156,8 +161,8 @@ def build_as_bare(optimizer, variables):
 
 
 def tolerate_no_gradients(part):
-    """Within a step of the wrapper, let a part have no gradient at all."""
-    # Keras 3 raises an error here after other parts have already updated their variables.
+    """In the wrapper's steps, accept that a part of a MultiOptimizer gets no gradient."""
+    # Keras 3 would raise an error here, after other parts have updated their variables.
     keras_apply = part.apply
 
     def apply(grads, trainable_variables=None):

@@ -1,4 +1,4 @@
-"""Make optimizers of Keras and of the user from configs of any generation.
+"""Make optimizers of Keras and of the user from configs of any version.
 
 A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 it also has the keys
 "module" and "registered_name". If the caller names no package, the config decides to which
@@ -21,8 +21,9 @@ _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 # Keys that are ignored if an optimizer class lacks them and the value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys that are ignored with any value if an optimizer class lacks them. They say how steps
-# are compiled and which of two classes of one name it was, or matter only with `use_ema`.
+# Keys that are ignored with any value if an optimizer class lacks them. `jit_compile` says
+# how steps are compiled, and `is_legacy_optimizer` which of two classes of one name the
+# optimizer had. The other two matter only with `use_ema`.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
 # Arguments that legacy classes accept by name, although their signatures lack them.
@@ -103,7 +104,7 @@ def custom_class(config, custom_objects, packages, *names):
         for package in packages:
             saving = keras_versions.public(package).saving
             registered = saving.get_registered_object(name)
-            # Keras 2 registers some of its own classes under names of all families.
+            # Keras 2 also registers some classes of its own. They are not the user's.
             if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
     return next(filter(inspect.isclass, found), None)
@@ -126,10 +127,11 @@ def _class_of_keras(config, package, base):
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
-    # The default is Keras 2's own rule. TensorFlow 2.9 and Keras 3 do not write the key.
+    # TensorFlow 2.9 and Keras 3 do not write the key `is_legacy_optimizer`. The default is
+    # the one that Keras 2 itself uses.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
-    # Some classes of TensorFlow 2.9 had that prefix.
+    # The names of some classes of TensorFlow 2.9 began with "Experimental".
     name = short_name(config).removeprefix("experimental")
     # After `install(like="2.4")` the first of these modules has the legacy classes.
     spaces = [vars(keras_versions.public(package).optimizers)]
@@ -148,7 +150,7 @@ def _class_of_keras(config, package, base):
 
 
 def make(config, cls=None, custom_objects=None, package=None, base=None):
-    """Make the optimizer that a `checked` config describes. It must not be a wrapper.
+    """Make the optimizer that a `checked` config describes, which must not be a wrapper.
 
     Args:
       config: dict that `checked` returned.
@@ -193,7 +195,7 @@ def _arguments(cls, package, kind, config):
     _convert_decay(cls, package, takes, given)
     arguments = {}
     for key, value in given.items():
-        is_default = value is None and key in ("epsilon", "name")  # in Keras 2
+        is_default = value is None and key in ("epsilon", "name")  # of Keras 2
         if is_default or (key not in takes and is_neutral(key, value)):
             continue
         if key not in takes and keras_versions.is_of_one(cls):
@@ -202,7 +204,7 @@ def _arguments(cls, package, kind, config):
                 f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
                 "or give a class of your own in `custom_objects`."
             )
-        # A class of the user may accept it by its **kwargs.
+        # A class of the user may accept this key by its **kwargs.
         arguments[key] = _as_default(cls, key, value, takes.get(key))
     return arguments
 
@@ -221,8 +223,8 @@ def _as_default(cls, key, value, default):
 
 def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equal schedule if the class does not accept it."""
-    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`, after the
-    # first step in float32, and ignored the value when it was read.
+    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`. After the
+    # first step this was a float32 number. When Nadam read a config, it ignored the value.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
@@ -243,7 +245,7 @@ def _convert_decay(cls, package, takes, config):
 def _schedule(config, package):
     """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        return config  # Keras 3 made it from a callable, and reads it itself
+        return config  # Keras 3 wrote this for a callable, and can read it
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules
     name, arguments = config["class_name"], config["config"]
@@ -255,6 +257,6 @@ def _schedule(config, package):
             f"{package}, but got {cls!r}. Give a class of your own as "
             f"custom_objects={{{name!r}: ...}}."
         )
-    if arguments.get("name", "") is None:  # the default, in Keras 2
+    if arguments.get("name", "") is None:  # the default of Keras 2
         del arguments["name"]
     return cls.from_config(arguments)

@@ -6,8 +6,8 @@
 | 2.15 | Keras 2 | Keras 2 |
 | 2.16-2.21 | Keras 3 | Keras 2 |
 
-Only this module knows which generation of Keras a package is. Packages are named by
-strings.
+Only this module knows whether a package is Keras 2 or Keras 3. Elsewhere packages are
+identified by the strings "keras" and "tf_keras".
 """
 
 import functools
@@ -21,17 +21,19 @@ from tf_lso.frameworks import environment
 
 PACKAGES = ("keras", "tf_keras")
 
-# Package of Keras 2 -> the module that was `tf.keras`. In 2.12 the names that stand
-# directly in `keras` are private ones.
+# Package of Keras 2 -> the module that was `tf.keras`. In 2.12 `keras` itself contains
+# private names.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
-# Private modules that programs imported. In 2.12 they stand among the public names.
+# Private modules that programs imported. In 2.12 they are in the same package as the public
+# names.
 _PRIVATE_IN_2_12 = tuple(
     f"keras.mixed_precision.{module}"
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
 )
 
-# The packages that `install()` has changed. It enters them here for the modules below it.
+# The packages that `install()` has changed. `install()` adds them to this set, which modules
+# that must not import `tf_lso.install` can read.
 installed: set[str] = set()
 
 _Class = TypeVar("_Class", bound=type)
@@ -80,7 +82,10 @@ def public(package: str) -> types.ModuleType:
 
 
 def private(package: str, path: str) -> types.ModuleType:
-    """Return a private module of Keras 2 by its path below `keras.src` (2.12: `keras`)."""
+    """Return a private module of Keras 2 by its path.
+
+    The path is relative to `keras.src` or `tf_keras.src`, and in 2.12 to `keras`.
+    """
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
     return importlib.import_module(f"{below}.{path}")
 
@@ -154,18 +159,19 @@ def register_as(cls: type, bound: type, package: str) -> None:
     namespace, _, name = full.rpartition(">")
     if namespace:
         objects = saving.get_custom_objects()
-        # What is there makes optimizers of all families, `bound` those of one.
+        # The object under this name makes optimizers of all families, whereas `bound` makes
+        # those of one family. So registering `bound` must not replace the object.
         before = objects.pop(full, cls)  # 2.12 registers no name twice
         saving.register_keras_serializable(namespace, name)(bound)
         objects[full] = before
 
 
-# Class of tf_lso -> the name in files by which each Keras finds what makes it.
+# Class of tf_lso -> its name in files, by which each Keras finds the object to load it with.
 _names: dict[type, str] = {}
 
 
 def named_in_files(full: str) -> Callable[[_Class], _Class]:
-    """Return a decorator for a class of tf_lso: its name in files."""
+    """Return a decorator that gives a class of tf_lso the name `full` in files."""
 
     def name(cls: _Class) -> _Class:
         _names[cls] = full

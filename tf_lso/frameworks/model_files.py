@@ -1,7 +1,7 @@
-"""Which file of a whole model a Keras writes or reads just now.
+"""Find out which kind of file of a whole model Keras is writing or reading now.
 
-Keras asks an optimizer for its config and does not say what for. The functions that run
-say it: no public name does.
+When Keras asks an optimizer for its config, it does not say for which file, and no public
+name tells. So this module looks at the functions that are running.
 """
 
 import traceback
@@ -20,17 +20,17 @@ _READERS = {
     (
         "load",
         "load",
-    ): "SavedModel",  # of Keras 2, and of TensorFlow, which is none of them
+    ): "SavedModel",  # of Keras 2, not TensorFlow's function of this name
 }
 
 
 def written() -> str | None:
-    """Return ".h5" or ".keras" if a Keras is writing such a file of a model, else None."""
+    """Return ".h5" or ".keras" if Keras is writing such a file of a model, else None."""
     return _running(_WRITERS)
 
 
 def read() -> str | None:
-    """Return ".keras", ".h5" or "SavedModel" if a Keras is reading such a file, else None."""
+    """Return ".keras", ".h5" or "SavedModel" if Keras is reading such a file, else None."""
     return _running(_READERS)
 
 

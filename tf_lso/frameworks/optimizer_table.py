@@ -52,10 +52,10 @@ OPTIMIZERS = {
     "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}),
 }
 
-# The slot that every class has with `use_ema`, as in `Facts.slots`.
+# The slot that every class has with `use_ema`. The form is that of `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
-# Arguments of Keras 3's base class that its configs carry, with their defaults.
+# The arguments of Keras 3's base class that its configs contain, with their defaults.
 KERAS3_DEFAULTS: dict[str, object] = {
     "weight_decay": None,
     "clipnorm": None,
@@ -70,7 +70,7 @@ KERAS3_DEFAULTS: dict[str, object] = {
 
 
 class Keras3Arguments(TypedDict, total=False):
-    """The types of these arguments for type checkers, which accept only the defaults."""
+    """The types of the arguments in `KERAS3_DEFAULTS`. Type checkers accept only defaults."""
 
     weight_decay: None
     clipnorm: None
@@ -83,7 +83,7 @@ class Keras3Arguments(TypedDict, total=False):
     gradient_accumulation_steps: None
 
 
-# Slot -> the argument that makes an optimizer have it, and an example of its value.
+# Slot -> the argument that makes an optimizer have this slot, and a value for the argument.
 MADE_BY: dict[str, tuple[str, object]] = {
     "momentum": ("momentum", 0.9),
     "mg": ("centered", True),
@@ -92,7 +92,7 @@ MADE_BY: dict[str, tuple[str, object]] = {
 }
 
 
-# The methods that make slots, of OptimizerV2 and of all other optimizers.
+# The methods that make slots: `_create_slots` of OptimizerV2, `build` of other optimizers.
 _MAKES_SLOTS = {"_create_slots", "build"}
 
 
@@ -149,7 +149,7 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
-    """Return `variables` sorted: first those that are no slots, then slot by slot."""
+    """Return `variables` sorted by slot names. Variables that are no slots come first."""
     # The weights of OptimizerV2's Adam were `m` of all variables, then `v` of all.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
@@ -157,11 +157,12 @@ def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
 
 
 def slots_made(optimizer: Any) -> set[str]:
-    """Return the names of the slots in `MADE_BY` that `optimizer` has by its arguments."""
+    """Return the slots in `MADE_BY` that `optimizer` has because of its arguments."""
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # An OptimizerV2 has a variable of this name, and a flag that says if it is used.
+        # In an OptimizerV2 the attribute `argument` is a variable. A flag whose name begins
+        # with "_" says whether it is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
         if slot in known and is_used:
@@ -190,7 +191,7 @@ def optional_slots(optimizer: Any) -> set[str]:
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return two sets: the optional slots that only a file has, and those it lacks.
+    """Return a set of the optional slots that only a file has, and a set of those it lacks.
 
     `always` names slots that the class of the optimizer makes without the argument.
     """

@@ -1,7 +1,7 @@
 """The private names of TensorFlow that tf_lso needs, since no public names do the same.
 
-A name is looked up when it is used. So tf_lso can be imported with a TensorFlow that has
-moved one. tests/test_private_names.py fails if a name has moved or behaves differently.
+A name is looked up when it is used. So tf_lso can be imported even if TensorFlow has moved a
+name. tests/test_private_names.py fails if a name has moved or behaves differently.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from typing import Any
 
-# Module -> the one that has its names in TensorFlow 2.12.
+# Module -> the module that has the same names in TensorFlow 2.12.
 _IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eager.tape"}
 
 
@@ -184,8 +184,8 @@ def deferred(owner):
 def restored_afterwards(owner):
     """Restore dependencies of `owner` only at the end of the block.
 
-    The block may make the dependencies and change them before they are restored. It gets
-    the names of those that wait.
+    The block may make the dependencies and change them before they are restored. The context
+    yields the names of the dependencies whose values wait.
     """
     waiting = deferred(owner)
     held = dict(waiting)
@@ -201,10 +201,10 @@ def restored_afterwards(owner):
 
 
 class Dependencies:
-    """A base class with which a class can decide what checkpoints store of its objects.
+    """A base class for classes that decide what checkpoints store of their instances.
 
-    It must stand before the classes of TensorFlow or Keras in the list of bases. Subclasses
-    may override the last three methods, which by default do what the functions above do.
+    In a list of base classes it must come before the classes of TensorFlow or Keras. Subclasses
+    may override the last three methods. By default these do what the functions above do.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

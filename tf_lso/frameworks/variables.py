@@ -8,12 +8,13 @@ import tensorflow as tf
 
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 
-# Held while optimizer variables are made, since two threads may run their first step.
+# This lock is held while variables of optimizers are made, because two threads may run their
+# first step at the same time.
 building = threading.RLock()
 
 
 class CallableList(list):
-    """A list that may also be called, as `variables()` was in TensorFlow 2.0-2.10."""
+    """A list that can be called, since `variables()` was a method in TensorFlow 2.0-2.10."""
 
     def __call__(self):
         """Return the list itself."""
@@ -21,7 +22,7 @@ class CallableList(list):
 
 
 def raw(variable):
-    """Return the TensorFlow variable of a Keras 3 variable, or another variable as it is."""
+    """Return the TensorFlow variable of a Keras 3 variable, or any other variable itself."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
@@ -78,7 +79,7 @@ def array_for(variable, array):
 def assign_all(variables, arrays):
     """Assign the arrays to the variables, or none if one of them is refused."""
     arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
-    # Copy by copy, which also works in the thread of a replica.
+    # Assign each copy separately, which also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
     if graphs.in_graph_of_tensorflow_1():
         _session_of_keras().batch_set_value(pairs)

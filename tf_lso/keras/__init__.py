@@ -1,4 +1,4 @@
-"""Mirror of the loss-scaling parts of `tf.keras`."""
+"""The names of `tf.keras` that concern loss scaling."""
 
 from tf_lso.keras import mixed_precision
 from tf_lso.names import mirror_attributes as _mirror_attributes

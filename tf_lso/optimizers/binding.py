@@ -1,4 +1,4 @@
-"""Make the classes of which LossScaleOptimizers are instances, one for each family.
+"""Make the classes of LossScaleOptimizers, one for each family of inner optimizers.
 
 Such a class derives from the class that the program called, and from the optimizer classes
 that `isinstance` and Keras's `compile` expect in the family of the inner optimizer.
@@ -35,7 +35,8 @@ def require_family(optimizer):
 def bound_class(cls, optimizer):
     """Return the subclass of `cls` that has the base classes of the optimizer's family.
 
-    A class that already has a family is returned as it is. Each subclass is made once.
+    If `cls` already belongs to a family, it is returned unchanged. Each subclass is made
+    only once.
     """
     family = require_family(optimizer)
     if cls._family_class is family:
@@ -59,7 +60,7 @@ def bound_class(cls, optimizer):
 
 
 def the_inner(optimizer, inner_optimizer):
-    """Return the argument that is not MISSING. Raise TypeError unless it is exactly one."""
+    """Return the argument that was passed. Raise TypeError if both or none were passed."""
     passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(passed) != 1:
         raise TypeError(
@@ -70,7 +71,7 @@ def the_inner(optimizer, inner_optimizer):
 
 
 def unpickled(cls, state):
-    """Return an optimizer that has the state `LossScaleOptimizer._described` returned."""
+    """Return a copy of an optimizer from what `LossScaleOptimizer._described` returned."""
     inner = state.get("copied_inner")
     if inner is None:
         inner_class, inner_config = state["inner"]

@@ -1,13 +1,13 @@
-"""Make LossScaleOptimizers from configs of any generation.
+"""Make LossScaleOptimizers from the configs of any version of TensorFlow or Keras.
 
-`keras_configs` reads the inner optimizer and its values. A LossScaleOptimizer has these keys
-in "config":
+The module `keras_configs` reads the config of the inner optimizer. In the config of a
+LossScaleOptimizer, the dict "config" has these keys:
 
 | written by | keys |
 |---|---|
 | 2.4-2.15, tf_keras, tf_lso | inner_optimizer, dynamic, initial_scale, dynamic_growth_steps |
-| Keras 3 | the same without dynamic, with name, and arguments of its base class |
-| 2.0-2.3, tf_lso's experimental | optimizer, loss_scale |
+| Keras 3 | the same except dynamic, and also name and the arguments of its base class |
+| 2.0-2.3, tf_lso's experimental class | optimizer, loss_scale |
 """
 
 import inspect
@@ -18,8 +18,9 @@ from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
-# The class names under which LossScaleOptimizers were saved. V1 was the experimental class
-# of 2.4-2.8. V3, since 2.9, wraps the newer optimizers. tf_lso itself writes "experimental".
+# The class names under which LossScaleOptimizers were saved. The experimental class of
+# 2.4-2.8 has "v1" in its name. The class that wraps the newer optimizers, since 2.9, has "v3".
+# For its own experimental class, tf_lso writes "experimental".
 _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
 
@@ -28,8 +29,8 @@ def is_wrapper(config):
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-# "stable" and "experimental" -> the class. The two modules that define the classes fill
-# this when they are imported, since both import this one to read configs.
+# "stable" and "experimental" -> the class. The two modules that define the classes enter
+# them here when they are imported. This module cannot import those two, since they import it.
 CLASSES: dict[str, type] = {}
 
 
@@ -39,9 +40,10 @@ def unbound(cls):
 
 
 def deserialize(config, custom_objects=None, package=None, base=None):
-    """Make the optimizer or LossScaleOptimizer that a config of any generation describes.
+    """Make the optimizer or LossScaleOptimizer that a config of any version describes.
 
-    A LossScaleOptimizer of any version, also Keras 3's or tf_keras's own, becomes tf_lso's.
+    From a LossScaleOptimizer of any version, also of Keras 3 or tf_keras, this function
+    makes one of tf_lso.
 
     Args:
       config: the serialized optimizer.
@@ -59,7 +61,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     config = keras_configs.checked(config)
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
-    # Programs passed their class under the public name, whatever the config says.
+    # Programs passed a class of their own under the public name, even if the config has
+    # another name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -92,7 +95,7 @@ def from_config(cls, config, custom_objects=None, package=None):
         )
     inner = config.pop(layout[0])
     if isinstance(inner, dict):
-        # A class with a family makes only optimizers of that family.
+        # A class that belongs to a family accepts only inner optimizers of this family.
         family = cls._family_class
         package, base = (family.package, family.base) if family else (package, None)
         inner = deserialize(inner, custom_objects, package, base)
@@ -120,13 +123,13 @@ def _made(cls, inner, arguments):
     _, *parameters = inspect.signature(cls.__init__).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
-    # Such as the class that Horovod makes. The metaclass of Keras 2 would pass the inner
-    # optimizer by position.
+    # The class that Horovod makes accepts only keyword arguments. The metaclass of Keras 2
+    # would pass the inner optimizer by position, so it is not called here.
     return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 
 def _pop_loss_scale(config):
-    """Remove the arguments of the stable class from `config`; return their loss scale."""
+    """Remove the arguments of the stable class from `config`. Return their loss scale."""
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
     names = config.keys() & options.OF_OPTIMIZER.values()

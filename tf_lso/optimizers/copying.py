@@ -1,8 +1,8 @@
-"""Keep attributes of an optimizer in its copies that its config does not contain.
+"""Find the attributes that copies of an optimizer need although its config lacks them.
 
-Copies are made from configs. These leave out the attributes that a program has set, and
-some settings of Keras itself. An attribute counts as the program's if no method of the
-classes of Keras, TensorFlow and tf_lso assigns it.
+Copies are made from configs. A config does not contain the attributes that a program has
+set, nor some settings of Keras itself. If no method of a class of Keras, TensorFlow or
+tf_lso assigns an attribute, the program must have set it.
 """
 
 import dis
@@ -22,13 +22,13 @@ _SETTINGS = (
     "_exclude_from_weight_decay_names",
     "_exclude_from_weight_decay_pattern",
 )
-# One more such setting. It contains keys of model variables, which mean nothing in another
-# process.
+# One more setting that configs leave out. It contains keys of model variables, which mean
+# nothing in another process.
 _OF_VARIABLES = "_exclude_from_weight_decay"
 
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a config with Python numbers in place of NumPy's."""
+    """Return a copy of a config in which NumPy numbers are replaced by Python numbers."""
     # A legacy optimizer would mistake a NumPy number for the variable of a hyperparameter.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
@@ -107,7 +107,7 @@ def _assigned_by_frameworks(cls):
 
 
 def _stored(member):
-    """Return the set of names of attributes that a method or property assigns."""
+    """Return the set of names of the attributes that a method or property assigns."""
     if isinstance(member, property):
         return set().union(*map(_stored, (member.fget, member.fset)))
     function = getattr(member, "__func__", member)
@@ -132,7 +132,7 @@ def _is_hook(value):
 
 
 def _unwrapped(value):
-    """Return a value in plain containers, not those by which frameworks track it."""
+    """Return a value with plain containers instead of those by which frameworks track it."""
     if isinstance(value, dict):
         return {key: _unwrapped(item) for key, item in value.items()}
     if isinstance(value, list):

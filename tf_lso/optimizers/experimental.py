@@ -13,14 +13,15 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
     """An optimizer that scales the loss by a loss scale object.
 
-    Unlike its base class `tf_lso.LossScaleOptimizer`, the constructor accepts such an
-    object, and the attribute `loss_scale` is that object.
+    The constructor accepts such an object, and the attribute `loss_scale` is that object.
+    In the base class `tf_lso.LossScaleOptimizer`, the constructor has other arguments, and
+    `loss_scale` is a tensor.
 
     Args:
       optimizer: the optimizer of Keras 3 or Keras 2 to wrap.
-      loss_scale: "dynamic"; a Python int or float of at least 1 for a fixed scale; or
-        a `LossScale`, also of a class of your own. The optimizer uses this object and not
-        a copy, so steps change its state.
+      loss_scale: "dynamic", a Python int or float of at least 1 for a fixed scale, or
+        a `LossScale`, whose class may be your own. The optimizer uses this object and not
+        a copy, so steps change the state of the object.
       name: str, the optimizer's name (an addition).
 
     Raises:
@@ -51,7 +52,7 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
 
     def __new__(cls, *args, **kwargs):
         """Make an instance of the subclass for the family of the optimizer."""
-        if cls.__init__ is LossScaleOptimizer.__init__:  # a subclass may accept more
+        if cls.__init__ is LossScaleOptimizer.__init__:  # a subclass may take more
             accepted = ("optimizer", "loss_scale", "name")
             for name in kwargs.keys() - set(accepted):
                 validation.refuse_keyword(name, accepted)
@@ -65,7 +66,8 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         """The `LossScale`. It can be called, and can be used as a float32 scalar tensor.
 
         Raises:
-          AttributeError: if a program sets it. `optimizer.loss_scale.assign` sets the value.
+          AttributeError: if a program sets the attribute. To change the value, call
+            `optimizer.loss_scale.assign`.
         """
         return self.loss_scale_state
 

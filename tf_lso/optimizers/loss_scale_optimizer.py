@@ -1,8 +1,8 @@
-"""The optimizer that programs use. All its public methods stand in this module.
+"""The optimizer that programs use. All its public methods are defined in this module.
 
-Differences between the families of optimizers are in its adapter, a subclass of
-`families.family.Family`. `scaling.step` has one step, and `scaling.calls` decides which
-scale divides its gradients.
+What differs between the families of inner optimizers is in an adapter, a subclass of
+`families.family.Family`. The module `scaling.step` takes a step, and `scaling.calls` decides
+by which scale the gradients of the step are divided.
 """
 
 import copy
@@ -40,7 +40,7 @@ _FLOAT16_MAX = 65504.0
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# Tells AutoGraph not to convert a method, since it contains nothing to convert.
+# Methods with this decorator contain nothing to convert, so AutoGraph leaves them unchanged.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
@@ -66,7 +66,7 @@ def _of_inner(name: str, what: str) -> property:
     return property(read, write, doc=f"{what}. Reads and sets the inner optimizer's.")
 
 
-# The attributes of this class that no base class may track or delegate.
+# The attributes that are set directly, so that no base class tracks or delegates them.
 _OWN = frozenset(
     {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
     | {"_state", "_trackable", "_traced"}
@@ -108,9 +108,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     gradient is not finite, the step is skipped on all replicas and the scale is halved.
     After `dynamic_growth_steps` finite steps the scale is doubled.
 
-    An instance is also an instance of the optimizer classes that `isinstance` and `compile`
-    expect in the family of the inner optimizer. It has the hyperparameters of the inner
-    optimizer as attributes, such as `lr` and `beta_1`.
+    For `isinstance` and `compile`, an instance is also an optimizer of the same kind as the
+    inner optimizer. It has the hyperparameters of the inner optimizer as attributes, such as
+    `lr` and `beta_1`.
 
     The arguments from `growth_factor` on are additions of tf_lso.
 
@@ -122,7 +122,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
       initial_scale: number, the first loss scale. Defaults to 2**15 for a dynamic scale,
         and must be passed for a fixed one.
       dynamic_growth_steps: int, the number of consecutive finite steps before the scale
-        doubles. Defaults to 2000. Only for a dynamic scale.
+        doubles. Defaults to 2000. It may be passed only for a dynamic scale.
       name: str. By default Keras 3 chooses the name, and in Keras 2 it is the name of the
         inner optimizer.
       growth_factor: number of at least 1 by which the scale is multiplied to grow.
@@ -180,7 +180,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         inner_optimizer: Any = MISSING,
         name: str | None = None,
         growth_factor: float = ScaleRule.growth_factor,
-        backoff_factor: float = 0.5,  # that of `ScaleRule`, as a test says
+        backoff_factor: float = 0.5,  # equal to that of `ScaleRule`, which a test checks
         hysteresis: int = ScaleRule.hysteresis,
         min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
@@ -256,14 +256,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # A legacy optimizer keeps it in a variable, so traced steps see the change.
+                # A legacy optimizer keeps the value in a variable, so traced steps read the new
+                # value. Other optimizers do not, so the program is warned.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
                 super().__setattr__(name, value)
 
         def __getattr__(self, name: str) -> Any:
-            # Called only after ordinary lookup has failed.
+            # Python calls this method only if the ordinary lookup has failed.
             if name in self._delegated:
                 return hyperparameters.read(self.inner_optimizer, name)
             raise AttributeError(
@@ -346,7 +347,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def _scaled_by_current(self, loss):
-        # As in legacy, use the scale at the time when the callable is called.
+        # As in legacy optimizers, use the scale at the time when the callable is called.
         scale = self._loss_scale()
         self._calls.scale_was_read(scale)
         return self._scaled(loss, scale)
@@ -422,7 +423,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError: if `loss` is None.
           RuntimeError: if the loss is scaled already, or `get_scaled_loss` has scaled a loss
-            in the same step. In `fit` also if the class overrides legacy methods.
+            in the same step. In `fit` this error is also raised if the class overrides
+            methods that `fit` of Keras 3 does not call as older versions did.
 
         Example:
         >>> import tensorflow as tf
@@ -474,7 +476,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             the inner optimizer's own `apply_gradients`, as in TensorFlow 2.0-2.8.
           experimental_aggregate_gradients: bool, whether to aggregate over the replicas.
             Pass False if the gradients are aggregated already.
-          skip_gradients_aggregation: bool, the opposite, as in TensorFlow 2.11-2.15.
+          skip_gradients_aggregation: bool, the opposite of the previous argument, as in
+            TensorFlow 2.11-2.15.
           **kwargs: further arguments for the inner optimizer's own `apply_gradients`.
 
         Returns:
@@ -495,7 +498,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
         own_apply = not validation.is_of_tf_lso(type(self).apply)
         if own_apply and aggregate and self._family.name == "keras3":
-            return self.apply(grads, variables)  # as Keras 3's own `apply_gradients`
+            return self.apply(grads, variables)  # as Keras 3 itself does
         args = () if name is None or isinstance(name, str) else (name,)
         return self._apply(
             grads,
@@ -518,7 +521,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Args:
           grads: list of gradients, one for each variable. A variable whose gradient is None
             is not updated.
-          trainable_variables: list of variables, or None for those passed to `build`.
+          trainable_variables: list of variables, or None for the variables that were passed
+            to `build`.
 
         Raises:
           TypeError, RuntimeError: as `apply_gradients`.
@@ -554,7 +558,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         kwargs=types.MappingProxyType({}),
         unknown_is_scaled=False,
     ):
-        """Check the arguments, and run one `Step`. `Calls.divisor` explains the last one."""
+        """Check the arguments, and run one `Step`.
+
+        The docstring of `Calls.divisor` explains `unknown_is_scaled`.
+        """
         validation.check_context()
         if not grads:
             return None
@@ -610,7 +617,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             if self._calls.unscaled_gradients.has(grad):
                 if is_next_value:
                     # `get_unscaled_gradients` does not know the variables, so it has
-                    # divided this one too. Undo that.
+                    # divided this gradient too. Multiply it again.
                     scale = self._calls.scale(self._loss_scale)
                     grad = grad * tf.cast(scale, grad.dtype)
             elif divisor is not None and not is_next_value:
@@ -625,7 +632,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return results
 
     def _warn_if_forgotten(self):
-        # A subclass that overrides these methods may scale and unscale by itself.
+        # If a subclass overrides these methods, it may scale and unscale by itself.
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(self._calls.forgotten())
@@ -645,10 +652,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Args:
           loss: callable that returns a scalar tensor, or a scalar tensor if `tape` is
             passed.
-          var_list: list of variables, or a callable that returns it.
-          grad_loss: tensor, the gradient of the loss. By default ones.
+          var_list: list of variables, or a callable that returns such a list.
+          grad_loss: tensor, the gradient of the loss. Defaults to ones.
           name: str for the operations.
-          tape: `tf.GradientTape` that recorded `loss`, needed for a tensor.
+          tape: `tf.GradientTape` that recorded `loss`. It is needed if `loss` is a tensor.
 
         Returns:
           What `apply_gradients` returns.
@@ -678,7 +685,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         var_list: Any,
         tape: tf.GradientTape | None = None,
     ) -> list[tuple[gradients_lib.Gradient, Any]]:
-        """Return (unscaled gradient, variable) pairs. This is the first half of `minimize`."""
+        """Return (unscaled gradient, variable) pairs, as the first half of `minimize` does."""
         return self._compute_gradients(loss, var_list, tape=tape)
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
@@ -696,7 +703,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> list[gradients_lib.Gradient]:
         """Return a list of unscaled gradients of a scalar `loss` for a list of variables.
 
-        This is for graphs of TensorFlow 1.
+        This method is for graphs of TensorFlow 1.
 
         Raises:
           ValueError: if a variable has no gradient.
@@ -713,7 +720,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self.get_unscaled_gradients(grads)
 
     def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
-        """Return a list that holds the op that minimizes `loss`, see `get_gradients`."""
+        """Return a list with one op, which minimizes `loss`. See `get_gradients`."""
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
@@ -762,7 +769,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def skipped_steps(self) -> tf.Tensor:
         """The number of steps skipped in this process, an int64 scalar tensor.
 
-        Checkpoints do not contain it.
+        Checkpoints do not contain this number.
         """
         self._skipped.report()
         return self._skipped.total()
@@ -771,7 +778,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def consecutive_skipped_steps(self) -> tf.Tensor:
         """The number of steps skipped since the last applied one, an int64 scalar tensor.
 
-        It counts steps of this process only.
+        Only the steps of this process are counted.
         """
         self._skipped.report()
         return self._skipped.in_a_row()
@@ -785,11 +792,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def last_overflow(self) -> list[skipped.Overflow]:
         """The variables whose gradients caused the last skip, a list of `Overflow`.
 
-        Each is a tuple `(variable, kind)`. The first is the path of the variable, the second
-        is "inf", "nan" or "inf, nan", which its aggregated gradient contained.
+        Each `Overflow` is a tuple `(variable, kind)`. The first is the path of the variable.
+        The second is "inf", "nan" or "inf, nan", and says what the aggregated gradient of the
+        variable contained.
 
         Raises:
-          RuntimeError: if it is not read in eager code.
+          RuntimeError: if the attribute is not read in eager code.
 
         Example:
         >>> import tensorflow as tf
@@ -814,7 +822,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def dynamic_counter(self) -> tf.Variable | None:
         """The number of finite steps since the scale changed or a step was skipped.
 
-        It is an int64 variable, or None if the scale is fixed.
+        The value is an int64 variable, or None if the scale is fixed.
         """
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
@@ -829,7 +837,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def dynamic_growth_steps(self) -> int | None:
         """The number of consecutive finite steps before the scale doubles, an int.
 
-        It is None if the scale is fixed.
+        The value is None if the scale is fixed.
         """
         return self.loss_scale_state.increment_period if self.dynamic else None
 
@@ -862,7 +870,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         "The number of steps after which averages overwrite weights",
     )
 
-    # Methods that the base classes of the families have. Theirs would change the wrapper.
+    # The base classes define these methods too. Their methods would act on the wrapper, and
+    # not on the inner optimizer.
     add_optimizer_variables = forwarded("add_optimizer_variables")
     add_variable = forwarded("add_variable")
     add_variable_from_reference = forwarded("add_variable_from_reference")
@@ -876,7 +885,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer. It may be set.
 
-        In Keras 3 a schedule can be called, and also works as the rate of the next step.
+        In Keras 3, if the rate is a schedule, the value can be called like the schedule, and
+        can be used as the number that is the rate of the next step.
         """
         # There is no family yet while the constructor of the base class runs.
         return None if self._family is None else self._family.learning_rate()
@@ -892,7 +902,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def lr(self) -> Any:
         """The learning rate as a TensorFlow variable, which old programs expect.
 
-        `tf.keras.backend.set_value` accepts it, but does not accept variables of Keras 3.
+        `tf.keras.backend.set_value` accepts this variable, but no variable of Keras 3.
         """
         return variables_lib.raw(self.learning_rate)
 
@@ -931,7 +941,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Create the inner optimizer's variables for a list of model variables.
 
         Raises:
-          ValueError: if state that was set before does not fit.
+          ValueError: if state that was set before the build does not fit.
         """
         self._family.build(self, list(var_list))
         if self._family.built_variables():
@@ -939,7 +949,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def variables(self) -> Any:
-        """A list of all variables in the order of the family. It can also be called."""
+        """A list of all variables, in the order in which Keras saves them. It can be called."""
         return variables_lib.CallableList(self._family.variables())
 
     @property
@@ -978,8 +988,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return a new variable of the inner optimizer, by default a float32 scalar.
 
-        Further arguments are `shape`, `dtype` and `initializer`. For legacy optimizers they
-        are those of the optimizer's own method.
+        Further arguments are `shape`, `dtype` and `initializer`. Around a legacy optimizer,
+        all arguments of that optimizer's own method are accepted.
         """
         return self._family.slots.add_weight(name, *args, **kwargs)
 
@@ -992,7 +1002,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _decayed_lr(self, var_dtype):
         return self._family.decayed_lr(var_dtype)
 
-    # Programs of TensorFlow 2.3-2.10 call these before `set_weights`.
+    # Programs of TensorFlow 2.3-2.10 call the private methods below before `set_weights`.
 
     def _create_all_weights(self, var_list):
         self.build(var_list)
@@ -1023,14 +1033,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Raises:
           TypeError: if `weights` is not a list, or an array does not hold numbers.
-          ValueError: if the number of arrays or a shape does not fit. Then nothing is set.
+          ValueError: if the number of arrays or a shape does not fit. In this case nothing
+            is set.
         """
         if state_lib.state_follows.is_on:
             return
         arrays = validation.as_list("weights", weights)
         _, layouts = self._state.layouts()
         if self._family.name == "keras3" and not self._family.built_variables():
-            # Copies, because the file that holds the arrays may be closed before the build.
+            # Keep copies, because the file with the arrays may be closed before the build.
             arrays = [np.array(array) for array in arrays]
             if self._state.defer(arrays, layouts):
                 return
@@ -1062,7 +1073,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Args:
           store: mapping of "0", "1", ... to arrays. Files of Keras 2 itself contain no loss
-            scale, so it stays as it is. A warning names arrays that do not fit.
+            scale, so the loss scale is not changed. If the arrays do not fit, a warning says
+            so.
 
         Raises:
           TypeError, ValueError: if an array does not fit its variable.
@@ -1087,7 +1099,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if save_type != "checkpoint":
             if self._family.slots_wait():
                 raise ValueError(state_lib.BUILD_FIRST)
-            # The traced steps of a SavedModel use further variables.
+            # The traced steps of a SavedModel also use the variables of `_skipped`.
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
@@ -1102,8 +1114,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # With this the inner optimizer gets values that are restored before its variables
-        # exist.
+        # If values are restored before the variables of the inner optimizer exist, this method
+        # makes them wait for the inner optimizer.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1122,11 +1134,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
     ) -> Any:
-        """Make an optimizer from a config of any generation's LossScaleOptimizer.
+        """Make an optimizer from the config of a LossScaleOptimizer of any version.
 
         Args:
-          config: dict, which is not changed. If its loss scale is of a class of your own,
-            or has another multiplier than 2, the result is an experimental optimizer.
+          config: dict, which is not changed. If the class of its loss scale is your own, or
+            the multiplier is not 2, the result is an experimental LossScaleOptimizer.
           custom_objects: dict of names and your own classes of optimizers, learning rate
             schedules and loss scales.
 
@@ -1140,19 +1152,20 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __deepcopy__(self, memo):
         """Return an independent optimizer with an equal state, including slots.
 
-        Attributes that its config does not contain are copied too.
+        Attributes that the config does not contain are copied too.
 
         Raises:
           ValueError: if the inner optimizer cannot be made from its config.
         """
         built = self._family.built_variables()
-        for variable in built:  # the copy is for the same model
+        for variable in built:  # do not copy the variables of the model
             memo[id(variable)] = variable
         cls, state = self._described()
         state["copied_inner"] = self._family.deep_copied(memo)
         for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
             state[part] = copy.deepcopy(state[part], memo)
-        # The constructor makes the step counter and the loss scale, so it needs the scope.
+        # The constructor makes the step counter and the loss scale. It makes them under the
+        # strategy of the original.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
         with variables_lib.scope_of(strategy):
             copied = memo[id(self)] = binding.unpickled(cls, state)

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import tf_private
 
-# If `dir` of an object lists this method, TensorFlow takes the object for an OptimizerV2 and
-# saves its slots itself. Optimizers that keep lists must save their lists instead.
+# If `dir(optimizer)` lists this method, TensorFlow takes the optimizer for an OptimizerV2 and
+# saves its slots one by one. Optimizers that keep lists must save these lists instead.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
@@ -31,7 +31,7 @@ def too_many(optimizer):
 
 
 def refuse_more(listed, family):
-    """Refuse a checkpoint with more variables, which TensorFlow would silently drop."""
+    """Refuse a checkpoint with too many variables, because TensorFlow would drop some."""
 
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
@@ -48,7 +48,7 @@ def refuse_more(listed, family):
 class ListedSlots:
     """The slot methods of OptimizerV2 for an optimizer that keeps lists.
 
-    Programs call these methods on the wrapper, where their docstrings are.
+    Programs call these methods on the wrapper. Its class has their full docstrings.
 
     Args:
       family: the adapter of the optimizer.
@@ -60,17 +60,17 @@ class ListedSlots:
         self._family, self._inner = family, family.inner
         self._added = {}  # slot name -> {index of a model variable: its added slot}
         self._listed = own_variables
-        # In Keras 3.0 checkpoints do not contain the list.
+        # Checkpoints of Keras 3.0 do not contain the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
             refuse_more(self._listed, family)
 
     @contextlib.contextmanager
     def being_built(self):
-        """Build the slots in the block of this context, and restore them at its end.
+        """Return a context in which the slots are built, and at whose end they are restored.
 
-        Some optimizers assign values to their slots while they are built, and these must
-        not replace the values of a checkpoint.
+        Some optimizers assign values to their slots while they are built. These values must
+        not replace those of a checkpoint, so the checkpoint's values are restored last.
 
         Raises:
           ValueError: if the checkpoint has more variables than were built.
@@ -79,14 +79,15 @@ class ListedSlots:
             yield
             return
         later = tf_private.restored_afterwards
-        # Values wait under the indices of the list and under names of attributes.
+        # The values of a checkpoint wait under the indices of the list, and under the names of
+        # the attributes of the optimizer.
         with later(self._listed) as places, later(self._inner):
             yield
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 
     def wait(self):
-        """Return whether TensorFlow keeps values of a checkpoint for slots not yet made."""
+        """Return whether TensorFlow keeps values of a checkpoint for slots to be made later."""
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()
         return any(name.isdigit() for name in waiting)
 
@@ -108,7 +109,7 @@ class ListedSlots:
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
         """Return a slot variable, which is made if it does not exist.
 
-        It has the shape of its model variable, and `shape` is ignored.
+        The slot has the shape of its model variable. The argument `shape` is ignored.
         """
         del shape
         try:

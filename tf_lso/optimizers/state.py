@@ -1,11 +1,13 @@
 """Save and load the state of an optimizer as a list of arrays.
 
-Files, pickles and `get_weights` contain the same state in different orders, the layouts. In
-each layout the slots stand between variables that exist as soon as the optimizer is
-constructed: the step counter, the loss scale and its count.
+Files, pickles and `get_weights` contain the same state in different orders, which are called
+layouts. In each layout the slots stand together. Before or after the slots stand the variables
+that exist as soon as the optimizer is constructed. These are the step counter, the loss scale
+and the count of finite steps.
 
-State may be loaded before the optimizer is built. It then sets these variables at once, and
-the slots wait for the build. A file that is saved in the meantime contains the slots.
+State may be loaded before the optimizer is built. Then these variables are set at once, and
+the values of the slots are kept until the build. They are called deferred slots. A file that
+is saved in the meantime contains them.
 """
 
 import io
@@ -22,8 +24,8 @@ from tf_lso.frameworks import variables as variables_lib
 # The name in a checkpoint under which deferred slots are saved, if there are any.
 DEFERRED = "slots_that_wait"
 
-# On while Keras 3 loads a file of another generation. Keras would look for the state under
-# the wrong names, so `loading_keras3` restores it afterwards.
+# This switch is on while Keras 3 loads a file in which it would look for the optimizer's
+# state under the wrong names. `install.loading_keras3` restores the state afterwards.
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
@@ -41,8 +43,8 @@ BUILD_FIRST = (
 class Layout(NamedTuple):
     """The variables whose values a list of arrays contains, in three parts and in order."""
 
-    # The order of the slots. In "variables" the slots of one model variable stand together,
-    # in "weights" all slots of one name, in the order of the `weights` of an OptimizerV2.
+    # The order of the slots. In "variables" the slots of one model variable stand together. In
+    # "weights" all slots of one name stand together, as in `weights` of an OptimizerV2.
     order: str
     head: list[Any]  # variables that exist from construction on
     slots: list[Any]
@@ -64,15 +66,16 @@ class DeferredSlots(NamedTuple):
 
     order: str  # as in `Layout`
     slots: list[Any]  # the values, as arrays
-    # A list of (variable, value before, value loaded). If the slots do not fit, the optimizer
-    # warns and sets the values before, as Keras does for files. None if that is an error.
+    # A list of (variable, value before, value loaded). If the slots do not fit at the build,
+    # the optimizer warns and sets these variables back to the values before. If `undo` is
+    # None, slots that do not fit are an error.
     undo: list[Any] | None = None
     # The names of the model variables, if the slots were made in several builds.
     names: list[str] | None = None
 
 
 def _fits(arrays, variables):
-    """Return whether arrays fit variables: same number, shapes, and integers or not."""
+    """Return whether arrays and variables agree in number, shapes, and being integers."""
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
         and (np.asarray(array).dtype.kind in "iub")
@@ -105,7 +108,7 @@ def _why_not(arrays, whole, untrained, weights):
 
 
 class State(tf.train.experimental.PythonState):
-    """The state of one LossScaleOptimizer: its variables, and slots that are deferred.
+    """The state of one LossScaleOptimizer, which is its variables and deferred slots.
 
     In a `tf.train.Checkpoint` this object saves and restores only the deferred slots. The
     variables are saved as children of the optimizer.
@@ -117,7 +120,7 @@ class State(tf.train.experimental.PythonState):
         self.deferred = None  # or `DeferredSlots`
 
     def own_variables(self):
-        """Return the variables that `weights` of Keras 2 leave out, in the order of files."""
+        """Return the variables that `weights` of Keras 2 lacks, in the order of files."""
         (in_files, *_), _ = self.layouts()
         return in_files.variables[len(self._family.weights()) :]
 
@@ -127,7 +130,7 @@ class State(tf.train.experimental.PythonState):
         return self._family.layouts(scale)
 
     def layouts_in(self, order):
-        """Return the layouts with this order of slots. The first of them has all state."""
+        """Return the layouts with this order of slots. The first layout has all state."""
         files, weights = self.layouts()
         return [layout for layout in [*files, *weights] if layout.order == order]
 
@@ -199,7 +202,7 @@ class State(tf.train.experimental.PythonState):
           Whether the arrays fit one of the layouts. If not, nothing is set.
         """
         if self._set(arrays, [layout.variables for layout in layouts]):
-            self.deferred = None  # saved before a build, so without slots
+            self.deferred = None  # these arrays have no slots
             return True
         for layout in layouts:
             known, start = layout.early, len(layout.head)
@@ -224,8 +227,8 @@ class State(tf.train.experimental.PythonState):
     def restored(self, name):
         """Return this object if `name` is its name in a checkpoint, else None.
 
-        This is called when a checkpoint is restored. Its slots are newer than those that
-        are deferred now, which are dropped.
+        TensorFlow calls this method when it restores a checkpoint. The slots that are
+        deferred now are dropped, because the checkpoint replaces them.
         """
         self.deferred = None
         return self if name == DEFERRED else None
@@ -233,7 +236,7 @@ class State(tf.train.experimental.PythonState):
     def serialize(self):
         """Return the deferred slots as bytes, the only value of this object in a checkpoint."""
         if self.deferred is None:
-            return b""  # TensorFlow also calls this before it restores
+            return b""  # TensorFlow also calls this method before it restores
         slots = self.deferred.slots
         # NumPy's format has no bfloat16.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
@@ -250,7 +253,7 @@ class State(tf.train.experimental.PythonState):
         if self._family.built_variables():
             self._set_slots(deferred)
         else:
-            self._family.counter()  # an OptimizerV2 makes it now, and it is restored
+            self._family.counter()  # an OptimizerV2 makes its counter now and restores it
             self.deferred = deferred
 
     # --- At the build and after it.
@@ -260,7 +263,7 @@ class State(tf.train.experimental.PythonState):
         deferred, self.deferred = self.deferred, None
         if deferred is None:
             return
-        with tf.init_scope():  # set them now, not in each run of a step that is traced
+        with tf.init_scope():  # set the slots now, and not in each run of a traced step
             files, _ = self.layouts()
             try:
                 if deferred.undo and deferred.order not in [f.order for f in files]:
@@ -295,7 +298,7 @@ class State(tf.train.experimental.PythonState):
     def load(self, arrays):
         """Set all state from the arrays of a file. If they do not fit, warn and set nothing.
 
-        Keras does the same if the optimizer in a file had other variables.
+        Keras, too, only warns if the optimizer in a file had other variables.
         """
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
@@ -327,7 +330,7 @@ class State(tf.train.experimental.PythonState):
         )
 
     def warn_no_scale(self, file):
-        """Warn that a file of Keras 2 has no loss scale, which starts at its first value."""
+        """Warn that a file has no loss scale, so that the scale starts at its initial value."""
         log.logger().warning(
             f"{file} has no loss scale for the optimizer, so it starts at "
             f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "

@@ -19,7 +19,7 @@ _SUPPORTED = (
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
 )
 
-# The attribute of an optimizer that a wrapper holds. tf_keras's own wrapper sets it too.
+# The attribute that marks an optimizer as wrapped. tf_keras's own wrapper sets it too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
@@ -35,7 +35,7 @@ def check_dynamic(dynamic):
 
 
 def check_keras3_arguments(arguments):
-    """Raise unless the arguments belong to Keras 3's base class and have its defaults."""
+    """Raise unless all arguments are those of Keras 3's base class, with its defaults."""
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
@@ -73,7 +73,7 @@ def scales_the_loss(optimizer):
 
 
 def check_reduces(*optimizers):
-    """Raise TypeError if Horovod made the class of a Keras 3 optimizer."""
+    """Raise TypeError if one of the Keras 3 optimizers has a class that Horovod made."""
     for optimizer in optimizers:
         names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # Horovod defines both
         if all(hasattr(type(optimizer), name) for name in names):
@@ -106,7 +106,7 @@ def mark(inner):
 
 
 def is_of_tf_lso(method):
-    """Return whether tf_lso defines a method, and not a subclass of the user."""
+    """Return whether a method is defined in tf_lso, and not in a subclass of the user."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 
@@ -122,7 +122,7 @@ def unzip(grads_and_vars):
     """Return the list of gradients and the list of variables of an iterable of pairs.
 
     Raises:
-      TypeError: if it is not iterable.
+      TypeError: if `grads_and_vars` is not iterable.
       ValueError: if an element is not a pair.
     """
     pairs = as_list("grads_and_vars", grads_and_vars)
@@ -187,7 +187,7 @@ def check_tape(loss, tape):
 
 
 def check_variables(variables):
-    """Raise unless all are variables of the current strategy."""
+    """Raise unless all `variables` are variables of the current strategy."""
     kinds = (tf.Variable, tf.distribute.DistributedValues)
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
@@ -219,8 +219,8 @@ def check_known(variables, known, key):
 
     Args:
       variables: the variables of a step.
-      known: the container of the keys of variables for which the optimizer was built.
-      key: the function from a variable to its key.
+      known: a container with the keys of the variables for which the optimizer was built.
+      key: a function that returns the key of a variable.
     """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
@@ -231,7 +231,7 @@ def check_known(variables, known, key):
 
 
 def check_replicas(optimizer):
-    """Raise ValueError if several replicas meet an option that Keras 3 supports for one."""
+    """Raise ValueError if an option needs a single replica and there are several."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
         "gradient_accumulation_steps": "Accumulate in the training loop. "
@@ -254,7 +254,7 @@ def check_inner_arguments(inner, args, kwargs):
 
     Args:
       inner: the inner optimizer.
-      args: the positional arguments after the pairs, of which none is the name.
+      args: the positional arguments after the pairs, without the name.
       kwargs: the keyword arguments.
     """
     if not args and not kwargs:

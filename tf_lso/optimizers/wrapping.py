@@ -1,7 +1,7 @@
 """Wrap the optimizers that need a loss scale, which depends on the model's layers.
 
-Keras itself wraps if the policy of the whole model is mixed_float16, and ignores the
-policies of the layers. It also ignores the loss scale of an experimental policy.
+Keras itself wraps an optimizer if the policy of the whole model is mixed_float16. It ignores
+the policies of the layers, and the loss scale of an experimental policy.
 """
 
 from typing import Any
@@ -28,8 +28,9 @@ def wrap(optimizer: Any, model: Any) -> Any:
     Returns:
       A `LossScaleOptimizer` around `optimizer` if the model or any layer in it computes
       in float16. If a policy of these layers has a loss scale, the LossScaleOptimizer uses
-      it. The function returns `optimizer` itself if no layer computes in float16, if the
-      loss scale of the policy is None, or if `optimizer` scales the loss already.
+      this loss scale. The function returns `optimizer` itself if no layer computes in
+      float16, if the loss scale of the policy is None, or if `optimizer` scales the loss
+      already.
 
     Raises:
       TypeError: if `optimizer` is not an optimizer, or `model` is not a model or layer.
@@ -64,7 +65,9 @@ def wrap(optimizer: Any, model: Any) -> Any:
 def loss_scale_of(model):
     """Return the loss scale that a model needs: a `LossScale`, `DEFAULT` or None.
 
-    The policy of the model itself comes first, then the policies of its float16 layers.
+    The loss scale of the model's own policy comes first. If that policy has none, the policies
+    of the float16 layers decide. If the model itself computes in float16 and the loss scale
+    of its policy is None, the result is None.
     """
     policies = [layer.dtype_policy for layer in float16_layers(model)]
     own = model.dtype_policy
@@ -79,7 +82,7 @@ def loss_scale_of(model):
 
 def all_layers(model):
     """Return the list of a model and all its layers, at any depth."""
-    # The method is private, since Keras has no public one for layers at any depth.
+    # Keras has no public method that returns layers at any depth, so a private one is used.
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
@@ -93,7 +96,7 @@ def float16_layers(model):
 
 
 def _warn_of_two_scales(optimizer, loss_scale):
-    """Warn if the loss scale of the optimizer differs from that of a policy."""
+    """Warn if the loss scale of the optimizer differs from the loss scale of the model."""
     own = getattr(optimizer, "loss_scale_state", None)
     if own is loss_scale or repr(own) == repr(loss_scale):
         return

@@ -4,7 +4,7 @@ import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-environment.require_tensorflow()  # before the import of a Keras that does not fit fails
+environment.require_tensorflow()  # before the import of Keras, which may fail
 
 # ruff: noqa: E402
 from tf_lso.policies.api import PolicyApi
@@ -26,7 +26,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# Keras 3's names for the same class and functions.
+# In Keras 3 the same class and functions have these names.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

@@ -20,7 +20,8 @@ def log_device_compatibility_check(policy_name: str) -> None:
     Args:
       policy_name: str, the name of a dtype policy.
 
-    Source: TensorFlow 2.2-2.15, which called it when a mixed_float16 policy was made.
+    Source: TensorFlow 2.2-2.15, which called this function when a mixed_float16 policy was
+    made.
     """
     if policy_name != "mixed_float16":
         return
@@ -46,7 +47,7 @@ class PolicyApi:
     def __init__(self, package):
         self._package = package
         self._keras = keras = keras_versions.public(package)
-        # Read these before `install` replaces them.
+        # These attributes are read before `install` replaces them.
         self.Policy = keras.mixed_precision.Policy
         get_global = keras.mixed_precision.global_policy
         self._set_global = keras.mixed_precision.set_global_policy
@@ -58,7 +59,7 @@ class PolicyApi:
             __doc__ = experimental.LossScalePolicy.__doc__
             _tell_of_device = staticmethod(self._tell_of_device)
 
-        # By these names Keras finds the class when it loads a layer or a model.
+        # Keras finds the class by these names when it loads a layer or a model.
         Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
         Policy.__qualname__ = "Policy"
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
@@ -76,8 +77,8 @@ class PolicyApi:
         def set_global_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get.
 
-            After `tf_lso.install()`, `compile` wraps the optimizer of a mixed_float16 model
-            by tf_lso, and without it by Keras's own wrapper.
+            If the model is mixed_float16, `compile` wraps its optimizer. After
+            `tf_lso.install()` the wrapper is tf_lso's. Otherwise it is Keras's own.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -101,12 +102,13 @@ class PolicyApi:
         def set_policy(policy: Any) -> None:
             """Set the dtype policy that new layers get, as a policy with a loss scale.
 
-            After `tf_lso.install()`, `compile` wraps the optimizer of a model with that
-            policy, with its scale. Without it, Keras's own wrapper ignores the scale, and a
-            policy that was made with one is warned about.
+            After `tf_lso.install()`, `compile` wraps the optimizer of a model that has this
+            policy, and uses the loss scale of the policy. Without `tf_lso.install()`, Keras's
+            own wrapper ignores the loss scale. If a policy was made with a loss scale, a
+            warning says so.
 
             Args:
-              policy: as for `set_global_policy`.
+              policy: a policy, its name, or None for the policy of Keras's default dtype.
 
             Raises:
               TypeError, ValueError: in the same cases as `set_global_policy`.
@@ -140,8 +142,8 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # By these names pickle finds the functions for `tf.keras`. Functions whose names
-            # begin with "_" belong to Keras itself.
+            # Pickle finds a function by these names, and gets the one for `tf.keras`. Functions
+            # whose names begin with "_" belong to Keras itself.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
@@ -166,7 +168,7 @@ class PolicyApi:
 
 
 def _tell_of_ignored_scale(policy):
-    """Warn of a loss scale in a policy, which `compile` of a Keras does not know."""
+    """Warn if a policy was made with a loss scale, which Keras's own `compile` ignores."""
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(

@@ -28,7 +28,8 @@ def check_name(name):
 class LossScalePolicy:
     """A dtype policy with a loss scale.
 
-    If a model has such a policy, `compile` wraps the optimizer with its loss scale.
+    If a model has such a policy, `compile` wraps the optimizer and uses the loss scale of the
+    policy. For this the program must call `tf_lso.install()` before.
 
     Args:
       name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.

@@ -11,7 +11,7 @@ from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# Read before `install` replaces them by those of tf_lso.
+# TensorFlow's own functions. They are read here before `install` replaces them.
 _tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
 _tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
 _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -141,8 +141,9 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    # Only this function of TensorFlow can set the switch and the flag that policies check. It
-    # needs an optimizer of TensorFlow, and warns that its loss scale is deprecated.
+    # Only this function of TensorFlow can set the switch and the flag that policies check. The
+    # function needs an optimizer of TensorFlow. It warns that TensorFlow's loss scale is
+    # deprecated, and the filter hides this warning.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:

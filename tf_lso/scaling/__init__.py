@@ -1,1 +1,1 @@
-"""The flow of one step; read `step.py` first."""
+"""The modules that take one step of training. Read `step.py` first."""

@@ -17,9 +17,12 @@ def _on_value(function):
 
 
 class AsTensor:
-    """The operators and attributes of a scalar tensor, on the value of `self()`."""
+    """A base class with the operators and attributes of a scalar tensor.
 
-    # With this, NumPy calls the methods below for `array * scale`.
+    They act on the value that `self()` returns.
+    """
+
+    # Because of this attribute, NumPy calls the methods below for `array * scale`.
     __array_priority__ = 1000
 
     @property

@@ -2,7 +2,7 @@
 
 Two protocols work on one optimizer. A legacy program calls `get_scaled_loss`, then
 `get_unscaled_gradients`, and applies the result. A Keras 3 program calls only `scale_loss`,
-and the apply divides. So an apply must know which calls came before it.
+and `apply` divides. So an apply of gradients must know which calls came before it.
 
 A *place* is one traced function, with everything that is traced inside it, or one thread
 of eager code. Each place has a state of two fields:
@@ -16,9 +16,9 @@ of eager code. Each place has a state of two fields:
 
 An apply divides if the kind is `KERAS3`. Gradients *wait* while they are pending in the
 place that made them, because another place may apply them. `Calls.divisor` states the rules
-for them, and which steps are refused. In a traced function the divisor is the scale that
-its own last scaling call read. Everywhere else it is the current scale, as in
-TensorFlow 2.0-2.15 and Keras 3.
+for gradients that wait, and says which steps are refused. In a traced function the divisor
+is the scale that the last scaling call of this function read. Everywhere else the divisor
+is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
 
 These states are Python objects. A function sets its state while it is traced, and calling
 it later changes nothing.
@@ -60,7 +60,8 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# Kind of a call -> the warning if a function was traced for gradients of the other kind.
+# The kind of a call -> the warning that is logged if a function was traced before on the
+# assumption that its gradients are of the other kind.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -81,7 +82,7 @@ _FORGOTTEN = {
 class Returned:
     """The tensors that an optimizer has returned and that still exist.
 
-    They are recognized by identity. A clipped or copied tensor is not recognized.
+    A tensor is recognized by identity. A clipped or copied tensor is not recognized.
     """
 
     def __init__(self):
@@ -97,7 +98,7 @@ class Returned:
                 self._references[id(tensor)] = weakref.ref(tensor, forget)
 
     def has(self, value):
-        """Return whether `value` was added; False for None."""
+        """Return whether `value` was added. The answer for None is False."""
         tensor = _tensor(value)
         reference = self._references.get(id(tensor))
         return reference is not None and reference() is tensor
@@ -108,18 +109,18 @@ def _tensor(gradient):
 
 
 class _Place:
-    """The state of one place. The table above says which call sets which field."""
+    """The state of one place. The table in the module's docstring says which call sets what."""
 
     def __init__(self):
-        self.kind = None  # `LEGACY` or `KERAS3`; None before the first call
-        self.pending = None  # `SCALED` or `UNSCALED`; None after an apply
+        self.kind = None  # `LEGACY` or `KERAS3`, or None before the first call
+        self.pending = None  # `SCALED` or `UNSCALED`, or None after an apply
 
 
 class Calls:
     """The scaling calls of one optimizer.
 
-    Scales are float32 scalar tensors. Where a method has the argument `now`, it is a
-    function that returns the current scale.
+    Scales are float32 scalar tensors. The argument `now` of some methods is a function that
+    returns the current scale.
     """
 
     def __init__(self):
@@ -132,13 +133,13 @@ class Calls:
         self._lock = threading.Lock()
         self._kinds = set()  # the kinds of all calls so far, in any place
         self._has_scaled = self._has_unscaled = False
-        # The kinds of gradients for which functions that only apply were traced.
+        # The kinds that were assumed when functions were traced that only apply gradients.
         self._assumed = set()
 
     # --- Called by the scaling methods.
 
     def check_loss(self, loss, kind):
-        """Raise RuntimeError if a method of this kind must not scale this loss now."""
+        """Raise RuntimeError if the method named `kind` must not scale this loss now."""
         place = self._place()
         if place.pending == SCALED and place.kind != kind:
             raise RuntimeError(_PENDING.format(call=kind, other=place.kind))
@@ -156,7 +157,7 @@ class Calls:
 
     def scale_was_read(self, scale):
         """Record the scale that multiplies a loss in the running code."""
-        # If the loss is a callable, this runs when it is called, which may be later.
+        # If the loss is a callable, this line runs only when the callable is called.
         if not tf.executing_eagerly():
             self._scales[_function()] = weakref.ref(scale)  # keeps no graph alive
 
@@ -178,7 +179,8 @@ class Calls:
         if tf.executing_eagerly():
             return now()
         scale = self._scales.get(_function(), lambda: None)()
-        # A tensor that was made in a branch or a loop does not exist outside of it.
+        # A tensor that was made in a branch or a loop cannot be used outside of this branch
+        # or loop.
         is_usable = scale is not None and tf_private.is_within(scale.graph)
         return scale if is_usable else now()
 
@@ -189,13 +191,15 @@ class Calls:
 
         1. Gradients that `get_unscaled_gradients` returned are unscaled. The caller must
            not divide them, whatever this method returns for the other gradients.
-        2. If a traced function made a scaling call, the kind of that call decides. The same
-           holds for eager code while its own gradients are pending. But if a function has
-           returned scaled gradients of the other kind to eager code, the step is refused.
+        2. If a traced function made a scaling call, the kind of that call decides. In eager
+           code the kind of its own scaling call decides while the gradients of this call are
+           pending. But if a function has returned scaled gradients of the other kind to eager
+           code, the step is refused.
         3. In eager code without a scaling call, the kind that waits elsewhere decides.
         4. Otherwise the only kind that this optimizer has seen decides. If it has seen
-           none, the gradients are taken as unscaled, or as scaled if `unknown_is_scaled`,
-           which Keras 3's `apply` passes.
+           none, the gradients are taken as scaled if `unknown_is_scaled` is True, and as
+           unscaled if it is False. `LossScaleOptimizer.apply` passes True, as `apply` of
+           Keras 3 takes all gradients as scaled.
 
         In 3 and 4 the step is refused if both kinds are possible.
 
@@ -227,7 +231,8 @@ class Calls:
         if not tf.executing_eagerly():
             if place.kind is not None:
                 return {place.kind}
-            # Later calls may pass gradients of any kind, so those that wait now say nothing.
+            # Later calls of the function may pass gradients of any kind. So the gradients
+            # that wait now, while it is traced, do not decide.
             return set(self._kinds)
         if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
@@ -239,7 +244,10 @@ class Calls:
         return set(self._kinds)
 
     def _waiting_in_functions(self, stages):
-        """Return the kinds of pending gradients that functions have returned, in `stages`."""
+        """Return the set of kinds of the pending gradients that functions have returned.
+
+        Only gradients whose field `pending` is one of `stages` count.
+        """
         with self._lock:
             functions = list(self._functions.items())
         # A function that is being traced, or whose trace failed, has returned nothing.
@@ -251,7 +259,8 @@ class Calls:
 
     def _waiting_in_threads(self):
         """Return the set of kinds of scaled gradients that wait in threads."""
-        # Unscaled ones need no place, because they are recognized by identity.
+        # Unscaled gradients are recognized by identity, so it does not matter which thread
+        # made them.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 
@@ -280,7 +289,7 @@ class Calls:
     # --- Places.
 
     def _place(self):
-        """Return the place of the running code; make it if it is new."""
+        """Return the place of the running code, which is made if it does not exist."""
         if not tf.executing_eagerly():
             with self._lock:
                 return self._functions.setdefault(_function(), _Place())

@@ -1,4 +1,4 @@
-"""Tricks that only speed needs. Each docstring says what a step would cost without one."""
+"""Tricks that make steps faster. Each docstring says what its trick saves."""
 
 import functools
 from typing import NamedTuple
@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from tf_lso.frameworks import graphs, tf_private
 
-# The most tensors in one call of a `packed` function. All models share the graph of a full
-# call. There are at most this many graphs of shorter calls, of about 50 kB for each tensor.
+# The most tensors in one call of a `packed` function. All models share the graph for this
+# number of tensors. Each smaller number of tensors needs a graph of its own. A graph takes
+# about 50 kB of memory for each tensor.
 MOST = 64
 # `joined` copies only tensors that have at most this many numbers.
 _SMALL = 4096
@@ -18,7 +19,7 @@ def either(condition, true_fn, false_fn, of=()):
     """Return `tf.cond(condition, true_fn, false_fn)`, in the form that is fastest.
 
     XLA runs both branches of a `tf.cond` and selects from their results, which copies all
-    variables of an optimizer. It runs only one branch of a `tf.switch_case`. But a
+    variables of an optimizer. Of a `tf.switch_case` XLA runs only one branch. But a
     `tf.switch_case` does not accept tensors of unknown shape, such as the summed rows of
     slices, so `of` lists the tensors or slices that the branches use. A step of ResNet-50
     around a Keras 3 optimizer adds 0.86 of what the framework's own wrapper adds. Without
@@ -38,9 +39,10 @@ def _not_known_before_it_runs(tensor):
 
     XLA checks whether a condition, or a value that a branch reads, is a constant. For that
     it interprets everything that the value depends on, number by number, with invented
-    gradients. It does not look behind a loop, and it removes a loop of one iteration later.
-    With this trick the first call of a step of ResNet-50 takes 15 seconds of one processor
-    around a legacy Adam and 21 around one of Keras 3. Without it, it takes 78 and 83.
+    gradients. It stops at a loop, so this function puts the value through a loop of one
+    iteration, which XLA later removes. With this trick the first call of a step of ResNet-50
+    takes 15 seconds of one processor around a legacy Adam, and 21 seconds around an Adam of
+    Keras 3. Without this trick it takes 78 and 83 seconds.
     """
 
     def is_first(iteration, _):
@@ -57,7 +59,7 @@ def seldom(branch):
 
     TensorFlow visits each operation of the branch that it does not run. With this trick a
     step of 400 small variables adds 0.85 of what the framework's own wrapper adds. Without
-    it, it adds 1.25.
+    this trick it adds 1.25.
     """
     if not graphs.in_plain_function():
         return branch
@@ -70,19 +72,19 @@ def seldom(branch):
 
 
 class Quotient(NamedTuple):
-    """The division by a scalar that made a tensor of a traced function."""
+    """The division by a scalar whose result is a tensor of a traced function."""
 
     dividend: tf.Tensor  # of the same dtype as the tensor
     divisor: tf.Tensor  # of the dtype in which the division is done, which may be wider
 
     def again(self):
-        """Divide once more, by operations of the graph that is being built."""
+        """Repeat the division with new operations in the graph that is being built."""
         wide = tf.cast(self.dividend, self.divisor.dtype)
         return tf.cast(wide / self.divisor, self.dividend.dtype)
 
 
 def quotient(tensor):
-    """Return the `Quotient` that describes how `tensor` was made; None if by no division."""
+    """Return the `Quotient` that made `tensor`, or None if it was not made by a division."""
     is_tensor = isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating
     if not is_tensor or hasattr(tensor, "numpy"):
         return None  # slices, integers, and tensors of eager code
@@ -103,14 +105,14 @@ def quotient(tensor):
 
 
 def divided_here(gradients):
-    """Return a list of the gradients, and repeat here the divisions that made them.
+    """Return a list of the gradients, with the divisions that made them repeated here.
 
-    A branch of a traced step calls this first. Tensors that a branch reads from outside are
-    written to memory before the branch begins. A quotient that the branch computes itself
-    is still in the processor's cache when the variable is updated, and XLA divides and
-    updates in one loop. The first quotients are then unused, so TensorFlow does not compute
-    them. Under XLA a step of ResNet-50 adds 0.19 to 0.26 of what the framework's own
-    wrapper adds. Without this trick it adds 0.45 to 0.58.
+    A branch of a traced step calls this function first. Tensors that a branch reads from
+    outside are written to memory before the branch begins. A quotient that the branch
+    computes itself is still in the processor's cache when the variable is updated, and XLA
+    divides and updates in one loop. The quotients from outside are then unused, so
+    TensorFlow does not compute them. Under XLA a step of ResNet-50 adds 0.19 to 0.26 of what
+    the framework's own wrapper adds. Without this trick it adds 0.45 to 0.58.
     """
     here, results = tf.compat.v1.get_default_graph(), []
     for gradient in gradients:
@@ -122,13 +124,13 @@ def divided_here(gradients):
 
 
 def joined(tensors):
-    """Return tensors with the same numbers, in which small ones of a dtype are one vector.
+    """Return tensors with the same numbers. Small tensors of one dtype become one vector.
 
     Each operation of a traced step costs some microseconds, however little it computes.
     Joining a tensor to others is one copy, whereas reducing it takes several operations.
     With this trick a step of 400 small variables adds 0.87 of what the framework's own
-    wrapper adds around a legacy optimizer, and 0.62 around one of Keras 3. Without it, it
-    adds 0.97 and 0.84.
+    wrapper adds around a legacy optimizer, and 0.62 around an optimizer of Keras 3. Without
+    this trick it adds 0.97 and 0.84.
     """
     small, others = {}, []
     for tensor in tensors:
@@ -156,14 +158,15 @@ def packed(function=None, *, in_graphs=False):
     """Decorate `function` so that one eager operation runs it on up to `MOST` tensors.
 
     Each eager operation costs about ten microseconds, however little it computes. The
-    function must be one of a module, without side effects or variables. Its arguments are a
-    list of tensors and any number of further tensors, and it returns a list. Longer lists
-    are cut into parts of `MOST` tensors. That is an even number, so pairs stay together.
+    function must be defined at the top of a module, without side effects or variables. Its
+    arguments are a list of tensors and any number of further tensors, and it returns a list.
+    Lists of more than `MOST` tensors are cut into parts of `MOST` tensors. `MOST` is an even
+    number, so pairs stay together.
 
-    With `in_graphs` a `tf.function` contains these calls as well. They do not know the
-    shapes of their arguments, so the shapes of the results must not depend on them. With
-    400 small variables on two replicas, around a legacy optimizer, a process uses 1,288 MB
-    of memory. Without this trick it uses 1,342 MB.
+    If `in_graphs` is True, a `tf.function` contains calls of such operations as well. Inside
+    a call the shapes of the tensors are not known, so the shapes of the results must not
+    depend on them. With this trick and 400 small variables on two replicas, around a legacy
+    optimizer, a process uses 1,288 MB of memory. Without this trick it uses 1,342 MB.
     """
     if function is None:
         return functools.partial(packed, in_graphs=in_graphs)

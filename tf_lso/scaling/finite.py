@@ -26,7 +26,7 @@ def _sums_are_finite(tensors):
     axis, sums = tf.constant(0), [tf.constant(0.0)]
     for vectors in gradients_lib.real_vectors(tensors):
         for vector in vectors:
-            # Sums of 16 bits would overflow although no gradient does.
+            # A sum of 16 bits could overflow although each number in it is finite.
             wide = tf.cast(vector, tf.float32) if vector.dtype.size == 2 else vector
             sums.append(tf.cast(tf.reduce_sum(wide, axis), tf.float32))
     return [tf.math.is_finite(tf.reduce_sum(tf.stack(sums), axis))]
@@ -45,7 +45,8 @@ def _proof(tensors):
     and 6.6 ms under XLA, and the exact verdict takes 11.0 and 13.5 ms.
 
     If a tensor is a quotient, its dividend is summed, so that the division can be done
-    later. If the divisor is at least 1 and the dividend is finite, so is the quotient.
+    later. If the divisor is at least 1 and the dividend is finite, the quotient is finite
+    too.
     """
     quotients = [fast.quotient(tensor) for tensor in tensors]
     summands = [t if q is None else q.dividend for t, q in zip(tensors, quotients)]
@@ -60,7 +61,7 @@ def _proof(tensors):
 
 @fast.packed(in_graphs=True)
 def _kinds(tensors):
-    """Return a list of one bool tensor [tensors, 2]: which hold infinity, which hold NaN."""
+    """Return a list with one bool tensor [tensors, 2]: which hold infinity, and which NaN."""
     axis, kinds = tf.constant(0), []
     for vectors in gradients_lib.real_vectors(tensors):
         for test in (tf.math.is_inf, tf.math.is_nan):
@@ -79,7 +80,7 @@ def nonfinite_kinds(gradients):
 
 
 def _verdict(gradients):
-    """Return the `Verdict` on gradients of one replica, with rows summed."""
+    """Return the `Verdict` on gradients of one replica, in which duplicate rows are summed."""
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
         return Verdict(tf.constant(True))
@@ -99,7 +100,7 @@ def _verdict(gradients):
 
 
 def all_finite(gradients):
-    """Return whether all gradients of this replica are finite; None counts as finite."""
+    """Return whether all gradients of this replica are finite. None counts as finite."""
     return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
@@ -123,12 +124,12 @@ def _verdict_on_replica(gradients):
 
 
 def agreed(gradients, are_equal=False):
-    """Return the `Verdict` on the gradients of all replicas. All replicas get the same one.
+    """Return the `Verdict` on the gradients of all replicas, which is the same on each.
 
-    Call this in cross-replica context, or where `merging_is_needed()` is false. If
-    `are_equal` says that all replicas have equal gradients, with duplicate rows summed, only
-    those of the first replica are read. Otherwise one scalar is all-reduced, if there are
-    several replicas.
+    Call this function in cross-replica context, or where `merging_is_needed()` is False. In
+    the gradients duplicate rows must be summed. If `are_equal` is True, all replicas have
+    equal gradients, and only the gradients of the first replica are read. Otherwise, if
+    there are several replicas, one scalar is all-reduced.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     if are_equal:
@@ -137,7 +138,7 @@ def agreed(gradients, are_equal=False):
         run = strategy.extended.call_for_each_replica
         kinds, flags = run(_verdict_on_replica, args=(gradients,))
         flag = strategy.reduce(add, flags, axis=None)
-        # Only the flag is known of the replicas of other workers.
+        # Of replicas on other workers, only the flag is known here and not the kinds.
         local = strategy.experimental_local_results(kinds)
         return Verdict(tf.equal(flag, 0), functools.reduce(tf.logical_or, local))
     if strategy.num_replicas_in_sync == 1:

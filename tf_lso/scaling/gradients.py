@@ -12,7 +12,7 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def scale_loss(loss, scale):
-    """Return `loss * scale` in the dtype of `loss`, of any shape."""
+    """Return `loss * scale` in the dtype of `loss`, which may have any shape."""
     # In float16 a product above 65504 is inf, as in TensorFlow 2.1-2.15.
     return loss * tf.cast(scale, loss.dtype)
 
@@ -50,7 +50,8 @@ def _with_values(gradient, values):
 def attribute_of(variable, name, default=None):
     """Return an attribute of a variable, or of its first copy if it has several.
 
-    A variable with several copies would read the value of each copy to find an attribute.
+    Otherwise a variable with several copies would read the value of each copy to find the
+    attribute.
     """
     return getattr(getattr(variable, "values", [variable])[0], name, default)
 
@@ -62,7 +63,7 @@ def overwrites(variable):
 
 
 def values_of(gradients):
-    """Return a list with the tensor of each gradient. For slices it holds their rows."""
+    """Return a list with one tensor for each gradient. For slices, this tensor is the rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
@@ -84,7 +85,7 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Return `slices` with tensors in place of lists, tuples or arrays."""
+    """Return `slices` with its lists, tuples or arrays converted to tensors."""
 
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
@@ -97,7 +98,7 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient`. Slices get the shape of the variable, which Keras 3 needs."""
+    """Return `gradient`. Slices without a shape get the variable's, which Keras 3 needs."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_tensors(gradient)

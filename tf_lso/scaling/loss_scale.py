@@ -68,9 +68,9 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
           grads: nested structure of unscaled gradients, per-replica values and None.
 
         Returns:
-          A pair. The first is, in a graph, the op that updates the scale; in eager mode
-          None or a tensor. The second is a bool or a scalar bool tensor, which is False if
-          the step is to be skipped.
+          A pair. In a graph the first is the op that updates the scale. In eager mode it
+          is None or a tensor. The second is a bool or a scalar bool tensor, which is False
+          if the step is to be skipped.
         """
 
     # --- Called by a step. A subclass with its own `update` need not override these.
@@ -94,7 +94,8 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     def _advance(self, finite):
         """Update the scale after a step, and return a tensor that depends on it, or None.
 
-        `finite` is the field of the verdict. Here `update` has changed the scale already.
+        `finite` is the field of the verdict. In this base class the method does nothing,
+        because `_judge` has called `update`, which changes the scale.
         """
         del finite
 
@@ -139,7 +140,7 @@ class FixedLossScale(LossScale):
 
     @classmethod
     def of(cls, value):
-        """Return a fixed scale that may be less than 1, as optimizers of 2.4-2.15 had it."""
+        """Return a fixed scale that may be less than 1, as optimizers of 2.4-2.15 allowed."""
         scale = cls(1)
         scale._loss_scale_value = value
         return scale
@@ -150,7 +151,7 @@ class FixedLossScale(LossScale):
         return tf.constant(self._loss_scale_value, tf.float32)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Return a no-op and True: the scale stays, and no step is skipped."""
+        """Return a no-op and True, since the scale never changes and no step is skipped."""
         return tf.no_op(), True
 
     def __repr__(self):
@@ -228,7 +229,7 @@ class DynamicLossScale(LossScale):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "update" in vars(cls):  # that decides for a step, as in `LossScale`
+        if "update" in vars(cls):  # then a step calls this `update`, as in `LossScale`
             for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
 
@@ -270,7 +271,7 @@ class DynamicLossScale(LossScale):
 
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
-        if save_type == "savedmodel":  # its traced steps use the variable
+        if save_type == "savedmodel":  # the traced steps in it use the variable
             children = {**children, "skipped_in_a_row": self._variables.skipped}
         return children
 
@@ -279,11 +280,13 @@ class DynamicLossScale(LossScale):
         return tf.convert_to_tensor(self._current_loss_scale)
 
     def assign(self, value: float) -> None:
-        """Set the scale and start the count of finite steps again. Traced steps use it too.
+        """Set the scale and start the count of finite steps again.
+
+        Steps that were traced before use the new scale too.
 
         Raises:
           TypeError: if `value` is not a number.
-          ValueError: if it is not from `min_loss_scale` to `max_loss_scale`.
+          ValueError: if `value` is not from `min_loss_scale` to `max_loss_scale`.
           RuntimeError: in a graph of TensorFlow 1.
         """
         number = options.positive_number("loss_scale", value)
@@ -343,8 +346,8 @@ class DynamicLossScale(LossScale):
 def make(dynamic: bool, arguments: _Dict) -> LossScale:
     """Return the loss scale of a `LossScaleOptimizer`. Errors name the optimizer's argument.
 
-    `arguments` is a dict of constructor arguments that `options.OF_OPTIMIZER` lists. Missing
-    ones have their defaults.
+    `arguments` is a dict of constructor arguments that `options.OF_OPTIMIZER` lists. For
+    arguments that are missing, the defaults are used.
     """
     names = options.OF_OPTIMIZER
     given = {f: arguments[name] for f, name in names.items() if name in arguments}
@@ -401,7 +404,8 @@ def arguments_of(loss_scale: Any) -> _Dict:
     return {"dynamic": True, **arguments}
 
 
-# The classes that a config may name. Users pass their own classes as `custom_objects`.
+# The classes of tf_lso that a config may name. Users pass their own classes as
+# `custom_objects`.
 CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
 
 
@@ -409,8 +413,8 @@ def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | Non
     """Return the loss scale that `identifier` stands for.
 
     Args:
-      identifier: a `LossScale` or None, which is returned as it is; an int or float of at
-        least 1 for a fixed scale; "dynamic"; or a config, see `deserialize`.
+      identifier: a `LossScale` or None is returned unchanged. An int or float of at least 1
+        gives a fixed scale, and "dynamic" a dynamic one. A config is passed to `deserialize`.
       custom_objects: dict of names and further `LossScale` classes for a config.
 
     Raises:
@@ -445,7 +449,7 @@ def serialize(loss_scale: LossScale | None) -> _Dict | None:
 
 
 def deserialize(config: _Dict, custom_objects: _Dict | None = None) -> LossScale:
-    """Return the loss scale of a config that `serialize` returned. The config stays as it is.
+    """Return the loss scale of a config that `serialize` returned. The config is not changed.
 
     `custom_objects` is a dict of names and further `LossScale` classes.
 

@@ -29,8 +29,8 @@ OF_DYNAMIC_LOSS_SCALE = {
 def positive_number(name, value):
     """Return `value` as a float, or raise a TypeError or ValueError that names the argument.
 
-    As in TensorFlow's own classes it may be a number, a NumPy or TensorFlow scalar, or a
-    string.
+    As in TensorFlow's own classes, `value` may be a number, a NumPy or TensorFlow scalar, or
+    a string.
     """
     try:
         number = float(value)
@@ -81,7 +81,7 @@ def checked_rule(names, usual, optional, **fields):
     """Check the fields, and return a `ScaleRule` that has them.
 
     Args:
-      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`, for the names in error messages.
+      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`. Error messages use these names.
       usual: `ScaleRule` that holds the defaults.
       optional: names of the fields for which None means the default.
       **fields: values for fields of `ScaleRule`.
@@ -107,7 +107,7 @@ def checked_rule(names, usual, optional, **fields):
 def arguments_of(rule, names, usual, always):
     """Return a dict of the constructor arguments that make an equal rule.
 
-    It contains the fields in `always`, and each other field that differs from `usual`.
+    The dict has the fields in `always`, and each other field that differs from `usual`.
     """
     return {
         name: getattr(rule, field)

@@ -1,8 +1,9 @@
 """The rule by which a loss scale changes, as pure functions.
 
 Every class, mode and test uses these functions. Nothing here imports TensorFlow: the
-numbers are Python scalars, NumPy scalars or tensors. For tensors `where` is `tf.where`. It
-uses the dtype of its first value, so that value is never a Python constant.
+numbers are Python scalars, NumPy scalars or tensors. For tensors `where` is `tf.where`,
+whose result has the dtype of the first of the two values. So this value is never a Python
+constant.
 """
 
 import dataclasses
@@ -34,13 +35,13 @@ class ScaleState(NamedTuple):
     scale: Any  # float32 scalar, the factor of the loss
     # int64 scalar, the finite steps since the scale changed or a step was skipped.
     count: Any
-    # int64 scalar, the consecutive skipped steps. It is valid only while `count` is 0, so
-    # that a step that only counts need not write it.
+    # int64 scalar, the consecutive skipped steps. It is valid only while `count` is 0. So a
+    # step that changes nothing but `count` need not write it.
     skipped: Any = 0
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
-    """Return one of two values. This is `where` for Python and NumPy scalars."""
+    """Return one of two values. This function is `where` for Python and NumPy scalars."""
     return if_true if condition else if_false
 
 
@@ -50,7 +51,7 @@ def is_usable(scale: Any) -> Any:
 
 
 def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
-    """Return whether a step keeps the scale and adds 1 to the count, as nearly all do."""
+    """Return whether a step keeps the scale and adds 1 to the count, like nearly all steps."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
@@ -62,8 +63,9 @@ def next_state(
     A finite step adds 1 to the count. When the count reaches `growth_steps`, it returns to
     0, and the scale is multiplied by `growth_factor` unless the product exceeds `max_scale`.
 
-    A nonfinite step sets the count to 0. From the `hysteresis`-th consecutive one on, each
-    also multiplies the scale by `backoff_factor`, but not below `min_scale`.
+    A nonfinite step sets the count to 0. If at least `hysteresis` consecutive steps were
+    nonfinite, including this one, the step also multiplies the scale by `backoff_factor`,
+    but not below `min_scale`.
 
     A scale that is not usable, for instance from a damaged checkpoint, becomes
     `initial_scale`.
@@ -79,7 +81,7 @@ def next_state(
     ScaleState(scale=4.0, count=0, skipped=1)
     """
     counts = only_counts(rule, state, finite)
-    # Not `== 0`, which compares the identity of objects in a graph of TensorFlow 1.
+    # Do not write `== 0`, which in a graph of TensorFlow 1 compares the identity of objects.
     skipped = where(state.count < 1, state.skipped + 1, 1)
     scale = state.scale
     larger = scale * rule.growth_factor

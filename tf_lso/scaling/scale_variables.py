@@ -43,13 +43,14 @@ class ScaleVariables:
 
         return tf.cond(
             rule_lib.only_counts(self._rule, self._state(), finite),
-            # One atomic operation, so that threads that share the scale lose no step.
+            # The count is changed by one atomic operation. Otherwise steps could be lost if
+            # several threads share the scale.
             lambda: graphs.after([self._count.assign_add(1, read_value=False)], 1),
             fast.seldom(move),
         )
 
     def _advance_eagerly(self, finite):
-        # With NumPy numbers, because operations on tensors take longer.
+        # Compute with NumPy numbers, because operations on tensors take longer.
         rule = self._float32_rule
         state = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
         if rule_lib.only_counts(rule, state, finite):
@@ -77,7 +78,7 @@ class ScaleVariables:
             ]
 
     def assign(self, value):
-        """Set the scale to a float. The count and the hysteresis start again."""
+        """Set the scale to a float, and set the counts of finite and skipped steps to 0."""
         if graphs.in_tensorflow_1():  # no session would run the assignment
             raise RuntimeError(
                 f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "

@@ -38,13 +38,13 @@ class Skipped:
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # For each variable an index into `_KINDS`: what its gradient held in the last
-        # skipped step. The vector grows if a legacy optimizer gets further variables.
+        # For each variable an index into `_KINDS`, which says what its gradient held in the
+        # last skipped step. The vector grows if a legacy optimizer gets further variables.
         self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
         # A reference to each variable, so that no other object can get its id.
         self._variables: list[Any] = []
         self._places: dict[int, int] = {}  # id of a variable -> index in `_overflowed`
-        # Whether steps under XLA were skipped, which cannot print a warning.
+        # Whether a step that may be skipped was traced under XLA, which cannot print warnings.
         self._is_unreported = False
         self._reported_total = 0
 
@@ -64,7 +64,7 @@ class Skipped:
                 self._overflowed.assign(tf.pad(self._overflowed, [[0, new]]))
 
     def variables(self):
-        """Return {name: variable} of all variables that traced steps use."""
+        """Return {name: variable} with the variables of this object that traced steps use."""
         variables = [self._total, self._in_a_row, self._overflowed]
         names = ["skipped_steps", "consecutive_skipped_steps", "overflowed"]
         return dict(zip(names, variables))
@@ -83,7 +83,7 @@ class Skipped:
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         kinds, places = self._by_place(kinds, variables)
         if graphs.in_xla():
-            self._is_unreported = True  # XLA cannot print; `report` does it later
+            self._is_unreported = True  # XLA cannot print, so `report` warns later
         else:
             self._warn_if_stuck(in_a_row, tf.gather(kinds, places), places)
         return [
@@ -95,18 +95,19 @@ class Skipped:
     def _by_place(self, kinds, variables):
         """Return the next value of `_overflowed`, and the indices of `variables` in it."""
         places = [self._places[id(variable)] for variable in variables]
-        # `_overflowed` may have grown since this was traced, except under XLA.
+        # `_overflowed` may grow after this code was traced. In TensorFlow 1 `watch` cannot
+        # resize it, so the number of variables is used.
         is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         bits = tf.cast(kinds, tf.int64)
-        # A variable may stand in several pairs. One without a gradient gets the smallest
-        # int64, which becomes 0.
+        # A variable may occur in several pairs. A variable without a gradient gets the
+        # smallest int64, which becomes 0.
         bits = tf.maximum(tf.math.unsorted_segment_max(bits, places, size), 0)
         kinds = tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
         return kinds, sorted(set(places))
 
     def _warn_if_stuck(self, in_a_row, kinds, places):
-        # After 1, 2, 4, 8, ... skipped steps, so that a lost run does not fill the log.
+        # Warn after 1, 2, 4, 8, ... skipped steps, so that a lost run does not fill the log.
         is_due = tf.reduce_any(tf.equal(in_a_row, [2**power for power in range(63)]))
         paths = [_path(self._variables[place]) for place in places]
         texts = tf.strings.join([paths, " (", tf.gather(_KINDS, kinds), ")"])
@@ -130,7 +131,7 @@ class Skipped:
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
-        """Return a list of `Overflow` for the last skipped step. Only for eager code."""
+        """Return a list of `Overflow` for the last skipped step. Call this in eager code."""
         kinds = zip(self._variables, self._overflowed.numpy())
         return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
 

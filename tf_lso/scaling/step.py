@@ -2,8 +2,8 @@
 
 unscale -> aggregate -> sum duplicate rows -> finite? -> apply or skip -> next scale
 
-This is the order for every optimizer and every loss scale. `Step.run` does the first three
-stages on each replica. `Step._finish` does the others once for all replicas.
+Every optimizer and every loss scale has this order. `Step.run` does the first three stages
+on each replica. `Step._finish` does the others once for all replicas.
 """
 
 import numbers
@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
     family: Any  # the adapter to the inner optimizer
     loss_scale: Any  # the optimizer's `LossScale`
-    skipped: Any  # the optimizer's `Skipped`; `watch` was called with the variables
+    skipped: Any  # the optimizer's `Skipped`, which knows the variables
     variables: list[Any]  # the variable of each gradient
     unscale: Any  # function: (gradients, variables) -> unscaled gradients
     update: Any  # function: (gradients, variables) -> what the inner optimizer returns
@@ -49,7 +49,10 @@ class Step(NamedTuple):
         return step._in_common(summed, to_apply)
 
     def _aggregate(self, gradients):
-        """Sum the gradients over the replicas, unless the caller did so already."""
+        """Sum the gradients over the replicas, unless the caller has summed them already.
+
+        Return the list of gradients and the list of their variables.
+        """
         if self.is_aggregated:
             return gradients, self.variables
         return self.family.aggregate(gradients, self.variables)
@@ -59,14 +62,14 @@ class Step(NamedTuple):
         # On one device and under MultiWorkerMirroredStrategy each replica continues alone.
         if tf_private.needs_no_merge_call():
             return self._finish(None, summed, to_apply)
-        # Under MirroredStrategy the update of an optimizer merges the replicas. TensorFlow
-        # allows that in a branch of a conditional only in cross-replica context, where the
-        # gradients are per-replica values.
+        # Under MirroredStrategy the update of an optimizer merges the replicas. In a branch
+        # of a conditional, TensorFlow allows this merge only in cross-replica context, where
+        # the gradients are per-replica values.
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(self._finish, args=(summed, to_apply))
 
     def _finish(self, strategy, summed, to_apply):
-        """Judge the gradients, apply or skip them, and compute the next scale."""
+        """Find out whether the gradients are finite, apply or skip them, and set the scale."""
         del strategy  # not needed, but `merge_call` passes it
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
@@ -76,20 +79,21 @@ class Step(NamedTuple):
 
     def _replicas_have_equal_gradients(self):
         """Return whether all replicas have equal gradients, so that one can judge for all."""
-        # Gradients that the caller has aggregated may differ between replicas. So may the
-        # "gradient" that overwrites its variable, since it is never summed.
+        # Gradients that the caller has aggregated may differ between replicas. A "gradient"
+        # that overwrites its variable may differ too, since it is never summed.
         is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
         return is_summed_here and not any(map(gradients_lib.overwrites, self.variables))
 
     def _apply_or_skip(self, verdict, summed, to_apply):
-        """Call `_apply` or `_skip`; return whether the step was applied."""
+        """Call `_apply` or `_skip`. Return whether the step was applied."""
         finite, kinds = verdict
         if tf.executing_eagerly():
             finite = bool(finite)
-        # Eager code has read the verdict, and a fixed scale always answers True.
+        # In eager code `finite` is a Python bool. With a fixed scale it is always True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
-        # This does what `tf.cond` does. `fast` says how much time its functions save.
+        # `fast.either` does what `tf.cond` does. The docstrings in `fast` say how much time
+        # the functions used here save.
         return fast.either(
             finite,
             lambda: self._apply(fast.divided_here(to_apply)),
@@ -98,7 +102,7 @@ class Step(NamedTuple):
         )
 
     def _apply(self, gradients):
-        """Update the variables on every replica; return True as a tensor."""
+        """Update the variables on every replica, and return True as a tensor."""
         if tf.distribute.in_cross_replica_context():
             strategy = tf.distribute.get_strategy()
             run = strategy.extended.call_for_each_replica

@@ -1,4 +1,4 @@
-"""Mirror of the loss-scaling parts of `tf.train`."""
+"""The names of `tf.train` that concern loss scaling."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.train import experimental

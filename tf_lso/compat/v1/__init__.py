@@ -1,4 +1,4 @@
-"""Mirror of the loss-scaling parts of `tf.compat.v1`."""
+"""The names of `tf.compat.v1` that concern loss scaling."""
 
 from tf_lso import keras
 from tf_lso import mixed_precision as _of_v2

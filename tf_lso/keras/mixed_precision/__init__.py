@@ -1,4 +1,4 @@
-"""Mirror of `tf.keras.mixed_precision`."""
+"""The names of `tf.keras.mixed_precision`, as programs import them from tf_lso."""
 
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes

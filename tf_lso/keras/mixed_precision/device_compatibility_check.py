@@ -1,4 +1,4 @@
-"""Mirror of the private module `keras.mixed_precision.device_compatibility_check`."""
+"""The names of the private module `keras.mixed_precision.device_compatibility_check`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import log_device_compatibility_check

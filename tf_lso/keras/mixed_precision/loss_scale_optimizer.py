@@ -1,4 +1,4 @@
-"""Mirror of the private module `keras.mixed_precision.loss_scale_optimizer`."""
+"""The names of the private module `keras.mixed_precision.loss_scale_optimizer`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer as LossScaleOptimizerV1

@@ -1,4 +1,4 @@
-"""Mirror of the private module `keras.mixed_precision.policy`."""
+"""The names of the private module `keras.mixed_precision.policy`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import ExperimentalPolicy as PolicyV1

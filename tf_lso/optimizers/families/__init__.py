@@ -1,4 +1,7 @@
-"""Adapters to the families of optimizers: that of Keras 3, and two for each Keras 2."""
+"""Adapters to the families of optimizers.
+
+Keras 3 has one family. Each package of Keras 2 has two, the legacy and the newer optimizers.
+"""
 
 import functools
 from typing import Any
@@ -32,8 +35,8 @@ def families_of_package(package: str) -> tuple[Any, ...]:
 def family_of(value: Any) -> Any:
     """Return the adapter class for `value`, or None if it is not an optimizer.
 
-    This does not import Keras: a program that has not imported a Keras has no optimizer of
-    that Keras.
+    This function does not import Keras. If a program has not imported a package of Keras,
+    `value` cannot be an optimizer of that package.
     """
     families = [f for p in keras_versions.imported() for f in families_of_package(p)]
     return next((f for f in families if isinstance(value, f.base)), None)

@@ -2,7 +2,7 @@
 
 Each `LossScaleOptimizer` has one adapter. To support another family of optimizers, derive a
 class from `Family` and define its abstract methods. The docstrings of this class hold for
-all adapters. The adapters have comments where they do something particular.
+all adapters. Comments in the adapters say where they do something special.
 """
 
 import abc
@@ -17,7 +17,7 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 def forwarded(name):
-    """Return a property that returns an attribute of the inner optimizer."""
+    """Return a property of the wrapper that reads an attribute of the inner optimizer."""
     doc = f"`{name}` of the inner optimizer."
     return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
 
@@ -29,8 +29,8 @@ _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
 
 def _sum_over_replicas(grads_and_vars):
-    # If a gradient is the next value of its variable, each replica keeps its own. The bare
-    # optimizer does the same.
+    # If a gradient is the next value of its variable, each replica keeps its own gradient. An
+    # optimizer that is not wrapped does the same.
     to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
     # The reduction needs the device of each gradient. A gradient that was not computed by an
     # operation of this replica may have none.
@@ -60,14 +60,15 @@ class Family(abc.ABC):
     members: dict[str, Any]  # attributes that Keras or TensorFlow expects
     slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
     returns_operations = False  # whether the inner optimizer's updates are operations
-    # Whether the inner optimizer sums duplicate rows of IndexedSlices itself, after clipping.
+    # Whether the inner optimizer itself clips IndexedSlices and then sums duplicate rows.
     sums_rows = False
-    # Whether the slots were made in several builds, of which none was for all variables.
+    # Whether the slots were made in several builds, none of which was for all variables.
     is_built_in_parts = False
 
     def __init__(self, inner):
         self.inner = inner
-        # id -> variable that `prepare` has checked. An entry keeps its id from being reused.
+        # id -> variable that `prepare` has checked. As long as a variable is an entry, no other
+        # object can get its id.
         self._checked = {}
 
     @abc.abstractmethod
@@ -89,7 +90,7 @@ class Family(abc.ABC):
         Args:
           wrapper: the LossScaleOptimizer.
           variables: list of all variables of the step.
-          used: list of those that have a gradient.
+          used: list of the variables that have a gradient.
         """
         del used
         unchecked = [v for v in variables if id(v) not in self._checked]
@@ -106,7 +107,7 @@ class Family(abc.ABC):
         """Create the variables of the inner optimizer unless they exist."""
 
     def _check_built(self, variables):  # noqa: B027
-        """Raise if the optimizer, which is built now, cannot update one of the variables."""
+        """Raise if the optimizer, after the build, cannot update one of the variables."""
 
     def aggregate(self, gradients, variables):
         """Sum the gradients over all replicas. Return the lists of sums and of variables."""
@@ -133,15 +134,16 @@ class Family(abc.ABC):
           gradients: list of unscaled gradients that `aggregate` returned.
           variables: list of their variables.
           *args: further positional arguments of the inner optimizer's `apply_gradients`.
-          **kwargs: its keyword arguments. `name` is dropped if it has no such parameter.
+          **kwargs: keyword arguments of that method. `name` is dropped if the method has no
+            such parameter.
 
         Returns:
-          An operation if `returns_operations`.
+          An operation if `returns_operations` is True.
         """
 
     @abc.abstractmethod
     def count_skipped(self):
-        """Count a skipped step. Return the list of operations that do so."""
+        """Count a skipped step. Return the list of operations that count it."""
 
     # --- Attributes.
 
@@ -158,7 +160,7 @@ class Family(abc.ABC):
         return self.inner.learning_rate
 
     def schedules(self):
-        """Return {key of the config: learning rate schedule}. It is empty for a plain rate."""
+        """Return {key of the config: schedule}. If the rate is a number, the dict is empty."""
         rate = self._rate_or_schedule()
         is_schedule = callable(rate) and hasattr(rate, "get_config")
         return {"learning_rate": rate} if is_schedule else {}
@@ -177,9 +179,10 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return a dict and a function: {key: index in the lists of slots}, variable -> key.
+        """Return a dict and a function for the variables the optimizer was built for.
 
-        `ListedSlots` needs this method and `new_slot`.
+        The dict is {key: index in the lists of slots}. The function returns the key of a
+        variable. `ListedSlots` needs this method and `new_slot`.
         """
 
     def new_slot(self, var, slot_name, initializer):  # noqa: B027
@@ -187,10 +190,10 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def weights(self):
-        """Return the list of variables that `weights` of an OptimizerV2 has, in its order."""
+        """Return the list of variables that an OptimizerV2 has in `weights`, in its order."""
 
     def variables(self):
-        """Return the list of variables that Keras saves, in the order of the family."""
+        """Return the list of variables in the order in which this Keras saves them."""
         return self.weights()
 
     @abc.abstractmethod
@@ -201,9 +204,9 @@ class Family(abc.ABC):
           scale_variables: list of the variables of the loss scale. Layouts contain them.
 
         Returns:
-          Two lists of `state.Layout`: those that a file may have, of which the first is the
-          one that is written, and those that `set_weights` accepts. In each list the first
-          layout of an order contains all state.
+          Two lists of `state.Layout`. The first list has the layouts that a file may have,
+          and files are written in the first of them. The second list has the layouts that
+          `set_weights` accepts. In each list the first layout of an order contains all state.
         """
 
     # --- Files and checkpoints.
@@ -211,8 +214,8 @@ class Family(abc.ABC):
     def slots_wait(self):
         """Return whether slots of a checkpoint wait in TensorFlow for the build.
 
-        Nothing can read them there, so a file that is saved before the build would lack
-        them.
+        Slots that wait there cannot be read, so a file that is saved before the build would
+        lack them.
         """
         wait = getattr(self.slots, "wait", None)  # in an OptimizerV2 no slots wait
         return bool(wait) and not self.built_variables() and wait()
@@ -230,10 +233,10 @@ class Family(abc.ABC):
     def serialize(self):
         """Return the config of the inner optimizer, with the name of its class.
 
-        ValueError if a Keras asks for it to write a file that would lack waiting slots.
+        Raise ValueError if Keras is writing a file that would lack slots that wait.
         """
         file = model_files.written()
-        # A .keras file has the state from `save_own_variables`, which refuses it itself.
+        # For a .keras file Keras calls `save_own_variables`, which raises the same error.
         if file == ".h5" and self.slots_wait():
             raise ValueError(state.BUILD_FIRST)
         if file and self.package not in keras_versions.installed:
@@ -241,7 +244,7 @@ class Family(abc.ABC):
         return keras_versions.public(self.package).optimizers.serialize(self.inner)
 
     def tell_what_lacks(self, file):  # noqa: B027
-        """Warn of what a file of a model, ".h5" or ".keras", lacks without `install()`."""
+        """Warn of what a model's file, ".h5" or ".keras", will lack without `install()`."""
 
     def dependencies(self, children, save_type, **kwargs):
         """Return the {name: object} that a checkpoint or SavedModel saves below the wrapper.

@@ -1,6 +1,7 @@
 """The adapter to the newer optimizers of Keras 2, and the base class of both adapters.
 
-`of_keras` and `of_tf_keras` derive the final classes for each package of Keras 2.
+The modules `of_keras` and `of_tf_keras` derive the adapters that are used for the two packages
+of Keras 2.
 """
 
 import inspect
@@ -27,12 +28,13 @@ class Keras2(family.Family):
     sums_rows = True
     # Names in checkpoints that only newer families write.
     newer_names: tuple[str, ...]
-    # File of a model -> what Keras 2 neither saves in it nor loads, unless `install()` did it.
+    # Kind of a model's file -> the state that Keras 2 neither saves in such a file nor loads
+    # from it. After `install()` it does both.
     not_in_files: Mapping[str, str] = MappingProxyType(
         {".h5": "loss scale", "SavedModel": "state of the optimizer"}
     )
     # Keywords of `apply_gradients`, and the values that turn aggregation off. The method
-    # has at least one of them, usually the first.
+    # has at least one of these keywords, usually the first.
     without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
@@ -65,8 +67,8 @@ class Keras2(family.Family):
 
     def take_over(self, wrapper, loss_scale, name):
         del name
-        # The constructor of DelegatingTrackableMixin does the same. Checkpoints then contain
-        # the inner optimizer in place of the wrapper.
+        # The constructor of DelegatingTrackableMixin sets this attribute too. It makes
+        # checkpoints contain the inner optimizer instead of the wrapper.
         wrapper._trackable = self.inner
         if wrapper.dynamic:
             # This replaces the loss scale of an earlier wrapper, since `compile` wraps again.
@@ -79,7 +81,7 @@ class Keras2(family.Family):
         # Keras 2 has no public function for this.
         backend = keras_versions.public(self.package).backend
         track = sys.modules[backend.get_value.__module__].track_variable
-        attributes = vars(self.inner).values()  # such as a learning rate
+        attributes = vars(self.inner).values()  # some of them are variables
         for variable in (*self.weights(), *attributes, *others):
             if isinstance(variable, tf.Variable):
                 track(variable)
@@ -111,7 +113,7 @@ class Keras2(family.Family):
 
     def set_iterations(self, value):
         if isinstance(value, tf.Variable):
-            self.inner.iterations = value  # replaces the variable of the optimizer
+            self.inner.iterations = value  # this replaces the variable of the optimizer
         else:
             self.counter().assign(tf.cast(value, tf.int64))
 
@@ -125,7 +127,7 @@ class Keras2(family.Family):
     def layouts(self, scale_variables):
         counter = self.counter()  # the first access makes it in an OptimizerV2
         slots = [v for v in self.weights() if v is not counter]
-        # The newer Nadam leaves this variable out of its `variables`.
+        # The newer Nadam does not list this variable in `variables`.
         hidden = [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
         layouts = [
             state.Layout("weights", [counter], [*slots, *hidden], scale_variables),
@@ -158,9 +160,9 @@ class Keras2(family.Family):
 class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
     """An object to restore what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
 
-    In these checkpoints the inner optimizer is an object of its own. In later ones it stands
-    in place of the wrapper, and TensorFlow restores an object from one place only. So this
-    second object passes the values on to the inner optimizer. It is never saved.
+    In these checkpoints the inner optimizer is an object of its own. In later checkpoints it
+    is saved instead of the wrapper. TensorFlow restores each object only once. So this second
+    object passes the values on to the inner optimizer. It is never saved.
     """
 
     def __init__(self, inner, wrapper):
@@ -222,7 +224,7 @@ class Newer(Keras2):
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
     def build(self, wrapper, variables):
-        # If it was built for all these variables before, nothing changes.
+        # If the optimizer was built for all these variables before, nothing changes.
         known, key = self.known_variables() if self._built else ((), None)
         if not (self._built and all(key(variable) in known for variable in variables)):
             super().build(wrapper, variables)

@@ -15,7 +15,8 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
-# While this is on, `_aggregate_gradients` returns pairs even if `install.like` changed it.
+# While this switch is on, `_aggregate_gradients` returns pairs, even if `install(like=...)`
+# has changed what this method returns.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
@@ -50,14 +51,14 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        # id -> variable that has slots from a checkpoint but was not in a build yet.
+        # id -> variable that has slots from a checkpoint, but for which nothing was built yet.
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
 
     def prepare(self, wrapper, variables, used):
-        # TensorFlow's class made no slots for variables without a gradient either.
+        # Build only for variables that have a gradient, as TensorFlow's class did.
         super().prepare(wrapper, used, used)
 
     def build(self, wrapper, variables):
@@ -70,7 +71,7 @@ class Legacy(keras2.Keras2):
             self.is_built_in_parts = bool(others)
 
     def built_variables(self):
-        # All methods that depend on the order of the slots call this one first.
+        # All methods that depend on the order of the slots call `built_variables` first.
         restored, self.restored = self.restored, {}
         if restored:
             known = {id(v) for v in super().built_variables()}
@@ -85,8 +86,9 @@ class Legacy(keras2.Keras2):
     def dependencies(self, children, save_type, **kwargs):
         if not tf_private.deferred(self.inner):
             return children
-        # A checkpoint was restored before the first step. Its values apart from the slots are
-        # restored when their variables are made. Make them, so that they are saved now.
+        # A checkpoint was restored before the first step. Values that are no slots are restored
+        # when the variables for them are made. These lines make the variables, so that the
+        # values are saved now.
         self.counter()
         _ = self.inner.learning_rate  # makes all hyperparameters
         return tf_private.children(self.inner, save_type, **kwargs)
@@ -96,10 +98,10 @@ class Legacy(keras2.Keras2):
             wrapper.build(variables)
 
     def _build_inner(self, variables):
-        # Lists of weights need the order in which a single first step makes all slots. But a
-        # checkpoint that is restored first makes slots before the step counter, and later
-        # steps make more. This build asks for all slots again, including those that exist,
-        # so it finds that order.
+        # A list of weights must have the order in which a single first step would make all
+        # slots. But if a checkpoint is restored first, slots are made before the step counter,
+        # and further slots are made in later steps. To find the right order, this build asks
+        # again for all slots, including those that exist.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):
@@ -121,13 +123,13 @@ class Legacy(keras2.Keras2):
             )
 
     def deep_copied(self, memo):
-        # Python copies a bare optimizer in the same way, with all attributes and
-        # hyperparameters.
+        # `copy.deepcopy` copies all attributes and hyperparameters, as it does for an optimizer
+        # that is not wrapped.
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):
-            # Variables of a graph of TensorFlow 1 cannot be copied, nor can the tensor of a
-            # traced step that a Nadam keeps.
+            # Variables of a graph of TensorFlow 1 cannot be copied. A Nadam may hold a tensor
+            # of a traced step, which cannot be copied either.
             return None
         variables_lib.set_untracked(copied, validation.MARK, False)
         return copied

@@ -18,8 +18,8 @@ from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family, keras3_views
 from tf_lso.scaling import gradients as gradients_lib
 
-# Methods that `fit` of TensorFlow 2.4-2.15 called, and that of Keras 3 does not call in the
-# same way.
+# Methods that `fit` of TensorFlow 2.4-2.15 called. `fit` of Keras 3 does not call them, or
+# calls them differently.
 _LEGACY_METHODS = (
     "get_scaled_loss",
     "get_unscaled_gradients",
@@ -35,7 +35,7 @@ _DEPTH = 12  # the most frames between Keras's `train_step` and `refuse_in_fit`
 
 
 def _aggregate_gradients(self, grads_and_vars):
-    """Return the pairs with gradients summed over replicas. None stays None."""
+    """Return the pairs with their gradients summed over replicas. None stays None."""
     pairs = list(zip(*validation.unzip(grads_and_vars)))
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
@@ -57,9 +57,9 @@ def _view(name):
 class Keras3(family.Family):
     """The adapter to Keras 3 optimizers on the TensorFlow backend.
 
-    A checkpoint has the names of a bare optimizer, and also "inner_optimizer" and
-    "loss_scale". So a checkpoint of a bare optimizer can be restored into a wrapped one, and
-    one of a wrapped optimizer into a bare one, as in TensorFlow 2.3-2.15.
+    A checkpoint has the names that an optimizer without a wrapper would save, and also
+    "inner_optimizer" and "loss_scale". So a wrapped optimizer can restore the checkpoint of
+    an optimizer without a wrapper, and the other way round, as in TensorFlow 2.3-2.15.
     """
 
     name = "keras3"
@@ -100,10 +100,10 @@ class Keras3(family.Family):
             self.build(wrapper, self.built_variables())
 
     def _take_over_parts(self, strategy=None):
-        """Adapt each part once, and build it under `strategy` if that is not None.
+        """Adapt each part once. If `strategy` is not None, the parts will be built under it.
 
-        A MultiOptimizer that was made with a function gets its parts when it is built, so
-        this is called again then.
+        A MultiOptimizer that was made with a function gets its parts when it is built. So
+        this method is called again after the build.
         """
         for part in self._parts:
             if strategy is not None:
@@ -120,9 +120,9 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # Keras 3 clips and then aggregates, and `private` makes it sum duplicate rows in place
-        # of aggregating. But gradient accumulation comes earlier, and would use only one of
-        # several duplicate rows.
+        # Keras 3 clips and then aggregates. A function of `keras3_private` makes it sum
+        # duplicate rows instead of aggregating. But gradient accumulation comes before that,
+        # and would use only one of several duplicate rows.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
@@ -140,7 +140,7 @@ class Keras3(family.Family):
             )
 
     def prepare(self, wrapper, variables, used):
-        # Build for all variables, also those without a gradient, as Keras 3 does.
+        # Build for all variables, including those without a gradient, as Keras 3 does.
         self._refuse_on_replicas()
         super().prepare(wrapper, variables, used)
 
@@ -149,14 +149,15 @@ class Keras3(family.Family):
             validation.check_replicas(part)
 
     def build(self, wrapper, variables):
-        # This works inside and outside the scope of the strategy, and in a traced function.
+        # This method works inside and outside the scope of the strategy, and in a traced
+        # function.
         if not variables:
-            return  # Keras 3 builds so for .h5 files, before it knows the variables
+            return  # Keras 3 calls this for .h5 files, before it knows the variables
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
-                # With several replicas, build outside of the traced function. A bare optimizer
-                # must be built before such a function is called.
+                # With several replicas, build outside of the traced function. An optimizer
+                # without a wrapper must be built before such a function is called.
                 several = strategy.num_replicas_in_sync > 1
                 outside = tf.init_scope() if several else contextlib.nullcontext()
                 names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
@@ -169,9 +170,9 @@ class Keras3(family.Family):
             wrapper.built = True
 
     def _check_built(self, variables):
-        self._refuse_on_replicas()  # again, for parts that the build made
+        self._refuse_on_replicas()  # again, since the build may have made further parts
         validation.check_known(variables, *self.known_variables())
-        # The step counter and the learning rate may belong to no strategy.
+        # The step counter and the learning rate need not belong to the strategy.
         functions = (private.iteration_variable, private.learning_rate)
         heads = {id(function(part)) for function in functions for part in self._parts}
         slots = [v for v in self.inner.variables if id(v) not in heads]
@@ -229,8 +230,8 @@ class Keras3(family.Family):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        # The step counter comes first, then all slots of one name, and so on. The learning
-        # rate is left out.
+        # The step counter comes first. Then come all slots of one name, all slots of the next
+        # name, and so on. The learning rate is left out.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return table.by_slot(self.inner, listed)
@@ -245,9 +246,9 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # Keras 3's own wrapper writes this layout before it is built or with a fixed scale.
+            # Keras 3's own wrapper writes this layout if it is not built or its scale is fixed.
             state.Layout("variables", [*own, *heads], slots),
-            # With a fixed scale the layouts of Keras 2 look like the others.
+            # With a fixed scale the layouts of Keras 2 cannot be told from the other layouts.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
@@ -282,9 +283,10 @@ class Keras3(family.Family):
 def _of_keras2(by_variable, by_slot):
     """Return the layouts of files of Keras 2's legacy and newer optimizers.
 
-    A file does not say which kind of optimizer wrote it, so the shapes of the slots must
-    decide. The list is empty if both layouts have the same shapes but different orders, as
-    with layers of equal shape. Otherwise slots would silently go to wrong variables.
+    A file does not say which of the two kinds of optimizer wrote it, so the shapes of the
+    slots must decide. If layers have equal shapes, both layouts may have the same shapes but
+    different orders. Then the list is empty, because slots could silently go to wrong
+    variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]

@@ -6,7 +6,8 @@ tests/test_private_names.py fails if Keras 3 moves one of them.
 
 import keras
 
-# Variable of a dynamic scale -> its name in Keras 3's own wrapper, in the order there.
+# Variable of a dynamic scale -> its name in Keras 3's own wrapper. The order is that of the
+# wrapper's variables.
 NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
 
 

@@ -9,16 +9,16 @@ _OWN_WRAPPER = keras_versions.public("keras").mixed_precision.LossScaleOptimizer
 
 
 class Legacy(keras2_legacy.Legacy):
-    """The adapter to legacy optimizers of keras."""
+    """The adapter to legacy optimizers of the package keras."""
 
     package = "keras"
     base = _BASES["legacy"]
-    # `fit` without eager execution asks for this class, and not for the public one.
+    # Without eager execution, `fit` checks for this class, and not for the public one.
     bases = (keras_versions.private("keras", _WRAPPERS).LossScaleOptimizer,)
 
 
 class Newer(keras2.Newer):
-    """The adapter to newer optimizers of keras."""
+    """The adapter to newer optimizers of the package keras."""
 
     package = "keras"
     base = _BASES["new"]

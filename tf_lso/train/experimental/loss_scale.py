@@ -1,4 +1,4 @@
-"""Mirror of the private module `tensorflow.python.training.experimental.loss_scale`."""
+"""The names of the private module `tensorflow.python.training.experimental.loss_scale`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import (

@@ -1,4 +1,4 @@
-"""Mirror of the loss-scaling parts of `tf.compat.v1.train`."""
+"""The names of `tf.compat.v1.train` that concern loss scaling."""
 
 from tf_lso.compat.v1.train import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes

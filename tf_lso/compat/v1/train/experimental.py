@@ -1,4 +1,4 @@
-"""Mirror of the loss-scaling parts of `tf.compat.v1.train.experimental`."""
+"""The names of `tf.compat.v1.train.experimental` that concern loss scaling."""
 
 from tf_lso.compat.v1.mixed_precision import (
     DynamicLossScale,
