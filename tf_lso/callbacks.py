@@ -80,7 +80,7 @@ class LossScaleMonitor(_Callback):
     >>> history.history["loss_scale"], history.history["skipped_steps"]
     ([32768.0], [0])
 
-    Source: an addition.
+    Source: tf_lso adds this; TensorFlow never had it.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class TerminateOnStuckScale(_Callback):
     >>> int(opt.iterations)
     10
 
-    Source: an addition.
+    Source: tf_lso adds this; TensorFlow never had it.
     """
 
     def __init__(self, patience: int = 100, raise_error: bool = False) -> None:

@@ -78,7 +78,7 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
     >>> tf_lso.raise_if_stuck(opt, patience=100)
 
-    Source: an addition.
+    Source: tf_lso adds this; TensorFlow never had it.
     """
     require_own(optimizer, "raise_if_stuck()")
     check_patience(patience)

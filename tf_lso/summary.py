@@ -33,7 +33,7 @@ def loss_scale(optimizer: Any, step: Any = None) -> None:
     ...     for step in range(3):
     ...         tf_lso.summary.loss_scale(opt, step)
 
-    Source: an addition.
+    Source: tf_lso adds this; TensorFlow never had it.
     """
     environment.require_tensorboard("tf_lso.summary.loss_scale()")
     stuck.require_own(optimizer, "tf_lso.summary.loss_scale()")

@@ -71,8 +71,8 @@ def explain(
     >>> report.first.kind, report.first.layer
     ('forward overflow', 'large')
 
-    Source: an addition. The ranges of values are those of Micikevicius et al., "Mixed
-    Precision Training", 2018, https://arxiv.org/abs/1710.03740.
+    Source: tf_lso adds this; TensorFlow never had it. The ranges of values are those of
+    Micikevicius et al., "Mixed Precision Training", 2018, https://arxiv.org/abs/1710.03740.
     """
     graphs.require_eager("explain")
     keras = validation.keras_of(model)

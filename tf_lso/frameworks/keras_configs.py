@@ -85,8 +85,9 @@ def _package_of(config):
     """Return the package to which the optimizer of a config belongs."""
     if _written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
-    # TensorFlow 2.12-2.15 and tf_keras write the same configs. They belong to tf_keras if
-    # the program uses it next to Keras 3. Other configs belong to today's `tf.keras`.
+    # The configs of TensorFlow 2.12-2.15 look like those of tf_keras. If the program uses
+    # tf_keras and Keras 3, such a config belongs to tf_keras. All other configs belong to
+    # today's `tf.keras`.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
     return keras_versions.package_of_tensorflow()

@@ -89,7 +89,7 @@ def install(*, like: str | None = None) -> Handle:
     >>> float(opt.loss_scale())
     128.0
 
-    Source: an addition.
+    Source: tf_lso adds this; TensorFlow never had it.
     """
     if like is not None:
         like_lib.choose(like)
@@ -118,7 +118,7 @@ def uninstall() -> None:
     >>> hasattr(tf.keras.mixed_precision, "experimental")
     False
 
-    Source: an addition.
+    Source: tf_lso adds this; TensorFlow never had it.
     """
     with _lock:
         while _made:

@@ -41,7 +41,7 @@ BUILD_FIRST = (
 
 
 class Layout(NamedTuple):
-    """The variables whose values a list of arrays contains, in three parts and in order."""
+    """The order of the variables in a list of their values. The order has three parts."""
 
     # The order of the slots. In "variables" the slots of one model variable stand together. In
     # "weights" all slots of one name stand together, as in `weights` of an OptimizerV2.

@@ -43,8 +43,8 @@ def wrap(optimizer: Any, model: Any) -> Any:
     >>> type(opt).__name__, tf_lso.wrap(opt, model) is opt
     ('LossScaleOptimizer', True)
 
-    Source: an addition. `compile` of TensorFlow 2.1-2.15 wrapped the optimizer of a model
-    whose own policy was mixed_float16.
+    Source: tf_lso adds this; TensorFlow never had it. `compile` of TensorFlow 2.1-2.15
+    wrapped the optimizer of a model whose own policy was mixed_float16.
     """
     binding.require_family(optimizer)  # raises TypeError
     loss_scale = loss_scale_of(model)

@@ -258,7 +258,7 @@ class Calls:
         }
 
     def _waiting_in_threads(self):
-        """Return the set of kinds of scaled gradients that wait in threads."""
+        """Return the kinds of scaling calls whose gradients no thread has applied yet."""
         # Unscaled gradients are recognized by identity, so it does not matter which thread
         # made them.
         with self._lock:

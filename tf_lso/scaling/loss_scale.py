@@ -23,7 +23,8 @@ _Trackable: Any = tf_private.trackable()
 
 # TensorFlow's `DynamicLossScale` divides by the multiplier to shrink the scale.
 _DIVIDING = ScaleRule(backoff_factor=None)
-# Fields that configs of loss scales always have. Those of optimizers have the first two.
+# The fields that every config of a loss scale contains. The config of an optimizer always
+# contains the first two of them.
 _IN_CONFIGS = ("initial_scale", "growth_steps", "growth_factor")
 
 

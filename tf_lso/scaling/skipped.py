@@ -93,7 +93,7 @@ class Skipped:
         ]
 
     def _by_place(self, kinds, variables):
-        """Return the next value of `_overflowed`, and the indices of `variables` in it."""
+        """Return the value to assign to `_overflowed`, and where it holds `variables`."""
         places = [self._places[id(variable)] for variable in variables]
         # `_overflowed` may grow after this code was traced. In TensorFlow 1 `watch` cannot
         # resize it, so the number of variables is used.

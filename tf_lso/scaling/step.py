@@ -41,8 +41,8 @@ class Step(NamedTuple):
         """
         gradients = self.unscale(gradients, self.variables)
         gradients, variables = self._aggregate(gradients)
-        # The verdict is on the sums of duplicate rows. Some inner optimizers need the rows
-        # themselves, because they clip each row before they add the rows up.
+        # Whether a step is finite is decided by the sums of duplicate rows. But some inner
+        # optimizers get the rows, because they clip each row before they sum the rows.
         summed = gradients_lib.with_summed_rows(gradients)
         to_apply = gradients if self.family.sums_rows else summed
         step = self._replace(variables=variables)  # an aggregation may reorder them
