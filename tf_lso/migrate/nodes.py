@@ -1,10 +1,29 @@
 """Small questions about LibCST's nodes."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 from libcst.helpers import get_full_name_for_node
+
+
+class _Collector(cst.CSTVisitor):
+    """Collects the nodes of a tree by their type."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[type[cst.CSTNode], list[Any]] = {}
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self.nodes.setdefault(type(node), []).append(node)
+        return True
+
+
+def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
+    """Return the nodes of a tree in their order, by their type."""
+    collector = _Collector()
+    module.visit(collector)
+    return collector.nodes
 
 
 def bound_name(alias: cst.ImportAlias) -> str:
@@ -18,6 +37,15 @@ def root(node: cst.CSTNode) -> cst.CSTNode:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node
+
+
+def attributes(node: cst.CSTNode) -> list[str]:
+    """Return the names in a chain of attributes after its root."""
+    names: list[str] = []
+    while isinstance(node, cst.Attribute):
+        names.insert(0, node.attr.value)
+        node = node.value
+    return names
 
 
 def dotted(path: str) -> cst.Attribute | cst.Name:

@@ -2,19 +2,20 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import metadata as md
 from libcst.metadata.base_provider import LazyValue
 
-from tf_lso.migrate import verdicts
 from tf_lso.migrate.findings import Finding, Verdict
 from tf_lso.migrate.nodes import (
+    attributes,
     bound_name,
     imported_module,
     imported_names,
     literal,
+    nodes_by_type,
     root,
 )
 from tf_lso.names.targets import TODAY, Target
@@ -22,24 +23,6 @@ from tf_lso.names.targets import TODAY, Target
 # `tensorflow.compat.v2.compat.v1` is `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
-
-
-class _Collector(cst.CSTVisitor):
-    """Collects the nodes of a tree by their type."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[type[cst.CSTNode], list[Any]] = {}
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        self.nodes.setdefault(type(node), []).append(node)
-        return True
-
-
-class _Alias(NamedTuple):
-    """The binding of a name by an assignment."""
-
-    path: str  # the full path to which the name is bound
-    expression: cst.BaseExpression  # the right side of the assignment
 
 
 class Program:
@@ -64,16 +47,17 @@ class Program:
         self._parents = wrapper.resolve(md.ParentNodeProvider)
         self._positions = wrapper.resolve(md.PositionProvider)
         self.findings: list[Finding] = []
-        collector = _Collector()
-        module.visit(collector)
-        self._nodes = collector.nodes
+        self._nodes = nodes_by_type(module)
         # The names that patterns of `match` bind. LibCST does not know them.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        # Qualified name of a local name, such as `f.<locals>.mp` -> its binding.
-        self._aliases: dict[str, _Alias] = {}
+        # Target of an assignment -> the path on its right side.
+        self._assigned: dict[cst.CSTNode, cst.BaseExpression] = {}
         for node in self.nodes(cst.Assign):
-            self._record_alias(node)
+            if isinstance(node.value, (cst.Name, cst.Attribute)):
+                self._assigned.update({t.target: node.value for t in node.targets})
+        self._values = self._local_values()
+        self._followed: list[str] = []  # the local names that `paths` is following
         self.imported = set(self._imported())
         self.packages = {path.partition(".")[0] for path in self.imported}
         self.defined = {node.name.value for node in self.nodes(cst.FunctionDef)}
@@ -83,19 +67,31 @@ class Program:
         self.words = {node.attr.value for node in self.nodes(cst.Attribute)}
         self.words.update(literal(s) or "" for s in self.nodes(cst.SimpleString))
 
-    def _record_alias(self, node: cst.Assign) -> None:
-        """Record an assignment if it binds a name once, to a path of TensorFlow or Keras.
+    def _local_values(self) -> dict[str, list[cst.BaseExpression | None]]:
+        """Return the values of each local name, such as `f.<locals>.mp`.
 
-        An import or an earlier alias must bind the first name of the path.
+        None stands for a value that is not a path. Functions with the same name share their
+        local names.
         """
-        path = self.path(node.value)
-        is_known = all(map(self._bound, self._assignments(root(node.value))))
-        if not is_known or not (verdicts.is_old(path) or path in verdicts.PREFIXES):
-            return
-        for target in node.targets:
-            local = self._local_name(target.target)
-            if local and len(self._assignments(target.target)) == 1:
-                self._aliases[local] = _Alias(path, node.value)
+        values: dict[str, list[cst.BaseExpression | None]] = {}
+        for scope in {scope for scope in self._scopes.values() if scope}:
+            for assignment in scope.assignments:
+                if type(assignment) is md.Assignment:
+                    value = self._assigned.get(assignment.node)
+                    if value and self._binds_later(root(value)):
+                        value = None
+                    for name in assignment.get_qualified_names_for(assignment.name):
+                        values.setdefault(name.name, []).append(value)
+        return values
+
+    def _binds_later(self, name: cst.CSTNode) -> bool:
+        """Return whether a class reads an imported name and binds this name to a value.
+
+        An example is `mixed_precision = mixed_precision` in the body of a class.
+        """
+        kinds = {type(assignment) for assignment in self._assignments(name)}
+        sources = {found.source for found in self._names(name)}
+        return md.QualifiedNameSource.IMPORT in sources and kinds == {md.Assignment}
 
     def _imported(self) -> Iterator[str]:
         for node in self.nodes(cst.Import):
@@ -172,32 +168,51 @@ class Program:
         first = root(node)
         if isinstance(first, cst.Name) and first.value in self._captured:
             return []
-        return sorted({self._followed(name) for name in self._names(node)})
+        names, rest = self._names(first), attributes(node)
+        return sorted({path for name in names for path in self._follow(name, rest)})
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
+        """Return what a node means by any of its assignments, also by later ones."""
+        scope = self._scopes.get(node)
+        if isinstance(node, cst.Name) and scope:
+            return frozenset(scope.get_qualified_names_for(node.value))
         found: Any = self._qualified.get(node, frozenset())
         return frozenset(found() if isinstance(found, LazyValue) else found)
 
-    def _followed(self, name: md.QualifiedName) -> str:
-        """Return the full path for a qualified name, or ""."""
-        path = name.name
+    def _follow(self, name: md.QualifiedName, rest: list[str]) -> set[str]:
+        """Return the full paths for attributes of a name. "" is an unknown path."""
+        path = ".".join([name.name, *rest])
+        paths = {path}
         if name.source is not md.QualifiedNameSource.IMPORT:
-            path = self._through_alias(path)
-        return "" if path.startswith(".") else _COMPAT.sub("tensorflow", path)
+            paths = self._through_values(path)
+        return {
+            "" if p.startswith(".") else _COMPAT.sub("tensorflow", p) for p in paths
+        }
 
-    def _through_alias(self, name: str) -> str:
+    def _through_values(self, name: str) -> set[str]:
+        """Return the paths for a local name and attributes of its values."""
         parts = name.split(".")
         for end in range(len(parts), 0, -1):
-            alias = self._aliases.get(".".join(parts[:end]))
-            if alias:
-                return ".".join([alias.path, *parts[end:]])
-        return ""
+            local, rest = ".".join(parts[:end]), parts[end:]
+            if local in self._values:
+                return {
+                    path and ".".join([path, *rest])
+                    for path in self._value_paths(local)
+                }
+        return {""}
 
-    def _local_name(self, node: cst.CSTNode) -> str:
-        """Return the qualified name of a local name, or ""."""
-        names = self._names(node)
-        local = [n.name for n in names if n.source is md.QualifiedNameSource.LOCAL]
-        return local[0] if len(local) == len(names) == 1 else ""
+    def _value_paths(self, local: str) -> set[str]:
+        """Return the paths to which a local name may refer."""
+        if local in self._followed:
+            return {""}  # two names that are bound to one another
+        self._followed.append(local)
+        paths = {
+            path
+            for value in self._values[local]
+            for path in (self.paths(value) if value else [""])
+        }
+        self._followed.pop()
+        return paths
 
     def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
         """Return the assignments that bind a name in its scope or a scope around it."""
@@ -213,9 +228,9 @@ class Program:
         if isinstance(assignment, md.ImportAssignment):
             aliases = getattr(assignment.node, "names", ())
             return [alias for alias in aliases if bound_name(alias) == assignment.name]
-        node = getattr(assignment, "node", None)
-        known = self._aliases.get(self._local_name(node)) if node else None
-        return [known.expression] if known else []
+        if isinstance(assignment, md.Assignment) and assignment.node in self._assigned:
+            return [self._assigned[assignment.node]]
+        return []
 
     def binds_otherwise(self, package: str) -> bool:
         """Return whether any scope binds a package's name to something else."""

@@ -4,7 +4,7 @@ import libcst as cst
 
 from tf_lso.migrate import verdicts
 from tf_lso.migrate.findings import UNSEEN, UNSURE, Verdict
-from tf_lso.migrate.nodes import root
+from tf_lso.migrate.nodes import attributes, root
 from tf_lso.migrate.program import Program
 
 _TODAY = "Only a run can show what this refers to."
@@ -31,7 +31,9 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     """Return the new name for a chain that ends like an old name, or ""."""
     if program.path(node) or program.path(root(node)):
         return ""  # the path is known, so another rule handles the chain
-    steps = _steps(node)
+    first, steps = root(node), attributes(node)
+    if isinstance(first, cst.Name):
+        steps = [first.value, *steps]
     ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
     guesses = [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
     for path in (*program.paths(node), *guesses):
@@ -39,12 +41,3 @@ def _meant(program: Program, node: cst.Attribute) -> str:
         if verdict:
             return verdict.replacement
     return ""
-
-
-def _steps(node: cst.BaseExpression) -> list[str]:
-    """Return the list of names in a chain of attributes."""
-    steps: list[str] = []
-    while isinstance(node, cst.Attribute):
-        steps.insert(0, node.attr.value)
-        node = node.value
-    return [node.value, *steps] if isinstance(node, cst.Name) else steps
