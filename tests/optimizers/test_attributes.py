@@ -66,6 +66,7 @@ def test_the_class_has_the_name_and_place_of_the_one_class(family, optimizer):
     assert cls is type(wrapped(family, "Adam"))
 
 
+@pytest.mark.core
 def test_the_signature():
     assert str(inspect.signature(tf_lso.LossScaleOptimizer)) == (
         "(optimizer: Any, dynamic: bool = True, initial_scale: float | None = None, "
@@ -175,6 +176,7 @@ def test_the_learning_rate_of_the_inner_optimizer(family, optimizer, x):
     assert seen == [0.5, 0.25, 0.125]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("number", [7, np.array(7), tf.constant(7)])
 def test_iterations_are_those_of_the_inner_optimizer_and_may_be_set(
     optimizer, x, number
@@ -186,6 +188,7 @@ def test_iterations_are_those_of_the_inner_optimizer_and_may_be_set(
     assert int(copies(optimizer.iterations)[0]) == 8
 
 
+@pytest.mark.core
 @needs_keras3
 def test_iterations_count_micro_steps_as_the_inner_optimizer_does(x):
     optimizer = wrapped("keras3", gradient_accumulation_steps=2)
