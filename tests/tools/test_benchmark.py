@@ -245,25 +245,28 @@ def test_the_record_is_what_its_tables_say_and_is_drawn_again(tmp_path):
     tables = text.split("\n### Today's core\n")[1].split("\n### ")[0]
     places = ["function default", "eager default", "xla default", "function mirrored2"]
     for place, table in zip(places, re.findall(r"(?:^\|.*\n)+", tables, re.M)[:4]):
-        for line in table.splitlines()[2:]:
-            workload, family, *told = (cell.strip() for cell in line.split("|")[1:-1])
-            where = (*place.split(), family, NAMES_IN_TABLES[workload])
-            limit, bare, own, ours = report.figures(
-                plan.Setting(*where), measured.pop(where)
-            )
-            numbers = [limit["ms"], bare["ms"]]
-            numbers += [r[k] for r in (own, ours) for k in ADDED]
-            numbers += [ours.get("ratio_to_own")] * (told[4][:1].isdigit())
-            for cell, number in zip(re.findall(r"-?[\d.]+", " ".join(told)), numbers):
-                decimals = len(cell.partition(".")[2])
-                assert cell == f"{number:.{decimals}f}", line
+        heading, _, *lines = (
+            [c.strip() for c in t.split("|")[1:-1]] for t in table.splitlines()
+        )
+        for workload, *cells in lines:
+            for family, cell in zip(heading[1:], cells, strict=True):
+                where = (*place.split(), family.strip("`"), NAMES_IN_TABLES[workload])
+                _, _, own, ours = report.figures(
+                    plan.Setting(*where), measured.pop(where)
+                )
+                numbers = [own["added_ms"], ours["added_ms"]]
+                ratio = ours.get("ratio_to_own", 0)
+                numbers += [ratio] * (ratio > 0)
+                told = re.findall(r"-?[\d.]+", cell)
+                for text, number in zip(told, numbers, strict=True):
+                    decimals = len(text.partition(".")[2])
+                    assert text == f"{number:.{decimals}f}", (where, cell)
     assert measured == {}
 
 
 NAMES_IN_TABLES = {"ResNet-50": "resnet50", "BERT-base": "bert", "tiny": "tiny"}
 NAMES_IN_TABLES |= {"small model": "model", "embedding": "embedding"}
 NAMES_IN_TABLES["400 \N{MULTIPLICATION SIGN} 256"] = "small400"
-ADDED = ("added_ms", "added_iqr_ms")
 
 
 def graph_of(function):
