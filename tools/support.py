@@ -87,11 +87,15 @@ def write(results, folder=REFERENCE):
 
 
 def shown(results):
-    """Return the part of the page that shows the results. Equal reasons are counted."""
+    """Return the part of the page that shows the results. Equal lines are counted.
+
+    A failure names its test. A limit does not, because only the reason says what does not
+    work there; `support.json` has the tests.
+    """
     lines = [_HEAD, *(row(pair, results.get(pair.name)) for pair in ROWS)]
     for kind, heading in (("failed", "What failed"), ("limits", "Limits")):
         cases = collections.Counter(
-            f"- {name}, {column}, `{test.partition('[')[0]}`: {why}"
+            f"- {name}, {column}{named(test) if kind == 'failed' else ''}: {why}"
             for name, result in results.items()
             for column in COLUMNS
             for test, why in result[column][kind].items()
@@ -99,6 +103,11 @@ def shown(results):
         lines += [f"\n## {heading}\n\n"] * bool(cases)
         lines += [f"{c} ({n} cases)\n" if n > 1 else f"{c}\n" for c, n in cases.items()]
     return "".join([*lines, "\n"])
+
+
+def named(test):
+    """Return the name of a test without its case, as a line of the page has it."""
+    return f", `{test.partition('[')[0]}`"
 
 
 def row(pair, result):

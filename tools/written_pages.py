@@ -65,14 +65,6 @@ def _rows(uses):
     return [(*key, ", ".join(found)) for key, found in sorted(alike.items())]
 
 
-def _spellings():
-    spelled = collections.defaultdict(list)
-    for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items():
-        spelled[f"`tf_lso.{namespace}`"].append(f"`{module}`")
-    rows = [(target, ", ".join(found)) for target, found in spelled.items()]
-    return _table(("Leads to", "Imported as"), rows)
-
-
 def _changes(moment):
     rows = [(p.where, p.target, _begin(p.why)) for p in PATCHES if p.when == moment]
     return _with_dashes(_table(("In", "Name", "It is changed to"), rows))
@@ -99,7 +91,6 @@ WRITTEN = {
     "reference/old-names.md": {
         "symbols": _symbols,
         "modules": _modules,
-        "spellings": _spellings,
     },
     "explanation/changes.md": {
         **{

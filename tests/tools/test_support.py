@@ -117,18 +117,25 @@ def test_each_pair_has_a_row():
 
 
 @pytest.mark.parametrize(
-    ("kind", "count", "heading"),
+    ("kind", "count", "heading", "where"),
     [
-        ("failed", "**2 failed**, 3 passed", "What failed"),
-        ("limits", "3 passed, 1 skipped, 2 limits", "Limits"),
+        (
+            "failed",
+            "**2 failed**, 3 passed",
+            "What failed",
+            "2.15, core, `tests/a.py::b`",
+        ),
+        ("limits", "3 passed, 1 skipped, 2 limits", "Limits", "2.15, core"),
     ],
 )
-def test_failures_and_limits_are_told_once_with_their_reason(kind, count, heading):
+def test_failures_and_limits_are_told_once_with_their_reason(
+    kind, count, heading, where
+):
     why = {f"tests/a.py::b[{n}]": "ValueError: no" for n in range(2)}
     found = RESULT | {"core": GOOD | {kind: why}}
     shown = support.shown({"2.15": found})
     assert f"| {count}" in shown
-    line = "- 2.15, core, `tests/a.py::b`: ValueError: no (2 cases)\n"
+    line = f"- {where}: ValueError: no (2 cases)\n"
     assert f"## {heading}\n\n{line}" in shown
     assert heading not in support.shown({"2.15": RESULT})
     assert support.is_good(found) == (kind == "limits")

@@ -1,6 +1,7 @@
 """Lines of programs for Keras 2 that Keras 3 refuses; `--like 2.4` makes each of them run.
 
-Each function has the name of its entry in the section "Old programs and Keras 3".
+Each function has the name of its entry in the section "Old programs and Keras 3", or stands
+in `SAID_BY_KERAS_3` of `test_old_keras.py`.
 """
 
 import warnings
