@@ -75,7 +75,10 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return the `Entry` of a key for a variable with this name and these paths."""
+        """Return an `Entry` for the tensor at a key.
+
+        `name` and `paths` are facts about its variable, see `Entry`.
+        """
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
@@ -192,7 +195,8 @@ def _state(config, outer, inner, variables, default_family=None):
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # Without a group of the inner optimizer only legacy optimizers have a scale.
+        # The file has no group for the inner optimizer. If it has a loss scale all the same,
+        # a legacy optimizer wrote it.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own

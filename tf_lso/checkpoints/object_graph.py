@@ -222,14 +222,17 @@ def _state(graph, node, variables):
 def _of_traced_steps(graph, node):
     """Return the set of nodes that come from steps that tf_lso traced in a SavedModel."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # A class of the user may have one of these names, so the first two must both be there.
+    # An attribute of a user's class may have the same name as one of these nodes. So none of
+    # them counts unless the first two nodes of the list both exist.
     return set(found) if None not in found[:2] else set()
 
 
 def _labels(graph, node, order, variables, others):
-    """Return {node of a variable: its `Entry.slot` and `Entry.of`} of an optimizer.
+    """Return a dict from each variable of an optimizer to its label.
 
-    The variables that the optimizer lists come first, in the order in which it made them.
+    A key is the node of the variable. The label is a pair, the values for `Entry.slot` and
+    `Entry.of`. The variables that the optimizer lists come first, in the order in which the
+    optimizer created them.
     """
     at = inner(graph, node)
     below = graph.children(at)

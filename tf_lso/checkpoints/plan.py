@@ -185,7 +185,10 @@ class Plan:
 
 
 def _may_lack(optimizer):
-    """Return {slot that the file may lack: the reason why its variables keep their values}."""
+    """Return {name of a slot: the reason why a file may lack this slot}.
+
+    The variables of such a slot keep the values that they have.
+    """
     # Only optimizers of Keras 3 have this slot.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional

@@ -19,7 +19,7 @@ _seeds = itertools.count(0x5CA1E)
 def restored(model):
     """Restore the state at the end of this context, even after an exception.
 
-    The state is that of variables and of all random generators, and whether functions run
+    This restores the variables, all random generators, and the setting whether functions run
     eagerly.
     """
     parts, generators = _parts(model), _global_generators()

@@ -45,7 +45,7 @@ def plot(history: History, path: Path) -> None:
         for step in at:
             axes.axvline(step, color="tab:red", alpha=0.3, linewidth=1)
     if at.size:
-        # One entry of the legend, that of the last line, stands for all these lines.
+        # The legend has only one entry for all these lines, so it shows the last of them.
         label = "skipped step: a gradient overflowed, no weight changed"
         loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -155,7 +155,8 @@ def build_as_bare(optimizer, variables):
         except Exception:
             if optimizer.built or len(optimizer.variables) != before:
                 raise
-    # Some builds read values, such as those of the copied parts of a MultiOptimizer.
+    # The build of some optimizers reads the values of variables and cannot be traced. An
+    # example is a MultiOptimizer whose parts were copied. Such a build runs outside the graph.
     with tf.init_scope():
         optimizer.build(variables)
 

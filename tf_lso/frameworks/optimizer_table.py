@@ -135,7 +135,10 @@ def attributes_of_slots(optimizer: Any) -> dict[str, str]:
 
 
 def slot_of_attributes(optimizer: Any) -> dict[str, str]:
-    """Return {attribute: slot name} of the nearest class of `optimizer` with a row."""
+    """Return {attribute: slot name} for an optimizer.
+
+    The row of its class decides, or that of the nearest base class that has a row.
+    """
     return by_attribute(attributes_of_slots(optimizer))
 
 

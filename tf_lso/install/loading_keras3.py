@@ -109,7 +109,10 @@ def _restore_optimizer(model, path):
 
 
 def _build_optimizer(model):
-    """Build a wrapped optimizer that Keras 3 has built on no variables."""
+    """Build the wrapped optimizer of a loaded model.
+
+    Keras 3 may have marked it as built although it has no variables yet.
+    """
     optimizer = getattr(model, "optimizer", None)
     if not is_ours(optimizer):
         return

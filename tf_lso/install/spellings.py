@@ -140,7 +140,8 @@ _POLICIES = (
 
 def _contents(spelled, namespace):
     """Return {name: object} for the module that takes the place of `spelled`."""
-    from tf_lso import policies  # late, since making policies registers them
+    # Not imported at the top, because the import registers a policy class with Keras.
+    from tf_lso import policies
 
     own = policies.for_package(_package_of(spelled))
     of_keras = {getattr(policies, name): getattr(own, name) for name in _POLICIES}

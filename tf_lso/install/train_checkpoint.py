@@ -66,7 +66,7 @@ def _root(checkpoint):
 
 
 def _parts(root):
-    """Return all objects that a checkpoint of `root` holds, also inside of others."""
+    """Return the objects that a checkpoint of `root` holds, at any depth, and `root`."""
     return tf.train.TrackableView(root).descendants()
 
 

@@ -71,7 +71,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)
-    cls = unbound(cls)  # a registered class may be bound to a family
+    # A registered class may be one that `binding.bound_class` made for one family.
+    cls = unbound(cls)
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
     return cls.from_config(config["config"], custom_objects=custom_objects)

@@ -75,7 +75,11 @@ class DeferredSlots(NamedTuple):
 
 
 def _fits(arrays, variables):
-    """Return whether arrays and variables agree in number, shapes, and being integers."""
+    """Return whether each array fits its variable.
+
+    There must be as many arrays as variables, with equal shapes, and integers only for
+    variables of integers.
+    """
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
         and (np.asarray(array).dtype.kind in "iub")
@@ -234,7 +238,10 @@ class State(tf.train.experimental.PythonState):
         return self if name == DEFERRED else None
 
     def serialize(self):
-        """Return the deferred slots as bytes, the only value of this object in a checkpoint."""
+        """Return the deferred slots as bytes.
+
+        A checkpoint stores nothing else of this object.
+        """
         if self.deferred is None:
             return b""  # TensorFlow also calls this method before it restores
         slots = self.deferred.slots

@@ -397,7 +397,8 @@ def arguments_of(loss_scale: Any) -> _Dict:
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     rule = loss_scale._rule
     if rule.backoff_factor is None and rule.growth_factor == 2:
-        # To divide by 2 is the same as to multiply by 0.5, the default of optimizers.
+        # This rule divides the scale by 2. The default of `LossScaleOptimizer` multiplies it
+        # by 0.5, which is the same.
         rule = dataclasses.replace(rule, backoff_factor=0.5)
     arguments = options.arguments_of(
         rule, options.OF_OPTIMIZER, ScaleRule(), always=_IN_CONFIGS[:2]

@@ -206,7 +206,8 @@ class Family(abc.ABC):
         Returns:
           Two lists of `state.Layout`. The first list has the layouts that a file may have,
           and files are written in the first of them. The second list has the layouts that
-          `set_weights` accepts. In each list the first layout of an order contains all state.
+          `set_weights` accepts. If several layouts of a list have the same `Layout.order`, the
+          first of them contains all state, and the others contain less.
         """
 
     # --- Files and checkpoints.
