@@ -47,8 +47,8 @@ ROWS = (*PAIRS, NEXT)
 
 _WRITTEN = r"(<!-- noxfile.py writes from here -->\n).*(<!-- to here -->\n)"
 _HEAD = """
-| Pair | Python | TensorFlow | Keras | tf_keras | Core | Programs | Installs | Date |
-|---|---|---|---|---|---|---|---|---|
+| Pair | Python | TensorFlow | Keras | tf_keras | Core | Programs | Date |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -100,6 +100,12 @@ def shown(results):
             for column in COLUMNS
             for test, why in result[column][kind].items()
         )
+        if kind == "failed":
+            cases.update(
+                f"- {name}: installing tf_lso also installed {', '.join(result['installs'])}"
+                for name, result in results.items()
+                if result["installs"]
+            )
         lines += [f"\n## {heading}\n\n"] * bool(cases)
         lines += [f"{c} ({n} cases)\n" if n > 1 else f"{c}\n" for c, n in cases.items()]
     return "".join([*lines, "\n"])
@@ -112,11 +118,11 @@ def named(test):
 
 def row(pair, result):
     """Return the line of the table for a pair. `result` is None if it was not run."""
-    versions, results = pair._asdict(), ["not run"] * 4
+    versions, results = pair._asdict(), ["not run"] * 3
     if result is not None:
         versions, results = result["versions"], [_outcome(result[c]) for c in COLUMNS]
         results[1] += " (a part)" * result["quick"]
-        results += [", ".join(result["installs"]) or "nothing", result["date"]]
+        results.append(result["date"])
     cells = [pair.name, *(versions.get(name) or "-" for name in FRAMEWORKS), *results]
     return f"| {' | '.join(cells)} |\n"
 
