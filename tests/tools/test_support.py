@@ -165,7 +165,7 @@ def test_the_page_is_what_the_results_say(tmp_path):
 KERAS = [
     (r"([\d.]+).([\d.]+) with their Keras 2,", "keras", "2."),
     (r"([\d.]+).([\d.]+) with Keras 3;", "keras", "3."),
-    (r"tf_keras beside ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
+    (r"tf_keras with ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
 ]
 
 
