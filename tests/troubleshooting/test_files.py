@@ -34,7 +34,7 @@ def test_quantization_mode():
 @needs_keras3
 def test_class_policy():
     config = {"class_name": "Policy", "config": {"name": "mixed_float16"}}
-    with raises("class-policy"):
+    with raises("quantization-mode"):
         keras.saving.deserialize_keras_object(config)
 
     tf_lso.install()

@@ -31,7 +31,7 @@ def test_experimental():
 
 
 def test_import_experimental():
-    with raises("import-experimental"):
+    with raises("experimental"):
         from tensorflow.keras.mixed_precision import experimental
 
     tf_lso.install()
