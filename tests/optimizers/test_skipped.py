@@ -148,18 +148,22 @@ ROLL_BACKS = {
 
 
 @pytest.mark.parametrize(
-    "mode",
+    "mode, growth_steps",
+    # An applied step leaves the count of finite steps at 0, or at 0 and 1 in turn, or not at 0.
     [
-        pytest.param("eager", marks=pytest.mark.slow),
-        "function",
-        pytest.param("xla", marks=pytest.mark.slow),
+        ("eager", 1),
+        pytest.param("eager", 2000, marks=pytest.mark.slow),
+        ("function", 2),
+        ("function", 2000),
+        pytest.param("xla", 1, marks=pytest.mark.slow),
+        pytest.param("xla", 2, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("rolled_back", ROLL_BACKS)
 def test_no_applied_step_passes_for_the_skipped_one_of_its_number(
-    family, mode, rolled_back, tmp_path
+    family, mode, growth_steps, rolled_back, tmp_path
 ):
-    optimizer = wrapped(family, scale=4.0, growth=2)
+    optimizer = wrapped(family, scale=4.0, growth=growth_steps)
     step = stepper(optimizer, mode)
     step(1.0)
     path, weights = saved(optimizer, tmp_path, 1), optimizer.get_weights()

@@ -2,6 +2,7 @@
 
 import logging
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tests.families import needs_keras3, wrapped
 from tf_lso import log
 from tf_lso.frameworks import graphs
 
+PAGES = pathlib.Path(__file__).parents[2] / "compat_docs"
 NAN, INF = float("nan"), float("inf")
 STUCK = "loss scale is at its minimum"
 DAMAGED = "is not a positive finite number"
@@ -113,6 +115,13 @@ class TestAStuckScale:
             step(NAN)
             reports.append(len(said(STUCK)))
         assert reports == [1, 2, 2, 3, 3, 3, 3, *[4] * 8, *[5] * 5]
+
+    @pytest.mark.parametrize("page", ["how-to/scale.md", "reference/differences.md"])
+    def test_the_pages_say_at_which_steps_it_is_reported(self, page):
+        text = (PAGES / page).read_text(encoding="utf-8")
+        assert re.search(
+            "1st, 2nd, 4th, 8th,? (\\.\\.\\.|…) (skipped step )?in a row", text
+        )
 
     @pytest.mark.parametrize("growth", [1, 1000])
     def test_counts_steps_in_a_row_only(self, said, growth):

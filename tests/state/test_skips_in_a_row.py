@@ -1,11 +1,15 @@
 """No format holds how many steps were skipped in a row, as the page on files says."""
 
+import pathlib
+
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, takes_optimizers
 from tests.state import formats
+
+PAGES = pathlib.Path(__file__).parents[2] / "compat_docs"
 
 
 @takes_optimizers
@@ -31,3 +35,8 @@ def test_they_are_counted_anew(family, way, tmp_path):
     assert skip(opt) == 4  # the second in a row
     assert skip(new) == 8  # counts as the first
     assert skip(new) == 4
+
+
+def test_the_page_on_files_says_so():
+    page = (PAGES / "reference/files.md").read_text(encoding="utf-8")
+    assert "restores how many steps were skipped in a row" in page
