@@ -57,7 +57,7 @@ def refused_unchanged(expected, snapshot, *objects):
     assert snapshot(*objects) == before
 
 
-# --- Arguments of the constructor.
+# --- Arguments of the constructor: a new refusal is one more row of ARGUMENTS.
 
 NO_BOOL = [None, 1, 0, 128.0, np.float32(128), "dynamic", "true", np.True_, G, [True]]
 NOT_POSITIVE = [0, -2.0, NAN, INF, -INF, np.float32(NAN), 1e39, 1e-50, 10**400, "abc"]
@@ -265,7 +265,8 @@ def test_an_inner_optimizer_that_cannot_leave_aggregation_to_the_caller_is_refus
         tf_lso.LossScaleOptimizer(inner)
 
 
-# --- Calls on an optimizer `o` with the model variables x and y.
+# --- Calls on an optimizer `o` with the model variables x and y: {call: what `refused`
+# expects}. A new refusal of a call is one more row.
 
 CALLS = {
     "o.apply([G], [x, y])": "ValueError: 'grads' ... 1 elements ... 2 variables ... None",

@@ -4,7 +4,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERAS2_SPELLED, copies, per_replica, wrapped
+from tests.families import (
+    FAMILIES,
+    KERAS2_SPELLED,
+    copies,
+    legacy_step,
+    per_replica,
+    wrapped,
+)
 
 
 @pytest.fixture
@@ -192,3 +199,33 @@ def test_apply_gradients_that_takes_no_name(cls, x):
     optimizer.apply_gradients([(tf.constant(2.0), x)])
     optimizer.apply_gradients([(tf.constant(2.0), x)], name="a_name")
     assert float(x) == 0.0
+
+
+def test_an_optimizer_of_the_users_own_on_two_replicas(family, mirrored2):
+    class Signs(FAMILIES[family].SGD):
+        """Moves a variable by the sign of its gradient."""
+
+        def update_step(
+            self, gradient, variable, *rest
+        ):  # of the families keras3 and new
+            variable.assign_sub(tf.sign(gradient))
+
+        def _resource_apply_dense(self, grad, var, apply_state=None):  # of legacy
+            return var.assign_sub(tf.sign(grad))
+
+    with mirrored2.scope():
+        optimizer = tf_lso.LossScaleOptimizer(Signs(0.1), initial_scale=8)
+        x = tf.Variable(1.0)
+
+    @tf.function
+    def replica_step(gradient):
+        legacy_step(optimizer, lambda: gradient * x, [x])
+
+    def step(*gradients):
+        mirrored2.run(replica_step, args=(per_replica(mirrored2, gradients),))
+
+    step(1.0, -3.0)  # the sum is -2
+    assert copies(x) == [2.0, 2.0]
+    step(1.0, float("nan"))  # skipped on both replicas
+    assert copies(x) == [2.0, 2.0]
+    assert float(optimizer.loss_scale) == 4.0
