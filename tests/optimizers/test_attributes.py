@@ -156,11 +156,6 @@ def test_the_text_under_a_strategy(family, mirrored2):
 # --- The inner optimizer, and its attributes.
 
 
-def test_no_default_of_the_base_class_overwrites_the_inner_optimizers(family):
-    inner = FAMILIES[family].SGD(clipnorm=1.5)
-    assert tf_lso.LossScaleOptimizer(inner).inner_optimizer.clipnorm == 1.5
-
-
 def test_the_learning_rate_of_the_inner_optimizer(family, optimizer, x):
     optimizer.inner_optimizer.learning_rate = 0.25
     assert float(optimizer.lr) == 0.25

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, copies, number
-from tf_lso.frameworks import hyperparameters
 from tf_lso.optimizers import families
 from tf_lso.optimizers.families import family as family_lib
 
@@ -57,15 +56,6 @@ def test_each_public_member_is_documented_there_or_in_family(adapter):
     assert [n for n in methods if not inspect.getdoc(getattr(adapter, n))] == []
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS)
-@pytest.mark.parametrize("hook", ABSTRACT)
-def test_an_adapter_without_a_hook_cannot_be_made(adapter, hook):
-    assert not adapter.__abstractmethods__
-    lacking = type(adapter)(adapter.__name__, (adapter,), {hook: vars(Family)[hook]})
-    with pytest.raises(TypeError, match=hook):
-        lacking(None)
-
-
 @pytest.fixture
 def adapter(family):
     """An adapter to a built optimizer, with no wrapper around it, and the variable x."""
@@ -92,12 +82,3 @@ def test_it_works_without_a_wrapper(adapter, family):
     assert number(one.counter()) == 1
     assert set(one.slots.get_slot_names()) == {"m", "v"}
     assert number(copies(one.slots.get_slot(x, "m"))[0]) == pytest.approx(0.2)
-
-
-def test_hyperparameters_are_read_and_set_without_a_wrapper(adapter):
-    inner = adapter[0].inner
-    names = hyperparameters.delegated_names(inner)
-    assert {"learning_rate", "lr", "beta_1", "beta_2"} <= names
-    assert number(hyperparameters.read(inner, "beta_1")) == pytest.approx(0.9)
-    hyperparameters.write(inner, "beta_1", 0.5)
-    assert number(hyperparameters.read(inner, "beta_1")) == 0.5

@@ -97,15 +97,6 @@ def test_a_variable_in_several_pairs_is_named_once(family, mode):
         assert optimizer.last_overflow == [("x", kind)]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_variables_that_come_later_are_named_too(mode):
-    optimizer = wrapped("legacy", scale=4.0)
-    steps = {name: stepper(optimizer, mode, name, build=False) for name in "xy"}
-    for name in "xyx":
-        steps[name](NAN)
-        assert optimizer.last_overflow == [(name, "nan")]
-
-
 def test_a_fixed_scale_skips_nothing(family):
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), False, 4.0)
     stepper(optimizer, "eager")(NAN)

@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -56,13 +55,6 @@ def test_the_table_names_lists_that_newer_optimizers_have_built(
 
 
 @pytest.mark.parametrize("name", LEGACY)
-def test_the_table_has_the_names_of_the_legacy_optimizer(name, variables):
-    inner = with_all_slots("legacy", name)
-    inner._create_all_weights(variables)
-    assert set(SLOTS[name]) == set(inner.get_slot_names())
-
-
-@pytest.mark.parametrize("name", LEGACY)
 def test_every_family_gives_the_slot_of_each_variable(family, name, variables):
     unbuilt = tf_lso.LossScaleOptimizer(with_all_slots(family, name))
     assert unbuilt.get_slot_names() == []
@@ -75,20 +67,6 @@ def test_every_family_gives_the_slot_of_each_variable(family, name, variables):
         assert found.shape == variable.shape
         seen.add(id(raw(found)))
     assert seen <= weights and len(seen) == 2 * len(SLOTS[name])
-
-
-def test_the_numbers_of_the_slots_are_those_of_the_legacy_optimizer(variables):
-    """Adam's first two steps from the same gradients, by name of slot."""
-    values = {}
-    for family in FAMILIES:
-        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.1))
-        x = tf.Variable([1.0, 2.0])
-        for factor in (1.0, 3.0):
-            optimizer.apply_gradients([(tf.constant([factor, factor]), x)])
-        values[family] = [copies(optimizer.get_slot(x, s))[0] for s in "mv"]
-    for family in FAMILIES:
-        np.testing.assert_allclose(values[family], values["legacy"], rtol=1e-3)
-        assert np.all(values[family][0] > 0)
 
 
 def test_slots_that_were_not_asked_for_are_not_named(family, variables):

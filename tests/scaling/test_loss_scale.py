@@ -5,7 +5,6 @@ What each version did with them is recorded: `tests/golden/test_sections.py` com
 
 import copy
 
-import numpy as np
 import tensorflow as tf
 
 import tf_lso
@@ -29,18 +28,6 @@ def test_a_fixed_scale(mirrored2):
 
 
 class TestDynamic:
-    def test_update_in_a_graph_of_tensorflow_1(self):
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            scale = tf_lso.DynamicLossScale(8.0, 2)
-            gradient = tf.compat.v1.placeholder(tf.float32, ())
-            op, should_apply = scale.update([gradient])
-            assert isinstance(op, tf.Operation)
-            session.run(tf.compat.v1.global_variables_initializer())
-            for value, expected in ((1.0, 8.0), (1.0, 16.0), (NAN, 8.0)):
-                _, verdict = session.run([op, should_apply], {gradient: value})
-                assert verdict == np.isfinite(value)
-                assert session.run(scale()) == expected
-
     def test_made_outside_the_scope_it_updates_once_too(self, mirrored2):
         scale = tf_lso.DynamicLossScale(8.0, 100)
         run = tf.function(lambda g: tf.identity(scale.update([g])[1]))

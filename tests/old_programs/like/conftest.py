@@ -1,3 +1,0 @@
-"""Keeps pytest from importing the programs: each runs in a process of its own."""
-
-collect_ignore_glob = ["*.py"]
