@@ -21,7 +21,7 @@ ONLY_KERAS3 = (
     "tests/test_why.py",
     "tests/tools/test_benchmark.py",
     "tf_lso/optimizers/families/keras3.py",
-    "tf_lso/optimizers/families/keras3_views.py",
+    "tf_lso/frameworks/keras3_views.py",
 )
 
 

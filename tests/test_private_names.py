@@ -1,9 +1,15 @@
-"""Which private names of TensorFlow and Keras tf_lso touches, where, and what they do.
+"""Which private names of TensorFlow and Keras tf_lso needs, where, and what they do.
 
-`private_names.json` has the one file that may touch a name, and with a reason each file
-that does so too. A name that is gone, or that a further file touches, fails here. What a
-name of tf_private.py and keras3_private.py does is tested below, that of others by the
-tests of what it is needed for.
+`private_names.json` lists the names of each file, in three kinds:
+
+- "used": only `frameworks/`, which knows the frameworks, and `install/`, which changes them,
+  may use a private name.
+- "overridden": the frameworks call or read these attributes of tf_lso's own objects.
+- "in files": names in checkpoints and model files. Some are those of attributes.
+
+A name that is gone, or that a further file mentions, fails here. What a name of tf_private.py
+and keras3_private.py does is tested below, that of others by the tests of what it is needed
+for.
 
 A private name is a module that is not public, or a name with an underscore that an
 object of the framework has. The sources are read by `ast`.
@@ -31,7 +37,11 @@ if HAS_KERAS3:
     from tf_lso.frameworks import keras3_private
 
 ROOT = Path(__file__).parents[1]
+# Framework -> kind -> file -> names.
 TABLE = json.loads((ROOT / "tests/private_names.json").read_text(encoding="utf-8"))
+
+# The rooms that may use private names.
+ROOMS = ("tf_lso/frameworks/", "tf_lso/install/")
 
 # Framework -> what modules and objects are called that are not public.
 MODULES = {
@@ -125,7 +135,7 @@ def private_names(framework):
     return names - {*dir(tf.Module()), *dir(tf.Variable(0.0))}
 
 
-# --- What tf_lso touches.
+# --- What tf_lso mentions and uses.
 
 
 def _own(tree):
@@ -160,17 +170,54 @@ def mentions(tree, own=()):
                 yield from (f"{module}.{alias.name}" for alias in aliases)
 
 
-def touched(framework, source):
-    """The private names of a framework that a source touches."""
+# Functions whose arguments name an attribute of another object.
+BY_NAME = """
+    getattr hasattr setattr delattr attrgetter methodcaller forwarded set_untracked
+""".split()
+
+
+def uses(tree, own=()):
+    """The attributes in a file that are read or set; of its `own` those of other objects."""
+    for node in ast.walk(tree):
+        named = []
+        match node:
+            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
+                pass
+            case ast.Attribute(_, name):
+                yield name
+            case ast.Call(ast.Name(function) | ast.Attribute(_, function), args):
+                is_by_name = function in BY_NAME or _is_dict(node.func)
+                named = args if is_by_name else []
+            case ast.Subscript(_, index) if _is_dict(node):
+                named = [index]
+        yield from (arg.value for arg in named if isinstance(arg, ast.Constant))
+
+
+def _is_dict(node):
+    """Whether a node is `vars(x).get`, `vars(x)[...]`, or the same of `x.__dict__`."""
+    match node:
+        case ast.Attribute(owner) | ast.Subscript(owner):
+            return re.search(r"(^vars\(.*\)|\.__dict__)$", ast.unparse(owner))
+    return False
+
+
+def listed_names(framework):
+    """The names of a framework that the table lists."""
+    kinds = TABLE[framework].values()
+    return {name for files in kinds for names in files.values() for name in names}
+
+
+def private_in(framework, source, find=mentions):
+    """The private names of a framework that a source mentions, or those that it uses."""
     tree = ast.parse(source)
     # What overrides a name of TensorFlow is called by TensorFlow. Keras calls nothing of
     # tf_lso's: there an own name is an own name.
     own = () if framework == "tensorflow" else set(_own(tree))
-    known = private_names(framework) | TABLE[framework].keys()
+    known = private_names(framework) | listed_names(framework)
     return {
         name
-        for name in mentions(tree, own)
-        if name in known or re.fullmatch(MODULES[framework], name)
+        for name in find(tree, own)
+        if name in known or re.fullmatch(MODULES[framework], str(name))
     }
 
 
@@ -181,28 +228,29 @@ def sources():
     return {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in paths}
 
 
-@functools.cache
-def found(framework):
-    """{private name: the files that touch it}."""
-    files = collections.defaultdict(set)
-    for path, source in sources().items():
-        if not re.match(OTHERS[framework], path):
-            for name in touched(framework, source):
-                files[name].add(path)
-    return dict(files)
-
-
-def problems(framework, listed):
-    """What of the names in the sources is otherwise than a table lists them."""
-    names, known = found(framework), private_names(framework)
-    for name in sorted(names.keys() | listed.keys()):
-        entry = listed.get(name)
-        told = {entry["file"], *entry.get("also", ())} if entry else set()
-        now = names.get(name, set())
-        yield from (f"{path} touches {name}" for path in sorted(now - told))
-        yield from (f"{path} no longer touches {name}" for path in sorted(told - now))
-        if re.match("_[^_]", name) and name not in known:
-            yield f"{framework} has moved {name}, which {sorted(told)} need"
+def problems(framework, sources, kinds):
+    """What of the names in sources is otherwise than the kinds of a framework list them."""
+    known = private_names(framework)
+    listed = collections.defaultdict(set)
+    for kind, files in kinds.items():
+        for path, names in files.items():
+            listed[path].update(names)
+            if kind == "used" and not path.startswith(ROOMS):
+                yield f"{path} must not use {names}: move this to tf_lso/frameworks"
+            if gone := sorted(
+                n for n in names if re.match("_[^_]", n) and n not in known
+            ):
+                yield f"{framework} has moved {gone}, which {path} needs"
+    for path, source in sources.items():
+        if re.match(OTHERS[framework], path):
+            continue
+        now = private_in(framework, source)
+        in_room = path.startswith(ROOMS)
+        used = set() if in_room else private_in(framework, source, uses)
+        yield from (f"{path} uses {name}" for name in sorted(used))
+        yield from (f"{path} mentions {name}" for name in sorted(now - listed[path]))
+        for name in sorted(listed[path] - now):
+            yield f"{path} no longer mentions {name}"
 
 
 KERAS3_HERE = pytest.param("keras3", marks=WITH_OTHER_NAMES)
@@ -210,18 +258,46 @@ KERAS3_HERE = pytest.param("keras3", marks=WITH_OTHER_NAMES)
 
 @pytest.mark.parametrize("framework", ["tensorflow", "keras2", KERAS3_HERE])
 class TestTheTable:
-    def test_each_name_is_there_and_touched_in_its_file_alone(self, framework):
-        assert list(problems(framework, TABLE[framework])) == []
+    def test_only_frameworks_and_install_use_private_names(self, framework):
+        assert list(problems(framework, sources(), TABLE[framework])) == []
 
-    def test_a_second_file_a_gone_name_and_a_stale_entry_are_found(self, framework):
-        listed = dict(TABLE[framework])
-        name = next(name for name in listed if name in private_names(framework))
-        listed[name] = {"file": "tf_lso/other.py"}
-        listed["_gone"] = {"file": "tf_lso/stale.py"}
-        told = "\n".join(problems(framework, listed))
-        assert f"{TABLE[framework][name]['file']} touches {name}" in told
-        assert f"tf_lso/other.py no longer touches {name}" in told
-        assert f"{framework} has moved _gone" in told
+    def test_a_gone_name_a_stale_entry_and_a_wrong_room_are_found(self, framework):
+        path = "tf_lso/optimizers/other.py"
+        kinds = {"used": {path: ["_gone"]}, "overridden": {path: ["_old"]}}
+        assert list(problems(framework, {path: ""}, kinds)) == [
+            f"{path} must not use ['_gone']: move this to tf_lso/frameworks",
+            f"{framework} has moved ['_gone'], which {path} needs",
+            f"{framework} has moved ['_old'], which {path} needs",
+            f"{path} no longer mentions _gone",
+            f"{path} no longer mentions _old",
+        ]
+
+    @pytest.mark.parametrize(
+        ("planted", "is_use"),
+        [
+            ("x.{0}", True),
+            ("x.{0} = 1", True),
+            ("getattr(x, '{0}', None)", True),
+            ("vars(x)['{0}']", True),
+            ("vars(x).pop('{0}', None)", True),
+            ("x.__dict__['{0}'] = 1", True),
+            ("operator.attrgetter('{0}')", True),
+            ("entries['{0}']", False),
+            ("members = {{'{0}': True}}", False),
+        ],
+    )
+    def test_a_planted_use_is_found(self, framework, planted, is_use):
+        name = {
+            "tensorflow": "_use_locking",
+            "keras2": "_weights",
+            "keras3": "_var_key",
+        }
+        name, path = name[framework], "tf_lso/optimizers/other.py"
+        files = {path: planted.format(name)}
+        listed = {"in files": {path: [name]}}
+        found = [f"{path} uses {name}"] if is_use else []
+        assert list(problems(framework, files, listed)) == found
+        assert f"{path} mentions {name}" in list(problems(framework, files, {}))
 
 
 @pytest.mark.parametrize(
@@ -240,8 +316,23 @@ class TestTheTable:
         ("keras2", "def _set_hyper(self): self._set_hyper()", set()),  # its own
     ],
 )
-def test_a_use_is_found(framework, source, names):
-    assert touched(framework, source) == names
+def test_a_mention_is_found(framework, source, names):
+    assert private_in(framework, source) == names
+
+
+def test_each_private_attribute_that_other_rooms_use_is_defined_in_tf_lso():
+    """This also finds names that no object above has, and those in `HOMONYMS`."""
+    trees = {path: ast.parse(source) for path, source in sources().items()}
+    # `binding` puts the attribute `_unbound` into the classes that it makes.
+    own = {"_unbound"}.union(*map(_own, trees.values()))
+    others = {
+        f"{path} uses {name}"
+        for path, tree in trees.items()
+        if not path.startswith(ROOMS)
+        for name in uses(tree, own)
+        if re.match("_[^_]", str(name)) and name not in own
+    }
+    assert others == set()
 
 
 def test_no_import_of_tf_lso_needs_a_private_module():

@@ -7,6 +7,7 @@ import re
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.checkpoints.targets import Target, is_variable, name_of
+from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 
 # Name in a file -> name today. The first is that of the layers in .keras files of TensorFlow
@@ -14,10 +15,6 @@ from tf_lso.frameworks import variables as variables_lib
 _TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
 _BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"
-
-# Attributes that contain the variables that a layer itself made, in Keras 3 and in Keras 2.
-_OWN = ["_trainable_variables", "_non_trainable_variables"]
-_OWN += ["_trainable_weights", "_non_trainable_weights"]
 
 
 class ModelTargets:
@@ -98,8 +95,7 @@ def _attribute(parent, name):
 
 
 def _own_variables(layer):
-    values = [value for name in _OWN for value in _attribute(layer, name) or []]
-    return [*filter(is_variable, values)]
+    return [*filter(is_variable, layers_lib.own_variables(layer))]
 
 
 def _weights(layer):

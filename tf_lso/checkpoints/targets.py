@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.frameworks import keras3_private
+from tf_lso.frameworks import hyperparameters, keras2_private, keras3_private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import binding
@@ -91,8 +91,7 @@ class OptimizerTargets:
         if self.is_wrapper:
             self.optimizer.build(variables)
         elif self.family == "legacy":
-            with tf.name_scope(self.inner._name):
-                self.inner._create_all_weights(variables)
+            keras2_private.build_legacy(self.inner, variables)
         else:
             self.inner.build(variables)
         # The `Target`s for which the optimizer was built. None stands for a variable of
@@ -117,13 +116,13 @@ class OptimizerTargets:
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         elif self.family == "new":
-            known, key = getattr(self.inner, "_index_dict", {}), self.inner._var_key
+            known, key = keras2_private.known_variables(self.inner)
         by_number = {known.get(key(t.variable)): t for t in model.targets}
         return [by_number.get(number) for number in range(len(known))]
 
     def _own(self, model):
         attributes = {n: v for n, v in vars(self.inner).items() if is_variable(v)}
-        rate = attributes.pop("_learning_rate", None)
+        rate = hyperparameters.rate_or_schedule(self.inner)
         attributes.pop(layouts.COMPUTED, None)
         made = self.inner.variables
         made = [*(made() if callable(made) else made), *attributes.values()]
@@ -179,15 +178,16 @@ class OptimizerTargets:
 
     def hyperparameter(self, name):
         """Return the value of a hyperparameter as a float, or None if it is not a number."""
-        if name == "learning_rate" and self.family != "legacy":
-            name = "_learning_rate"  # `learning_rate` is a number even for a schedule
+        is_rate = name == "learning_rate" and self.family != "legacy"
+        rate = hyperparameters.rate_or_schedule
+        value = rate(self.inner) if is_rate else getattr(self.inner, name, None)
         with contextlib.suppress(TypeError, ValueError):  # for a schedule or None
-            return float(np.asarray(getattr(self.inner, name, None)))
+            return float(np.asarray(value))
         return None
 
     def decays_by(self, rate):
         """Return whether the schedule is the one that OptimizerV2 used with this `decay`."""
-        schedule = getattr(self.inner, "_learning_rate", None)
+        schedule = hyperparameters.rate_or_schedule(self.inner)
         if not rate or type(schedule).__name__ != "InverseTimeDecay":
             return not rate
         is_same = np.float32(schedule.decay_rate) == np.float32(rate)

@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso.debugging import statistics
+from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.optimizers import wrapping
 
 
 @dataclasses.dataclass(eq=False)
@@ -106,7 +106,7 @@ def _new_call(layer, parent, moments, arguments):
 
 def _observable(model, keras):
     """Return the layers and operations of a model, except the cells of recurrent layers."""
-    layers = list(wrapping.all_layers(model))
+    layers = list(layers_lib.all_layers(model))
     found = {id(layer): layer for layer in layers}
     for layer in layers:
         # A functional model of Keras 3 also has operations such as `keras.ops.exp`.

@@ -7,9 +7,8 @@ import random
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.optimizers import wrapping
 
 # Each call of `explain` uses the next seed, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
@@ -45,7 +44,7 @@ def restored(model):
 
 def _parts(model):
     """Return the layers of a model and all objects that they track, except optimizers."""
-    found, waiting = {}, wrapping.all_layers(model)
+    found, waiting = {}, layers.all_layers(model)
     while waiting:
         part = waiting.pop()
         if id(part) in found or hasattr(part, "apply_gradients"):
@@ -54,8 +53,7 @@ def _parts(model):
         # TensorFlow refuses a list whose elements were replaced.
         with contextlib.suppress(ValueError):
             waiting += tf.train.TrackableView.children(part).values()
-        # Keras 2 does not track the generator of a layer such as Dropout.
-        if generator := getattr(part, "_random_generator", None):
+        if generator := layers.random_generator(part):
             waiting.append(generator)
     return list(found.values())
 
@@ -81,9 +79,4 @@ def _use_other_seeds(undo):
     # `tf.random.uniform` keeps a count in a kernel, which TensorFlow caches by its seeds, and
     # the count cannot be set back. So `explain` runs the model with kernels of other seeds.
     # `tf.random.set_seed` would drop the program's kernels.
-    context = tf_private.eager_context()
-    context.ensure_initialized()
-    before = {name: vars(context).get(name) for name in ("_seed", "_rng")}
-    undo.callback(vars(context).update, before)
-    context._seed = next(_seeds)
-    context._rng = random.Random(context._seed)
+    undo.callback(tf_private.use_seed(next(_seeds)))

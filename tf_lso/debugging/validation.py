@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso.frameworks import keras_versions
-from tf_lso.optimizers import wrapping
+from tf_lso.frameworks import layers as layers_lib
 
 
 def keras_of(model):
@@ -25,7 +25,9 @@ def keras_of(model):
             "it on a batch first, model(x), or train it for a step."
         )
     _require_one_replica(model, keras_versions.is_keras2(package))
-    dtypes = sorted({str(layer.compute_dtype) for layer in wrapping.all_layers(model)})
+    dtypes = sorted(
+        {str(layer.compute_dtype) for layer in layers_lib.all_layers(model)}
+    )
     if "float16" not in dtypes:
         raise ValueError(
             "No layer of 'model' computes in float16 (they compute in "

@@ -42,6 +42,14 @@ def delegated_names(optimizer):
     return frozenset(names - _NOT_DELEGATED)
 
 
+def rate_or_schedule(optimizer):
+    """Return the learning rate, which may be a schedule. Return None for legacy optimizers.
+
+    The public `learning_rate` of such an optimizer is a number even if it has a schedule.
+    """
+    return getattr(optimizer, "_learning_rate", None)
+
+
 def read(optimizer, name):
     """Return a hyperparameter.
 

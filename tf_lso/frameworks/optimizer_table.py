@@ -55,6 +55,19 @@ OPTIMIZERS = {
 # The slot that every class has with `use_ema`. The form is that of `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
+# One of the next settings. It contains keys of model variables, which mean nothing in another
+# process.
+EXCLUDED_VARIABLES = "_exclude_from_weight_decay"
+
+# Settings of Keras's optimizers that their configs leave out.
+SETTINGS_NOT_IN_CONFIGS = (
+    "gradient_transformers",
+    "gradient_aggregator",
+    "_exclude_from_weight_decay_names",
+    "_exclude_from_weight_decay_pattern",
+    EXCLUDED_VARIABLES,
+)
+
 # The arguments of Keras 3's base class that its configs contain, with their defaults.
 KERAS3_DEFAULTS: dict[str, object] = {
     "weight_decay": None,

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import random
 from typing import Any
 
 # Module -> the module that has the same names in TensorFlow 2.12.
@@ -94,6 +95,15 @@ def eager_context():
     return _find("tensorflow.python.eager.context", "context")()
 
 
+def use_seed(seed):
+    """Let eager operations use another seed. Return a function that undoes this."""
+    context = eager_context()
+    context.ensure_initialized()
+    before = {name: vars(context).get(name) for name in ("_seed", "_rng")}
+    context._seed, context._rng = seed, random.Random(seed)
+    return functools.partial(vars(context).update, before)
+
+
 def generators():
     """Return the module that holds the `global_generator` of `tf.random`."""
     return importlib.import_module("tensorflow.python.ops.stateful_random_ops")
@@ -129,6 +139,11 @@ def graph_rewrite_is_on():
     return _find("tensorflow", name)()
 
 
+def uses_locking(optimizer):
+    """Return whether an optimizer of TensorFlow 1 locks the variables that it updates."""
+    return getattr(optimizer, "_use_locking", False)
+
+
 def schedule(name):
     """Return a learning-rate schedule class of TensorFlow's own copy of Keras."""
     return _find("tensorflow.python.keras.optimizer_v2.learning_rate_schedule", name)
@@ -151,6 +166,22 @@ def trackable():
 def delegating_trackable():
     """Return the base class of objects that checkpoints store as another object."""
     return _find("tensorflow", "__internal__.tracking.DelegatingTrackableMixin")
+
+
+def store_instead(owner, other):
+    """Make checkpoints store `other` instead of `owner`, a `delegating_trackable`."""
+    # The constructor of the class sets this attribute too.
+    owner._trackable = other
+
+
+def restore_slot(owner, *args, **kwargs):
+    """Let `owner` create or restore a slot variable of a checkpoint."""
+    return owner._create_or_restore_slot_variable(*args, **kwargs)
+
+
+def is_of_tracking(name):
+    """Return whether an attribute is one in which TensorFlow keeps what it tracks."""
+    return name.startswith("_self_")
 
 
 def track(owner, child, name, overwrite=False):

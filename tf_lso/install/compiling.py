@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_lso.frameworks import tf_private
 from tf_lso.optimizers import binding, wrapping
 
 # Optimizers that the program has asked not to wrap.
@@ -111,6 +112,6 @@ def _optimizers_in(model):
         values = list(value.values()) if isinstance(value, dict) else value
         for one in values if isinstance(values, (list, tuple)) else [value]:
             # `_self_...` is TensorFlow's own list of the attributes.
-            if binding.is_optimizer(one) and not name.startswith("_self_"):
+            if binding.is_optimizer(one) and not tf_private.is_of_tracking(name):
                 found.setdefault(id(one), (name, one))
     return found.values()

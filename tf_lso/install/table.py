@@ -7,7 +7,7 @@ function changes with the names of its row.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tf_lso.frameworks import keras3_private, keras_versions
+from tf_lso.frameworks import keras2_private, keras3_private, keras_versions
 from tf_lso.install import (
     compiling,
     earlier_keras2,
@@ -20,7 +20,7 @@ from tf_lso.install import (
     train_checkpoint,
 )
 from tf_lso.install import ledger as ledger_lib
-from tf_lso.optimizers import slots, validation
+from tf_lso.optimizers import slots
 
 # When a change is made. For INSTALL, `install()` makes it. For one of LIKES,
 # `install(like=...)` makes it for this version and earlier ones. For WRAPPED, the change is
@@ -93,7 +93,7 @@ PATCHES = [Patch(*row) for row in (
     ("`_aggregate_gradients`, `_clip_gradients`, `apply_gradients` of legacy optimizers",
      KERAS_2, "2.3", like.aggregate_gradients),
 
-    ("`_is_wrapped_by_loss_scale_optimizer`", EACH, WRAPPED, validation.mark),
+    ("`_is_wrapped_by_loss_scale_optimizer`", EACH, WRAPPED, keras2_private.mark),
     ("`_lookup_dependency` of its list of variables", EACH, WRAPPED, slots.refuse_more),
     ("`loss_scale_factor`", KERAS_3, WRAPPED, keras3_private.scale_nothing),
     ("`_all_reduce_sum_gradients`", KERAS_3, WRAPPED, keras3_private.sum_gradients_only_once),

@@ -13,18 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tf_lso.frameworks import keras_versions
-
-# Settings of Keras's optimizers that their configs leave out.
-_SETTINGS = (
-    "gradient_transformers",
-    "gradient_aggregator",
-    "_exclude_from_weight_decay_names",
-    "_exclude_from_weight_decay_pattern",
-)
-# One more setting that configs leave out. It contains keys of model variables, which mean
-# nothing in another process.
-_OF_VARIABLES = "_exclude_from_weight_decay"
+from tf_lso.frameworks import keras2_private, keras_versions, tf_private
+from tf_lso.frameworks import optimizer_table as table
 
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -62,8 +52,8 @@ def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
     own = _assigned_by_frameworks(cls)
     found = {}
     for name, value in vars(owner).items():
-        is_programs = name not in own and not name.startswith("_self_")
-        is_setting = name in (*_SETTINGS, _OF_VARIABLES)
+        is_programs = name not in own and not tf_private.is_of_tracking(name)
+        is_setting = name in table.SETTINGS_NOT_IN_CONFIGS
         if (is_programs or is_setting) and not _is_hook(value):
             found[name] = _unwrapped(value)
     if is_pickle:
@@ -79,7 +69,7 @@ def set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
 
 def _check_pickle(owner, attributes):
     cls = type(owner).__name__
-    if attributes.get(_OF_VARIABLES):
+    if attributes.get(table.EXCLUDED_VARIABLES):
         raise ValueError(
             f"{cls} cannot be pickled: exclude_from_weight_decay() got variables, which "
             "another process does not have. Name them: "
@@ -98,7 +88,7 @@ def _check_pickle(owner, attributes):
 @functools.lru_cache(maxsize=256)
 def _assigned_by_frameworks(cls):
     """Return the names that methods of the frameworks' classes assign to `self`."""
-    names = {"_is_wrapped_by_loss_scale_optimizer"}
+    names = {keras2_private.MARK}
     for base in cls.__mro__:
         if _is_of_a_framework(base):
             for member in vars(base).values():

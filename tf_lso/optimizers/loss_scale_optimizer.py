@@ -15,7 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso import log
-from tf_lso.frameworks import graphs, hyperparameters, keras_versions, tf_private
+from tf_lso.frameworks import (
+    graphs,
+    hyperparameters,
+    keras2_private,
+    keras_versions,
+    tf_private,
+)
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import binding, copying, validation
 from tf_lso.optimizers import config as configs
@@ -233,7 +239,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 f"{keras_versions.keras2_spelled(family.package)}.optimizers.legacy. See "
                 "`tf-lso help never-called`"
             )
-        validation.mark(inner)
+        keras2_private.mark(inner, True)
 
     if TYPE_CHECKING:
         # The hyperparameters that an inner optimizer may have. If a type checker saw the
@@ -924,10 +930,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def name(self) -> Any:
         """The name passed to the constructor, or the default name."""
         if self._own_name is None and self._family is not None:
-            return (
-                getattr(self.inner_optimizer, "name", None)
-                or self.inner_optimizer._name
-            )
+            inner = self.inner_optimizer
+            return getattr(inner, "name", None) or keras2_private.name_of(inner)
         return self._own_name
 
     @name.setter

@@ -5,7 +5,7 @@ import inspect
 
 import tensorflow as tf
 
-from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import keras2_private, keras_versions
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import options
@@ -18,9 +18,6 @@ _SUPPORTED = (
     tf.compat.v1.distribute.MirroredStrategy,
     tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
 )
-
-# The attribute that marks an optimizer as wrapped. tf_keras's own wrapper sets it too.
-MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
 def check_dynamic(dynamic):
@@ -75,8 +72,7 @@ def scales_the_loss(optimizer):
 def check_reduces(*optimizers):
     """Raise TypeError if one of the Keras 3 optimizers has a class that Horovod made."""
     for optimizer in optimizers:
-        names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # Horovod defines both
-        if all(hasattr(type(optimizer), name) for name in names):
+        if keras2_private.is_made_by_horovod(optimizer):
             raise TypeError(
                 f"The optimizer {type(optimizer).__name__} is made by Horovod's "
                 "DistributedOptimizer, which is for Keras 2. Under Keras 3 each process "
@@ -93,16 +89,11 @@ def check_free(inner):
             "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
             f"twice, but got: {inner!r}. Wrap a copy of its `inner_optimizer`."
         )
-    if getattr(inner, MARK, False):
+    if keras2_private.is_marked(inner):
         raise ValueError(
             f"'optimizer' is already wrapped by a LossScaleOptimizer: {inner!r}. Make a "
             "new one: type(optimizer).from_config(optimizer.get_config())."
         )
-
-
-def mark(inner):
-    """Mark an optimizer as wrapped, so that neither tf_lso nor Keras 2 wraps it again."""
-    variables_lib.set_untracked(inner, MARK, True)
 
 
 def is_of_tf_lso(method):

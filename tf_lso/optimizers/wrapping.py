@@ -7,6 +7,7 @@ the policies of the layers, and the loss scale of an experimental policy.
 from typing import Any
 
 from tf_lso import log
+from tf_lso.frameworks import keras2_private, layers
 from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
 
 _once = log.Once()
@@ -56,7 +57,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     # Remove the mark of an earlier wrapper. As in Keras 3, a model may be compiled again with
     # the same optimizer, and each wrapper scales and unscales its own steps.
-    vars(optimizer).pop(validation.MARK, None)
+    keras2_private.remove_mark(optimizer)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
     return experimental.LossScaleOptimizer(optimizer, loss_scale)
@@ -80,19 +81,11 @@ def loss_scale_of(model):
     return next(iter(named), DEFAULT if DEFAULT in scales else None)
 
 
-def all_layers(model):
-    """Return the list of a model and all its layers, at any depth."""
-    # Keras has no public method that returns layers at any depth, so a private one is used.
-    if not hasattr(model, "_flatten_layers"):
-        raise TypeError(
-            f"'model' must be a model or layer of Keras, but got: {model!r}."
-        )
-    return list(model._flatten_layers())
-
-
 def float16_layers(model):
     """Return the list of layers, which may include the model, that compute in float16."""
-    return [layer for layer in all_layers(model) if layer.compute_dtype == "float16"]
+    return [
+        layer for layer in layers.all_layers(model) if layer.compute_dtype == "float16"
+    ]
 
 
 def _warn_of_two_scales(optimizer, loss_scale):
@@ -119,8 +112,8 @@ def warn_if_not_scaled(optimizer, model, name):
         return
     if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale
         return
-    layers = [layer.name for layer in float16_layers(model) if layer is not model]
-    shown = ", ".join(layers[:3]) + (", ..." if len(layers) > 3 else "")
+    found = [layer.name for layer in float16_layers(model) if layer is not model]
+    shown = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
     _once.warn(
         f"{name} ({type(optimizer).__name__}) scales no loss, but layers that it trains "
         f"may compute in float16 ({shown}), where small gradients become 0. Wrap it: "

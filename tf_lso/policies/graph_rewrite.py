@@ -62,7 +62,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         # Skip the constructor of TensorFlow's class, which accepts only TensorFlow's loss
         # scales.
         tf.compat.v1.train.Optimizer.__init__(
-            self, getattr(opt, "_use_locking", False), opt.get_name()
+            self, tf_private.uses_locking(opt), opt.get_name()
         )
         self._optimizer = opt
         self._loss_scale = loss_scale_lib.get(loss_scale)

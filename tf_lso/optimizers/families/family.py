@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.frameworks import keras_versions, model_files, tf_private
+from tf_lso.frameworks import keras2_private, keras_versions, model_files, tf_private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import state, validation
 from tf_lso.scaling import gradients as gradients_lib
@@ -20,12 +20,6 @@ def forwarded(name):
     """Return a property of the wrapper that reads an attribute of the inner optimizer."""
     doc = f"`{name}` of the inner optimizer."
     return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
-
-
-# The method that sums gradients over replicas. The first name is that of OptimizerV2 and of
-# Horovod's optimizers in all families, and the second that of the newer optimizers of
-# Keras 2. Optimizers of Keras 3 have neither.
-_AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
 
 def _sum_over_replicas(grads_and_vars):
@@ -114,17 +108,13 @@ class Family(abc.ABC):
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if self.aggregates_in_full and replicas == 1:
             return gradients, variables
-        methods = (getattr(self.inner, name, None) for name in _AGGREGATIONS)
-        aggregate = next(filter(None, methods), _sum_over_replicas)
+        aggregate = keras2_private.aggregation(self.inner) or _sum_over_replicas
         return validation.unzip(aggregate(list(zip(gradients, variables))))
 
     @property
     def aggregates_in_full(self):
         """Whether all replicas have the same gradients after `aggregate`."""
-        return all(
-            getattr(type(self.inner), name, None) is getattr(self.base, name, None)
-            for name in _AGGREGATIONS
-        )
+        return keras2_private.has_aggregation_of(type(self.inner), self.base)
 
     @abc.abstractmethod
     def apply(self, gradients, variables, *args, **kwargs):

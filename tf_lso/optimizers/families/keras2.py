@@ -5,14 +5,19 @@ of Keras 2.
 """
 
 import inspect
-import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import tensorflow as tf
 
 from tf_lso import log
-from tf_lso.frameworks import keras_versions, model_files, tf_private
+from tf_lso.frameworks import (
+    hyperparameters,
+    keras_versions,
+    model_files,
+    tf_private,
+)
+from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
@@ -67,9 +72,7 @@ class Keras2(family.Family):
 
     def take_over(self, wrapper, loss_scale, name):
         del name
-        # The constructor of DelegatingTrackableMixin sets this attribute too. It makes
-        # checkpoints contain the inner optimizer instead of the wrapper.
-        wrapper._trackable = self.inner
+        tf_private.store_instead(wrapper, self.inner)
         if wrapper.dynamic:
             # This replaces the loss scale of an earlier wrapper, since `compile` wraps again.
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
@@ -78,13 +81,10 @@ class Keras2(family.Family):
 
     def _initialize_in_sessions(self, others=()):
         """Make sessions of Keras 2 in graphs of TensorFlow 1 initialize all variables."""
-        # Keras 2 has no public function for this.
-        backend = keras_versions.public(self.package).backend
-        track = sys.modules[backend.get_value.__module__].track_variable
         attributes = vars(self.inner).values()  # some of them are variables
-        for variable in (*self.weights(), *attributes, *others):
-            if isinstance(variable, tf.Variable):
-                track(variable)
+        values = (*self.weights(), *attributes, *others)
+        variables = [v for v in values if isinstance(v, tf.Variable)]
+        private.initialize_in_sessions(self.package, variables)
 
     # --- A step.
 
@@ -127,8 +127,7 @@ class Keras2(family.Family):
     def layouts(self, scale_variables):
         counter = self.counter()  # the first access makes it in an OptimizerV2
         slots = [v for v in self.weights() if v is not counter]
-        # The newer Nadam does not list this variable in `variables`.
-        hidden = [self.inner._u_product] if hasattr(self.inner, "_u_product") else []
+        hidden = private.unlisted_variables(self.inner)
         layouts = [
             state.Layout("weights", [counter], [*slots, *hidden], scale_variables),
             state.Layout("weights", [counter], slots),
@@ -175,7 +174,7 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
         return tf_private.deferred(self._inner)
 
     def _create_or_restore_slot_variable(self, *args, **kwargs):
-        return self._wrapper._create_or_restore_slot_variable(*args, **kwargs)
+        return tf_private.restore_slot(self._wrapper, *args, **kwargs)
 
 
 def _refuse_legacy_slots(self, *args, **kwargs):
@@ -214,7 +213,7 @@ class Newer(Keras2):
 
     def __init__(self, inner):
         super().__init__(inner)
-        self.slots = slots.ListedSlots(self, inner._variables)
+        self.slots = slots.ListedSlots(self, private.own_variables(inner))
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
@@ -237,7 +236,7 @@ class Newer(Keras2):
         validation.check_known(variables, *self.known_variables())
 
     def _rate_or_schedule(self):
-        return self.inner._learning_rate
+        return hyperparameters.rate_or_schedule(self.inner)
 
     def decayed_lr(self, var_dtype):
         rate = self._rate_or_schedule()
@@ -246,8 +245,7 @@ class Newer(Keras2):
         return tf.cast(rate, var_dtype)
 
     def known_variables(self):
-        # An optimizer has no public name for the variables for which it was built.
-        return self.inner._index_dict, self.inner._var_key
+        return private.known_variables(self.inner)
 
     def new_slot(self, var, slot_name, initializer):
         initializer = keras_versions.public(self.package).initializers.get(initializer)

@@ -1,15 +1,14 @@
 """The adapter to the legacy optimizers of Keras 2, which are instances of OptimizerV2.
 
-The wrapper is a subclass of OptimizerV2 and uses its private methods.
+The wrapper is a subclass of OptimizerV2 and overrides some of its private methods.
 tests/test_private_names.py fails if Keras 2 moves one of them.
 """
 
 import copy
 from types import MappingProxyType
 
-import tensorflow as tf
-
 from tf_lso.frameworks import graphs, keras_versions, tf_private
+from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
@@ -26,8 +25,7 @@ def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, va
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))
     self._family.restored[id(variable)] = variable
-    restore = inner._create_or_restore_slot_variable
-    return restore(slot_variable_position, slot_name, variable)
+    return tf_private.restore_slot(inner, slot_variable_position, slot_name, variable)
 
 
 class Legacy(keras2.Keras2):
@@ -42,9 +40,7 @@ class Legacy(keras2.Keras2):
     )
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
-        # OptimizerV2's own methods would act on the wrapper and not on the inner optimizer.
-        "_aggregate_gradients": family.forwarded("_aggregate_gradients"),
-        "_restore_slot_variable": family.forwarded("_restore_slot_variable"),
+        **{name: family.forwarded(name) for name in private.OF_INNER_OPTIMIZER},
         "_create_or_restore_slot_variable": _create_or_restore_slot_variable,
     }
 
@@ -55,7 +51,7 @@ class Legacy(keras2.Keras2):
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
-        return self.inner._compute_gradients(loss, var_list, grad_loss, tape=tape)
+        return private.compute_gradients(self.inner, loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
         # Build only for variables that have a gradient, as TensorFlow's class did.
@@ -111,16 +107,13 @@ class Legacy(keras2.Keras2):
 
         variables_lib.set_untracked(inner, "add_slot", add_slot)
         try:
-            # The optimizer's own apply_gradients uses this name scope for its variables.
-            with tf.name_scope(inner._name):
-                inner._create_all_weights(variables)
+            private.build_legacy(inner, variables)
         finally:
             del inner.add_slot
-        places = [place[id(w)] for w in inner._weights if id(w) in place]
-        if inner._weights[0] is not inner.iterations or places != sorted(places):
-            inner._weights.sort(
-                key=lambda w: (w is not inner.iterations, place.get(id(w), 0))
-            )
+        weights = private.listed_weights(inner)
+        places = [place[id(w)] for w in weights if id(w) in place]
+        if weights[0] is not inner.iterations or places != sorted(places):
+            weights.sort(key=lambda w: (w is not inner.iterations, place.get(id(w), 0)))
 
     def deep_copied(self, memo):
         # `copy.deepcopy` copies all attributes and hyperparameters, as it does for an optimizer
@@ -131,12 +124,12 @@ class Legacy(keras2.Keras2):
             # Variables of a graph of TensorFlow 1 cannot be copied. A Nadam may hold a tensor
             # of a traced step, which cannot be copied either.
             return None
-        variables_lib.set_untracked(copied, validation.MARK, False)
+        private.mark(copied, False)
         return copied
 
     def aggregate(self, gradients, variables):
         pairs = list(zip(gradients, variables))
-        pairs = self.inner._transform_unaggregated_gradients(pairs)
+        pairs = private.transformed(self.inner, pairs)
         with aggregates_pairs.on():
             return super().aggregate(*validation.unzip(pairs))
 
@@ -146,4 +139,4 @@ class Legacy(keras2.Keras2):
         return super().aggregates_in_full and keras_versions.is_of_one(aggregator)
 
     def decayed_lr(self, var_dtype):
-        return self.inner._decayed_lr(var_dtype)
+        return private.decayed_lr(self.inner, var_dtype)

@@ -10,12 +10,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_lso.frameworks import environment, tf_private
+from tf_lso.frameworks import environment, keras3_views, tf_private
 from tf_lso.frameworks import keras3_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
-from tf_lso.optimizers.families import family, keras3_views
+from tf_lso.optimizers.families import family
 from tf_lso.scaling import gradients as gradients_lib
 
 # Methods that `fit` of TensorFlow 2.4-2.15 called. `fit` of Keras 3 does not call them, or

@@ -1,10 +1,9 @@
 """The adapters to both kinds of optimizers of the Keras 2 in TensorFlow 2.12-2.15."""
 
-from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import keras2_private, keras_versions, tf_private
 from tf_lso.optimizers.families import keras2, keras2_legacy
 
 _BASES = keras_versions.optimizer_bases("keras")
-_WRAPPERS = "mixed_precision.loss_scale_optimizer"
 _OWN_WRAPPER = keras_versions.public("keras").mixed_precision.LossScaleOptimizer
 
 
@@ -14,7 +13,7 @@ class Legacy(keras2_legacy.Legacy):
     package = "keras"
     base = _BASES["legacy"]
     # Without eager execution, `fit` checks for this class, and not for the public one.
-    bases = (keras_versions.private("keras", _WRAPPERS).LossScaleOptimizer,)
+    bases = (keras2_private.own_wrapper_of_legacy("keras"),)
 
 
 class Newer(keras2.Newer):
