@@ -43,12 +43,12 @@ def is_marked(optimizer):
     return getattr(optimizer, MARK, False)
 
 
-def mark(optimizer, is_wrapped):
-    """Mark an optimizer as wrapped or not, so that Keras 2 wraps it at most once."""
-    variables_lib.set_untracked(optimizer, MARK, is_wrapped)
+def mark(optimizer):
+    """Mark an optimizer as wrapped, so that neither tf_lso nor Keras 2 wraps it again."""
+    variables_lib.set_untracked(optimizer, MARK, True)
 
 
-def remove_mark(optimizer):
+def unmark(optimizer):
     """Remove the mark of an earlier wrapper from an optimizer, if it has one."""
     vars(optimizer).pop(MARK, None)
 

@@ -239,7 +239,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 f"{keras_versions.keras2_spelled(family.package)}.optimizers.legacy. See "
                 "`tf-lso help never-called`"
             )
-        keras2_private.mark(inner, True)
+        keras2_private.mark(inner)
 
     if TYPE_CHECKING:
         # The hyperparameters that an inner optimizer may have. If a type checker saw the

@@ -57,7 +57,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     # Remove the mark of an earlier wrapper. As in Keras 3, a model may be compiled again with
     # the same optimizer, and each wrapper scales and unscales its own steps.
-    keras2_private.remove_mark(optimizer)
+    keras2_private.unmark(optimizer)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
     return experimental.LossScaleOptimizer(optimizer, loss_scale)

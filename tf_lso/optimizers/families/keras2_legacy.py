@@ -124,7 +124,7 @@ class Legacy(keras2.Keras2):
             # Variables of a graph of TensorFlow 1 cannot be copied. A Nadam may hold a tensor
             # of a traced step, which cannot be copied either.
             return None
-        private.mark(copied, False)
+        private.unmark(copied)
         return copied
 
     def aggregate(self, gradients, variables):
