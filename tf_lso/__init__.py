@@ -26,11 +26,11 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
     from tf_lso.optimizers.loss_scale_optimizer import (
         LossScaleOptimizer as LossScaleOptimizer,
     )
+    from tf_lso.optimizers.stuck import raise_if_stuck as raise_if_stuck
     from tf_lso.optimizers.wrapping import wrap as wrap
     from tf_lso.scaling.loss_scale import DynamicLossScale as DynamicLossScale
     from tf_lso.scaling.loss_scale import FixedLossScale as FixedLossScale
     from tf_lso.scaling.loss_scale import LossScale as LossScale
-    from tf_lso.stuck import raise_if_stuck as raise_if_stuck
 
 __version__ = "0.1.0"
 
@@ -41,7 +41,7 @@ _NAMES = {
     "LossScale": "scaling.loss_scale",
     "LossScaleOptimizer": "optimizers.loss_scale_optimizer",
     "install": "install",
-    "raise_if_stuck": "stuck",
+    "raise_if_stuck": "optimizers.stuck",
     "uninstall": "install",
     "wrap": "optimizers.wrapping",
 }

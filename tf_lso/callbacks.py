@@ -11,7 +11,9 @@ environment.require_tensorflow()
 import keras
 import tensorflow as tf
 
-from tf_lso import log, stuck, summary
+from tf_lso import summary
+from tf_lso.frameworks import log
+from tf_lso.optimizers import stuck
 
 # The type is Any, so that type checkers accept these callbacks in `fit` of every Keras.
 _KerasCallback: Any = keras.callbacks.Callback

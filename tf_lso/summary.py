@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import stuck
 from tf_lso.frameworks import environment, graphs
+from tf_lso.optimizers import stuck
 
 
 @tf.autograph.experimental.do_not_convert

@@ -8,7 +8,8 @@ from tests import preloaded
 from tests.families import FAMILIES, PACKAGES, keras, keras2, needs_keras3, numpy
 from tests.generation import ZIPPED
 from tests.processes import run
-from tf_lso import checkpoints, log
+from tf_lso import checkpoints
+from tf_lso.frameworks import log
 from tf_lso.optimizers import wrapping
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])

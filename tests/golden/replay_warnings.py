@@ -11,7 +11,7 @@ from tests.golden import comparing
 from tests.golden.comparing import Section
 from tests.golden.harness import CLASSES, apply
 from tests.golden.replay_policies import Api
-from tf_lso import log
+from tf_lso.frameworks import log
 from tf_lso.policies import api as policies_api
 
 # What a warning of tf_lso tells of, by the names that the record has for it.

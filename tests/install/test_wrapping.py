@@ -7,8 +7,8 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.families import keras, keras2, needs_keras3, number
-from tf_lso import log, policies
-from tf_lso.frameworks import keras_versions
+from tf_lso import policies
+from tf_lso.frameworks import keras_versions, log
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.optimizers import wrapping
 

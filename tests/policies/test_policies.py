@@ -11,7 +11,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, GENERATIONS, PACKAGES, keras2
-from tf_lso import log, policies
+from tf_lso import policies
+from tf_lso.frameworks import log
 from tf_lso.optimizers import wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 

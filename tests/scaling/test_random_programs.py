@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 
 from tests.families import copies
 from tests.scaling.bench import KERAS3, LEGACY, NAN, Bench, in_thread
-from tf_lso import log
+from tf_lso.frameworks import log
 
 GROWTH = 3
 REFUSALS = "cannot know whether|is neither unscaled nor applied"

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import needs_keras3, wrapped
-from tf_lso import log
-from tf_lso.frameworks import graphs
+from tf_lso.frameworks import graphs, log
 
 PAGES = pathlib.Path(__file__).parents[2] / "compat_docs"
 NAN, INF = float("nan"), float("inf")

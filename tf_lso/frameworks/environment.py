@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NamedTuple, NoReturn
 
-from tf_lso import log
+from tf_lso.frameworks import log
 
 
 class Versions(NamedTuple):

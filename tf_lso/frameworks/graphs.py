@@ -8,8 +8,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log
-from tf_lso.frameworks import tf_private
+from tf_lso.frameworks import log, tf_private
 
 
 def in_xla():

@@ -11,10 +11,9 @@ import zipfile
 
 import h5py
 
-from tf_lso import log
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.frameworks import keras3_private
+from tf_lso.frameworks import keras3_private, log
 from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import state as state_lib
 

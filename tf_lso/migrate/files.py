@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterable
 
-from tf_lso import log
 from tf_lso.migrate import engine, notebooks
 from tf_lso.migrate.engine import Options
 from tf_lso.migrate.finding_files import find
@@ -71,7 +70,7 @@ def check(
     paths = list(paths)
     listed = find([path for path in paths if path != STDIN], failed)
     listed += [path for path in paths if path == STDIN]
-    for path in log.progress_bar(listed, f"tf-lso {command}", "file"):
+    for path in _with_progress_bar(listed, f"tf-lso {command}"):
         file = examine(path, outcome.options)
         outcome.files.append(file)
         outcome.unreadable += file.unreadable
@@ -126,3 +125,18 @@ def _entry(path: str) -> str:
     if os.path.exists(os.path.join(folder, "__main__.py")):
         return f"{os.path.basename(folder)}/__main__.py"
     return f"the program that imports {os.path.basename(folder)}"
+
+
+def _with_progress_bar(items: list[str], title: str) -> Iterable[str]:
+    """Return `items`, which show a progress bar if iterating takes more than a second.
+
+    There is a bar only if tqdm is installed and stderr is a terminal.
+    """
+    try:
+        import tqdm
+    except ImportError:
+        return items
+    with_bar: Iterable[str] = tqdm.tqdm(
+        items, title, unit="file", leave=False, delay=1, disable=None
+    )
+    return with_bar

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log
 from tf_lso.frameworks import (
     graphs,
     hyperparameters,
     keras2_private,
     keras_versions,
+    log,
     tf_private,
 )
 from tf_lso.frameworks import variables as variables_lib

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso import log
-from tf_lso.frameworks import graphs, keras_versions
+from tf_lso.frameworks import graphs, keras_versions, log
 from tf_lso.frameworks import variables as variables_lib
 
 # The name in a checkpoint under which deferred slots are saved, if there are any.

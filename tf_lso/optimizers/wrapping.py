@@ -6,8 +6,7 @@ the policies of the layers, and the loss scale of an experimental policy.
 
 from typing import Any
 
-from tf_lso import log
-from tf_lso.frameworks import keras2_private, layers
+from tf_lso.frameworks import keras2_private, layers, log
 from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, validation
 
 _once = log.Once()

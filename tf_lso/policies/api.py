@@ -5,8 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import log
-from tf_lso.frameworks import keras_versions, tf_private
+from tf_lso.frameworks import keras_versions, log, tf_private
 from tf_lso.policies import experimental
 
 _FAST = (7, 0)  # the compute capability of the first GPUs with float16 matrix units

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_lso import log
+from tf_lso.frameworks import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
 # The default of `loss_scale` was "USE_DEFAULT" in TensorFlow 2.0-2.3 and "auto" in 2.4-2.8.

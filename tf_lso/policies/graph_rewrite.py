@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import log, policies
-from tf_lso.frameworks import tf_private
+from tf_lso import policies
+from tf_lso.frameworks import log, tf_private
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib

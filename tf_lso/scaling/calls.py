@@ -30,8 +30,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso import log
-from tf_lso.frameworks import tf_private
+from tf_lso.frameworks import log, tf_private
 
 LEGACY, KERAS3 = "get_scaled_loss", "scale_loss"
 SCALED, UNSCALED = "scaled", "unscaled"

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_lso import log
-from tf_lso.frameworks import graphs
+from tf_lso.frameworks import graphs, log
 from tf_lso.scaling import gradients as gradients_lib
 
 _INF, _NAN = 1, 2  # bits, whose sum is an index into _KINDS

@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from tf_lso import log
 from tf_lso.frameworks import (
     hyperparameters,
     keras_versions,
+    log,
     model_files,
     tf_private,
 )
