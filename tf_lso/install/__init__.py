@@ -141,13 +141,15 @@ def _change_all(ledger, like):
 def _change_one(ledger, package, like):
     """Make the changes to the Keras `package`. If it is "keras", change TensorFlow too."""
     # Import these before any change, since they keep the original objects.
-    from tf_lso import compat, keras, mixed_precision, policies, train  # noqa: F401
+    from tf_lso import policies
     from tf_lso.optimizers import families
 
     policies.for_package(package)
     families.families_of_package(package)
 
-    from tf_lso.install import table
+    from tf_lso.install import spellings, table
+
+    spellings.import_mirrors()
 
     def change(part):
         keras_versions.installed.add(package)

@@ -78,6 +78,12 @@ def lead_to_tf_lso(keras, ledger):
             _lead(ledger, spelled, namespace)
 
 
+def import_mirrors():
+    """Import the mirrors, which are the modules of tf_lso with the old names."""
+    for namespace in names.NAMESPACES:
+        importlib.import_module(f"tf_lso.{namespace}")
+
+
 def import_packages(roots):
     """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
 
