@@ -53,7 +53,7 @@ MODULES = {
 # Files that are not about a framework, and so have these names by another right.
 OTHERS = {
     "tensorflow": r"tf_lso/names/",  # the words of programs, as are the next
-    "keras2": r"tf_lso/(names|migrate)/|.*keras3|tf_lso/policies/graph_rewrite\.py",
+    "keras2": r"tf_lso/(names|migrate)/|.*keras3|tf_lso/optimizers/graph_rewrite\.py",
     "keras3": r"tf_lso/names/|.*keras2",
 }
 

@@ -22,8 +22,10 @@ def settle(*packages):
 
     from tf_lso import policies
     from tf_lso.install import spellings
-    from tf_lso.optimizers import families
-    from tf_lso.policies import graph_rewrite  # noqa: F401
+    from tf_lso.optimizers import (
+        families,
+        graph_rewrite,  # noqa: F401
+    )
 
     for package in packages:
         policies.for_package(package)

@@ -2,7 +2,7 @@
 
 from tf_lso.mixed_precision import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes
-from tf_lso.policies.graph_rewrite import (
+from tf_lso.optimizers.graph_rewrite import (
     MixedPrecisionLossScaleOptimizer,
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,

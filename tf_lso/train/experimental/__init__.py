@@ -1,7 +1,7 @@
 """The names of `tf.train.experimental` that concern loss scaling."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
-from tf_lso.policies.graph_rewrite import (
+from tf_lso.optimizers.graph_rewrite import (
     disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite,
 )

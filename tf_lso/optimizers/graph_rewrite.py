@@ -4,8 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso import policies
-from tf_lso.frameworks import log, tf_private
+from tf_lso.frameworks import keras_versions, log, tf_private
 from tf_lso.optimizers import experimental
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
@@ -133,7 +132,8 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     Source: `tf.train.experimental.enable_mixed_precision_graph_rewrite` of TensorFlow
     2.0-2.5, in `tf.compat.v1` until today.
     """
-    policy = policies.global_policy()
+    keras = keras_versions.public(keras_versions.package_of_tensorflow())
+    policy = keras.mixed_precision.global_policy()
     if policy.compute_dtype != policy.variable_dtype:
         raise ValueError(
             "The mixed precision graph rewrite cannot be turned on, because the global "
