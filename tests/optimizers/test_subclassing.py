@@ -129,6 +129,7 @@ def test_overriding_aggregation_differently_on_each_replica(mirrored2):
     assert float(optimizer.loss_scale) == 4.0
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     "family, name",
     [
