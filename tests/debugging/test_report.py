@@ -118,6 +118,7 @@ class TestText:
         text = " ".join(str(report_of("gradient_times")).split())
         assert "First: backward overflow in layer 'bad'." in text
         assert "a dynamic loss scale skips the step and shrinks" in text
+        assert "a fixed one must be lowered" in text
         assert "Scaling the loss cannot help" in report_of("huge_kernel").first.message
         assert "without scaling" not in text
         message = report_of("huge_kernel_on_small_values").first.message
@@ -155,7 +156,21 @@ class TestAdvice:
     def test_a_division(self):
         message = report_of("one_by_zero").first.message
         assert "a division by a value near 0" in message
-        assert "Look for a division by 0" in report_of("zero_by_zero").first.message
+        message = report_of("zero_by_zero").first.message
+        assert "Look for a division by 0" in message
+        # 1e-7 is a number in float16, but what is divided by it soon overflows.
+        assert "such as 1e-4 (1e-8 becomes 0)" in message
+
+    def test_code_between_the_layers(self):
+        """It may overflow or compute a NaN, and each has its own advice."""
+        large = report_of("code_between_the_layers").first.message
+        assert "a product with a large factor, a division by a value near 0" in large
+        block, zero = planted.dense(keras, 3, "a"), lambda x: (x - x) / (x - x)
+        model = planted.subclassed(keras, [block], zero)
+        first = planted.explained(planted.Case(model, None)).first
+        assert (first.kind, first.layer) == ("forward nan", "outer")
+        assert "Look for a division by 0" in first.message
+        assert "smaller" not in first.message
 
     def test_a_layer_of_float32(self):
         exp = planted.owned(keras, "exp", lambda x: tf.exp(tf.cast(x, "float32") * 500))

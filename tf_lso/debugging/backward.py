@@ -17,9 +17,9 @@ def first_that_is_not_finite(seen):
     start = f"Gradients cease to be finite {where} {call}."
     if seen.fitting_scale is not None:
         message = (
-            f"{start} At the loss scale {seen.scale:g} they overflow, which is normal: a "
-            "dynamic loss scale skips the step and shrinks. About "
-            f"{seen.fitting_scale:g} would fit."
+            f"{start} At the loss scale {seen.scale:g} they overflow: a dynamic loss scale "
+            "skips the step and shrinks, which is normal, and a fixed one must be lowered. "
+            f"About {seen.fitting_scale:g} would fit."
         )
         return First("backward overflow", call.layer.name, call.path, message)
     kind = "backward overflow" if gradient.values.infinite else "backward nan"

@@ -7,6 +7,15 @@ from tf_lso.debugging.report import First
 
 _NO_SCALE = "Scaling the loss cannot help: it changes only the backward pass."
 _FLOAT32 = 'let the layer compute in float32 (dtype="float32")'
+_COMPUTED = (
+    "what it computes from them, such as a product with a large factor, a division by a "
+    "value near 0, an exponential or a sum of many values, is beyond 65504"
+)
+# An epsilon of 1e-7 is not 0 in float16 either, but 0.01 divided by it is beyond 65504.
+_UNDEFINED = (
+    "Look for a division by 0 or by a value near 0, or a logarithm or root of a negative "
+    "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
+)
 
 # A product of two values overflows float16 only if one of them is above 256, the root of
 # 65536. A sum of many values, or a factor in the layer's own code, needs no such value.
@@ -33,7 +42,7 @@ def first_in_forward_pass(seen):
     for call, begins in seen.moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
-            return _first_in_layer(call, begins, values)
+            return _in_input(call) if begins else _in_output(call)
     loss = statistics.values_of([seen.loss])
     if loss.nonfinite:
         message = (
@@ -46,33 +55,40 @@ def first_in_forward_pass(seen):
     return None
 
 
-def _first_in_layer(call, begins, values):
-    """Return the `First` for a call that has the first values which are not finite.
-
-    `begins` says whether `values` are the inputs or the outputs of the call.
-    """
-    suspect, is_overflow = call, values.infinite > 0
-    made = f"{values.kinds}. {_NO_SCALE}"
-    if not begins:
-        # A softmax turns inf into NaN before the layer returns.
-        is_overflow = is_overflow or max(_largest(call)) > _LARGE
-        message = (
-            f"The input of {call} is finite, its output holds {made} "
-            f"{_cause(call, is_overflow)}"
-        )
-    elif call.parent is None or call.parent.is_container:
+def _in_input(call):
+    """Return the `First` for a call whose inputs are the first values that are not finite."""
+    values, is_overflow = call.input_values, call.input_values.infinite > 0
+    made = f"makes {values.kinds}. {_NO_SCALE}"
+    if call.parent is None or call.parent.is_container:
         # The values were finite before Keras cast them to the dtype of this layer.
         message = (
             f"The input of {call} is finite, but too large for float16, which ends at "
-            f"65504: the cast to float16 makes {made} Normalize the input, or {_FLOAT32}."
+            f"65504: the cast to float16 {made} Normalize the input, or {_FLOAT32}."
         )
-    else:
-        suspect = call.parent
-        message = (
-            f"The code of {suspect} itself, between the layers it calls, makes {made} Keep "
-            "the values smaller there, or cast them to float32 first."
+        return First(_kind(is_overflow), call.layer.name, call.path, message)
+    suspect = call.parent
+    advice = _UNDEFINED
+    if is_overflow:
+        advice = (
+            f"It receives finite values, but {_COMPUTED}: make that smaller, or cast the "
+            "values to float32 first."
         )
+    message = (
+        f"The code of {suspect} itself, between the layers it calls, {made} {advice}"
+    )
     return First(_kind(is_overflow), suspect.layer.name, suspect.path, message)
+
+
+def _in_output(call):
+    """Return the `First` for a call whose outputs are the first values that are not finite."""
+    values = call.output_values
+    # A softmax turns inf into NaN before the layer returns.
+    is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
+    message = (
+        f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
+        f"{_cause(call, is_overflow)}"
+    )
+    return First(_kind(is_overflow), call.layer.name, call.path, message)
 
 
 def _kind(is_overflow):
@@ -95,10 +111,7 @@ def _cause(call, is_overflow):
                 "it did, and find the step that wrote it."
             )
     if not is_overflow:
-        return (
-            "Look for a division by 0 or by a value near 0, or a logarithm or root of a "
-            "negative number. Add an epsilon that float16 can hold, at least 1e-7."
-        )
+        return _UNDEFINED
     inputs, weight = _largest(call)
     and_weights = "it has no weights"
     if weights:
@@ -110,9 +123,7 @@ def _cause(call, is_overflow):
     if max(inputs, weight) <= _LARGE:
         # Smaller inputs or weights would not help, since they are not large.
         return (
-            f"{ranges} These are not large, so what the layer computes from them, such as "
-            "a product with a large factor, a division by a value near 0, an exponential "
-            "or a sum of many values, is beyond 65504: make that smaller, or "
+            f"{ranges} These are not large, but {_COMPUTED}: make that smaller, or "
             f"{_FLOAT32}."
         )
     if weight > inputs:
