@@ -38,7 +38,7 @@ def train(model: tf.keras.Model, x: tf.Tensor, y: tf.Tensor) -> float:
     later()
     old.minimize(later, model.trainable_variables)
     wrapped = tf_lso.wrap(tf.keras.optimizers.SGD(0.1), model)
-    report = tf_lso.debugging.explain(model, x, y, optimizer=wrapped)
+    report = tf_lso.debugging.explain(model, x, y, loss_scale=wrapped)
     print(report.first.kind, report.layers[0].values.largest)
     tf_lso.raise_if_stuck(opt, patience=100)
     tf_lso.summary.loss_scale(opt)

@@ -140,33 +140,33 @@ class TestScale:
         model = healthy(KERASES[family])
         inner = FAMILIES[family].SGD(0.1)
         optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=32)
-        assert explain(model, optimizer=optimizer).loss_scale == 32
+        assert explain(model, loss_scale=optimizer).loss_scale == 32
         model.compile(optimizer, loss="mse")
         assert debugging.explain(model, X, Y).loss_scale == 32
 
     def test_is_what_is_passed(self):
         for scale in (8, np.float32(8), tf.constant(8.0), tf_lso.FixedLossScale(8)):
-            assert validation.scale_of(scale) == 8
+            assert validation.scale_of(scale, None) == 8
 
     def test_is_1_without_one(self, module):
-        assert validation.scale_of(module.optimizers.SGD()) == 1
-        assert validation.scale_of(None) == 1
+        assert validation.scale_of(None, module.optimizers.SGD()) == 1
+        assert validation.scale_of(None, None) == 1
 
     def test_of_the_experimental_optimizer(self):
         optimizer = experimental.LossScaleOptimizer(keras2.optimizers.SGD(), 64)
-        assert validation.scale_of(optimizer) == 64
+        assert validation.scale_of(None, optimizer) == 64
 
     @needs_keras3
     def test_of_the_optimizers_of_keras(self):
         sgd = keras.optimizers.SGD(loss_scale_factor=4)
-        assert validation.scale_of(sgd) == 4
+        assert validation.scale_of(None, sgd) == 4
         scaling = keras.optimizers.LossScaleOptimizer(sgd, initial_scale=16.0)
-        assert validation.scale_of(scaling) == 16
+        assert validation.scale_of(None, scaling) == 16
 
     @pytest.mark.parametrize("wrong", [0, -1.0, np.inf, np.nan])
     def test_that_is_none(self, wrong):
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
-            validation.scale_of(None, wrong)
+            validation.scale_of(wrong, None)
 
 
 class TestRefusals:

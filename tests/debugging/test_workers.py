@@ -52,7 +52,7 @@ def train(family, told):
             if family == "keras3":
                 x, y = np.ones((2, 3), "float32"), np.ones((2, 1), "float32")
                 loss = keras.losses.MeanSquaredError()
-                tf_lso.debugging.explain(model, x, y, loss=loss, optimizer=optimizer)
+                tf_lso.debugging.explain(model, x, y, loss=loss, loss_scale=optimizer)
     assert optimizer.iterations == 6
     return [w.tobytes() for w in model.get_weights()]
 

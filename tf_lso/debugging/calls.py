@@ -24,24 +24,17 @@ class Call:
     # The names of the layers around this layer, followed by its own name. The name of the
     # model is left out.
     path: str
-    number: int  # 1 for the first call of the layer
     parent: "Call | None"  # the call around this one. None for the model's call.
-    arguments: tuple  # the positional and keyword arguments of `call`
     # Floating-point tensors. Keras has cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
     input_values: Any = None  # `Values` of all inputs
     output_values: Any = None  # `Values` of all outputs
 
-    @property
-    def name(self):
-        """The path, followed by the number of the call if it is not the first."""
-        return self.path if self.number == 1 else f"{self.path} (call {self.number})"
-
     def __str__(self):
-        """Return the name of the call in messages."""
-        name = "" if self.name == self.layer.name else f", {self.name}"
-        return f"layer '{self.layer.name}'{name}"
+        """Return the name of the layer in messages."""
+        path = "" if self.path == self.layer.name else f", {self.path}"
+        return f"layer '{self.layer.name}'{path}"
 
     @property
     def is_container(self):
@@ -73,9 +66,12 @@ def observed(model, keras):
     def observing(layer, original):
         @functools.wraps(original)
         def call(*args, **kwargs):
-            seen = _new_call(layer, open_calls[-1], moments, (args, kwargs))
+            parent = open_calls[-1]
+            # The model itself has no parent, and its name is in no path.
+            above = f"{parent.path}/" if parent and parent.parent else ""
+            seen = Call(layer, above + layer.name, parent)
             # Copy tensors, so that each use of a tensor has its own gradient.
-            args, kwargs = _copied(seen.arguments, seen.inputs)
+            args, kwargs = _copied((args, kwargs), seen.inputs)
             seen.input_values = statistics.values_of(seen.inputs)
             moments.append((seen, True))
             open_calls.append(seen)
@@ -96,12 +92,6 @@ def observed(model, keras):
             vars(layer)["call"] = observing(layer, layer.call)
             undo.callback(vars(layer).pop, "call")
         yield moments
-
-
-def _new_call(layer, parent, moments, arguments):
-    above = f"{parent.path}/" if parent and parent.parent else ""
-    earlier = sum(begins and call.layer is layer for call, begins in moments)
-    return Call(layer, above + layer.name, earlier + 1, parent, arguments)
 
 
 def _observable(model, keras):

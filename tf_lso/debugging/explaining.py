@@ -19,7 +19,6 @@ def explain(
     sample_weight: Any = None,
     *,
     loss: Any = None,
-    optimizer: Any = None,
     loss_scale: Any = None,
 ) -> Report:
     """Explain where values of one batch overflow or vanish, and which loss scale fits.
@@ -43,9 +42,8 @@ def explain(
       loss: a `Loss` of Keras or a function that returns a scalar. It is called with `y` and
         the outputs, and with `sample_weight` if that is not None. Losses that the model
         adds (`add_loss`, regularizers) are added. Defaults to the loss of `compile`.
-      optimizer: the optimizer from which the loss scale is read. Defaults to the optimizer
-        of the model. If it has no loss scale, the scale is 1.
-      loss_scale: number or loss scale. Defaults to that of the optimizer.
+      loss_scale: number, loss scale, or optimizer from which the loss scale is read. The
+        scale of an optimizer without a loss scale is 1. Defaults to the model's optimizer.
 
     Returns:
       A `Report`. Print it, or read `first`, `layers` and `variables`.
@@ -76,8 +74,7 @@ def explain(
     """
     graphs.require_eager("explain")
     keras = validation.keras_of(model)
-    own = getattr(model, "optimizer", None)
-    scale = validation.scale_of(loss_scale, optimizer, own)
+    scale = validation.scale_of(loss_scale, getattr(model, "optimizer", None))
     batch = validation.batch_of(x, y, sample_weight, keras)
     seen = observe.run(model, keras, batch, loss, scale)
     return Report(
@@ -86,25 +83,12 @@ def explain(
         loss_scale=scale,
         fitting_scale=seen.fitting_scale,
         layers=[
-            _row(
-                seen,
-                call.name,
-                call.path,
-                call.output_values,
-                call.outputs,
-                call.input_values,
-            )
-            for call in seen.calls[1:] or seen.calls
+            _row(seen, c.path, c, c.outputs, c.output_values, c.input_values)
+            for c in seen.calls[1:] or seen.calls
         ],
         variables=[
-            _row(
-                seen,
-                variable.name,
-                variable.call.path,
-                statistics.values_of([variable.raw]),
-                [variable.raw],
-            )
-            for variable in seen.variables
+            _row(seen, v.name, v.call, [v.raw], statistics.values_of([v.raw]))
+            for v in seen.variables
         ],
     )
 
@@ -120,9 +104,18 @@ def _first(batch, seen):
     )
 
 
-def _row(seen, name, layer, values, tensors, inputs=None):
-    """Return the `Row` for the outputs of a layer or for a variable."""
-    gradients = seen.gradients_of(tensors[:1])
-    gradient, lost = gradients[0] if gradients else (None, 0.0)
+def _row(seen, name, call, tensors, values, inputs=None):
+    """Return the `Row` of a call or of a variable.
+
+    Args:
+      seen: observe.Pass.
+      name: str, the name of the row.
+      call: calls.Call, the call of the layer or of the layer that has the variable.
+      tensors: list of the outputs or of the variable. The dtype and the gradient are those
+        of the first.
+      values: `Values` of all tensors.
+      inputs: `Values` of the inputs, or None.
+    """
+    (gradient, lost) = next(iter(seen.gradients_of(tensors[:1])), (None, 0.0))
     dtype = tensors[0].dtype.name if tensors else None
-    return Row(name, layer, dtype, inputs, values, gradient, lost)
+    return Row(name, call.path, dtype, inputs, values, gradient, lost)

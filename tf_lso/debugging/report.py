@@ -55,8 +55,7 @@ class Row:
     """A call of a layer, or a variable.
 
     Attributes:
-      name: str, the path of the layer, such as "outer/inner", followed by the number of
-        the call if it is not the first; or the path of the variable.
+      name: str, the path of the layer, such as "outer/inner", or of the variable.
       layer: str, the path of the layer. For a variable, the path of the innermost layer
         that has it.
       dtype: str, the dtype of the values. None if they are not floating-point.

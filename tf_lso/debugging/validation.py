@@ -51,12 +51,14 @@ def _require_one_replica(model, is_keras2):
         )
 
 
-def scale_of(*candidates):
-    """Return the scale of the first candidate that is not None, or 1.
+def scale_of(loss_scale, optimizer):
+    """Return `loss_scale` as a number, or the scale of the model's optimizer if it is None.
 
-    A candidate is a number, a loss scale or an optimizer.
+    `loss_scale` may also be a loss scale or an optimizer. Without any the scale is 1.
     """
-    scale = next((c for c in candidates if c is not None), 1.0)
+    scale = optimizer if loss_scale is None else loss_scale
+    if scale is None:
+        return 1.0
     if hasattr(scale, "apply_gradients"):
         # Keras 3's own optimizer has no `dynamic_scale` before its first step.
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
