@@ -172,6 +172,15 @@ class TestAdvice:
         assert "Look for a division by 0" in first.message
         assert "smaller" not in first.message
 
+    def test_nan_of_a_large_input(self):
+        """Either the layer overflows within, or it computes NaN from large values."""
+        log = planted.owned(keras, "log", lambda x: tf.math.log(x - 3000))
+        model = planted.sequential(keras, log, planted.dense(keras, 1, "b"))
+        case = planted.Case(model, None, x=planted.X * 1000)
+        message = planted.explained(case).first.message
+        assert "The input is large: normalize it" in message
+        assert "a logarithm or root of a negative number" in message
+
     def test_a_layer_of_float32(self):
         exp = planted.owned(keras, "exp", lambda x: tf.exp(tf.cast(x, "float32") * 500))
         model = planted.sequential(keras, exp, planted.dense(keras, 1, "b"))

@@ -88,6 +88,8 @@ def _in_output(call):
         f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
         f"{_cause(call, is_overflow)}"
     )
+    if is_overflow and not values.infinite:
+        message += f" Or the layer computes NaN without an overflow. {_UNDEFINED}"
     return First(_kind(is_overflow), call.layer.name, call.path, message)
 
 
