@@ -111,16 +111,14 @@ def match_optimizer(source, optimizer, matched):
     # in this model.
     order = [matched.get(key) for key in state.order] or optimizer.order
     found = _by_names(state, optimizer, matched, order)
-    rest = unmatched(state, found)
+    nameless = [entry for entry in unmatched(state, found) if entry.slot is None]
     free = [target for target in optimizer.own if target not in found]
-    scalar = _only_scalar(rest, free)
-    nameless = [e for e in rest if e.slot is None and e not in scalar.values()]
-    orders = _orders(state, optimizer, order, len(nameless)) if nameless else []
-    if orders:
-        return found | scalar | _by_order(source, nameless, orders)
-    if _are_as_built(source, optimizer, matched, rest, free):
-        return found | dict(zip(free, rest))
-    return found | scalar
+    orders = _known_orders(state, optimizer, order, len(nameless))
+    if not orders and order == optimizer.order:
+        # The class is not in `optimizer_table`. It may list its variables as it does today.
+        is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
+        orders = [free] if is_same else []
+    return found | _by_order(source, nameless, orders)
 
 
 def unmatched(state, found):
@@ -133,7 +131,7 @@ def _by_names(state, optimizer, matched, order):
     """Match entries by the name of the slot and the model variable.
 
     If the file contains only the name of the slot, the entries of the slot are in the order
-    of the model variables.
+    of the model variables. The only scalar needs no name if only one scalar is expected.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
@@ -148,18 +146,15 @@ def _by_names(state, optimizer, matched, order):
             target = owner and targets.get((entry.slot, owner))
         if target is not None:
             found[target] = entry
+    scalars = [e for e in state.made if e.slot is None and not (e.name or e.shape)]
+    no_slots = [t for t in optimizer.own if t.of is None and t not in found]
+    if len(scalars) == len(no_slots) == 1:
+        found[no_slots[0]] = scalars[0]
     return found
 
 
-def _only_scalar(entries, targets):
-    """Match the only scalar without a name with the only target that is not a slot."""
-    scalars = [e for e in entries if e.slot is None and not (e.name or e.shape)]
-    alone = [target for target in targets if target.of is None]
-    return {alone[0]: scalars[0]} if len(scalars) == len(alone) == 1 else {}
-
-
 def _by_order(source, entries, orders):
-    """Match entries with targets in the only order that fits."""
+    """Match entries without names with targets, in the only order that fits."""
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -168,7 +163,7 @@ def _by_order(source, entries, orders):
             "model, or a tf.train.Checkpoint, and restore that."
         )
     # If no order fits, the report shows what does not fit in the first order.
-    targets = fitting[0] if fitting else orders[0]
+    targets = next(iter(fitting or orders), [])
     return {t: entry for t, entry in zip(targets, entries) if t is not None}
 
 
@@ -179,7 +174,7 @@ def _fit(entries, targets):
     return fit and len(entries) == len(targets)
 
 
-def _orders(state, optimizer, order, count):
+def _known_orders(state, optimizer, order, count):
     """Return the orders in which a file may list `count` slots, as lists of Targets.
 
     The orders are known for the classes in `optimizer_table`. In a list None stands for a
@@ -204,27 +199,18 @@ def _orders(state, optimizer, order, count):
     return found
 
 
-def _are_as_built(source, optimizer, matched, rest, free):
-    """Return whether a file lists the variables of the optimizer in the same order.
-
-    This is for classes that are not in `optimizer_table`.
-    """
+def _are_in_same_order(source, optimizer, matched, entries, targets):
+    """Return whether an optimizer like today's may have listed `entries` like `targets`."""
     state = source.optimizer
-    order = [matched.get(key) for key in state.order] or optimizer.built
-    is_same_family = state.family in (None, optimizer.family)
+    if state.family not in (None, optimizer.family) or not _fit(entries, targets):
+        return False
     # It is not enough to compare the number of slots, since another argument may make as
     # many slots. An example is `centered` in place of `momentum`.
-    others = (state.slots ^ optimizer.slots) & optimizer.optional
-    if others or not is_same_family or order != optimizer.built or not _fit(rest, free):
+    if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # The slots of a user's own class may have other names now.
-    is_known = table.of(optimizer.class_names).slots or state.family == "legacy"
-    for target, entry in zip(free, rest):
-        owner = matched.get(layouts.owner(entry.name, source.variables))
-        is_other = entry.slot not in (None, target.slot) and target.of is not None
-        if owner not in (None, target.of) or (is_known and is_other):
-            return False
-    return True
+    # The names of the entries say at least to which variables some of them belong.
+    owners = [matched.get(layouts.owner(e.name, source.variables)) for e in entries]
+    return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 
 
 def never_made(source, optimizer, matched, found):

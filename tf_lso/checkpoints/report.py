@@ -12,11 +12,6 @@ _ROWS = {
     "unused": "{}",
 }
 
-_SAVE = """\
-To keep this as a file of today's Keras, with the restored optimizer:
-  model.compile(optimizer)
-  model.save("new.keras")"""
-
 
 @dataclasses.dataclass
 class Report:
@@ -58,8 +53,6 @@ class Report:
                 lines += [f"{field}:", *(f"  {form.format(*row)}" for row in rows)]
         if self.remedy:
             lines.append(self.remedy)
-        if self.complete and self.layout not in ("keras", "keras3"):  # of older Keras
-            lines.append(_SAVE)
         return "\n".join(lines)
 
     def summary(self) -> str:

@@ -135,6 +135,7 @@ def _pairs(prefix, names):
 
 
 def _likeliest(sources, targets, optimizer, mapping):
+    """Return the `Plan` that leaves the fewest gaps. Raise if two are complete but differ."""
     plans, errors = [], []
     for source in sources:
         try:
@@ -143,18 +144,25 @@ def _likeliest(sources, targets, optimizer, mapping):
             errors.append(error)
     if not plans:
         raise errors[0]
-    reports = [made.report for made in plans]
-    gaps = [(len(r.missing) + len(r.wrong), len(r.unused)) for r in reports]
-    best = plans[gaps.index(min(gaps))]
-    as_good = [report for report, few in zip(reports, gaps) if few == min(gaps)]
-    moves = [{row[:2] for row in (*r.restored, *r.converted)} for r in as_good]
-    if best.report.complete and any(other != moves[0] for other in moves):
+    best = min(plans, key=_gaps)
+    as_good = [made for made in plans if _gaps(made) == _gaps(best)]
+    if best.report.complete and any(_moves(one) != _moves(best) for one in as_good):
         raise CheckpointError(
             f"{best.source.path}: has several models or optimizers that fit. Say "
             "which: names={'model': ..., 'optimizer': ...}, with the names that the "
             "program gave to tf.train.Checkpoint."
         )
     return best
+
+
+def _gaps(made):
+    report = made.report
+    return len(report.missing) + len(report.wrong), len(report.unused)
+
+
+def _moves(made):
+    """Return the set of (key in the file, name of the variable) of all restored values."""
+    return {row[:2] for row in (*made.report.restored, *made.report.converted)}
 
 
 def _refusal(report):
