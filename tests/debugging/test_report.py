@@ -124,6 +124,8 @@ class TestText:
         message = report_of("huge_kernel_on_small_values").first.message
         assert "They are not finite without scaling either" in message
         assert "A larger loss scale keeps" in report_of("tiny_gradient").first.message
+        message = report_of("gradient_of_weights_alone").first.message
+        assert "bad/kernel of layer 'bad'" in message
         message = report_of("kernel_beyond_float16").first.message
         assert "bad/kernel" in message and "65504" in message
         assert "bad/kernel" in report_of("kernel_of_nan").first.message

@@ -57,8 +57,8 @@ def _first_on_the_way_back(seen, is_bad):
     Returns:
       A tuple of the `Call` to blame, words for messages, and the gradient; or None. The
       words say whether the gradient becomes bad inside the layer, between the layers that it
-      calls, or behind its output. Behind the output are the loss and sums of the gradients
-      of several branches.
+      calls, behind its output, or only at one of its variables. Behind the output are the
+      loss and sums of the gradients of several branches.
     """
     behind = None  # the call that the backward pass went through before `call`
     for call, begins in reversed(seen.moments):
@@ -74,7 +74,7 @@ def _first_on_the_way_back(seen, is_bad):
     # variables, which layers compute as sums.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
-            return variable.call, "on the way back through", gradient
+            return variable.call, f"at the variable {variable.name} of", gradient
     return None
 
 
