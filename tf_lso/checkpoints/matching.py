@@ -181,22 +181,33 @@ def _known_orders(state, optimizer, order, count):
     slot of a variable that the model does not have.
     """
     known = table.of(optimizer.class_names).slots
-    # A newer optimizer lists the slots of a variable together. But the slots that an argument
-    # makes come later, one name after the other.
-    always = [slot for slot in known if slot not in table.MADE_BY]
-    newer = [[*table.AVERAGE], always, *([s] for s in known if s in table.MADE_BY)]
-    # OptimizerV2 lists all slots of one name together, except in Ftrl, which makes both slots
-    # of a variable at once.
-    legacy = newer if "linear" in known else [[slot] for slot in known]
     targets = {(t.slot, t.of): t for t in optimizer.own if t.of is not None}
     slots = {slot for slot, _ in targets} - state.slots
-    found, may_be = [], {"legacy": [legacy], None: [newer, legacy]}
-    for groups in may_be.get(state.family, [newer]):
+    orders = []
+    for groups in _groups_of_slots(known, state.family):
         made = [(slot, of) for group in groups for of in order for slot in group]
         listed = [targets.get(label) for label in made if label[0] in slots]
-        if len(listed) == count and listed not in found:
-            found.append(listed)
-    return found
+        if len(listed) == count and listed not in orders:
+            orders.append(listed)
+    return orders
+
+
+def _groups_of_slots(known, family):
+    """Return the orders in which the optimizers of a family make slots.
+
+    Each order is a list of groups of slot names. An optimizer makes all slots of a group for
+    one variable, then for the next variable, and then goes on with the next group.
+
+    Args:
+      known: the names of the slots of the class.
+      family: str, the family, or None if it is unknown.
+    """
+    always = [slot for slot in known if slot not in table.MADE_BY]
+    by_argument = [[slot] for slot in known if slot in table.MADE_BY]
+    newer = [[*table.AVERAGE], always, *by_argument]
+    # In OptimizerV2 each slot is a group, except in Ftrl.
+    legacy = newer if "linear" in known else [[slot] for slot in known]
+    return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
 
 def _are_in_same_order(source, optimizer, matched, entries, targets):

@@ -70,15 +70,20 @@ def run(model, keras, batch, loss, scale):
         tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
         sources = [*(raw for _, raw in weights), *tensors]
         gradients, fitting = _gradients(tape, value, sources, scale)
+    variables = _variables(weights, calls)
+    return Pass(moments, value, scale, fitting, gradients, variables)
+
+
+def _variables(weights, calls):
+    """Return a `Variable` for each pair of a Keras variable and its TensorFlow variable."""
     owners = {}
     for call in calls:  # inner layers come after outer ones and replace them
-        own = getattr(call.layer, "trainable_variables", ())
-        owners.update(dict.fromkeys(map(id, own), call))
-    variables = [
+        for variable in getattr(call.layer, "trainable_variables", ()):
+            owners[id(variable)] = call
+    return [
         Variable(variables_lib.name_of(v), raw, owners.get(id(v), calls[0]))
         for v, raw in weights
     ]
-    return Pass(moments, value, scale, fitting, gradients, variables)
 
 
 def _gradients(tape, loss, sources, scale):
