@@ -1,1 +1,1 @@
-"""The modules that take one step of training. Read `step.py` first."""
+"""The modules that perform one training step. Read `step.py` first."""

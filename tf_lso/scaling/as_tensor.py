@@ -1,6 +1,6 @@
-"""Let a loss scale also work as a tensor.
+"""Make loss-scale objects usable as tensors.
 
-A loss scale was an object in TensorFlow 2.0-2.3, and a tensor in 2.4-2.15.
+The loss scale of an optimizer was an object in TensorFlow 2.0-2.3 and a tensor in 2.4-2.15.
 """
 
 import operator
@@ -19,32 +19,32 @@ def _on_value(function):
 class AsTensor:
     """A base class with the operators and attributes of a scalar tensor.
 
-    They act on the value that `self()` returns.
+    The operators and attributes act on the value that `self()` returns.
     """
 
-    # Because of this attribute, NumPy calls the methods below for `array * scale`.
+    # Because of this attribute NumPy lets this class compute `array * scale`.
     __array_priority__ = 1000
 
     @property
     def dtype(self):
-        """The dtype of the value, float32 for a loss scale."""
+        """The dtype of the value. For a loss scale the dtype is float32."""
         return self().dtype
 
     @property
     def shape(self):
-        """The shape of a scalar."""
+        """The shape of the value, which is a scalar."""
         return tf.TensorShape(())
 
     def numpy(self):
-        """Return the value as a NumPy number, in eager mode."""
+        """Return the value as a NumPy number. Call this method only in eager mode."""
         return tf.convert_to_tensor(self()).numpy()
 
     def __array__(self, dtype=None, copy=None):
-        del copy  # the value is always a new array
+        del copy  # each call returns a new array
         return np.asarray(self.numpy(), dtype)
 
     def __bool__(self):
-        # In old programs `if policy.loss_scale:` asked whether there is a loss scale.
+        # Old programs ask by `if policy.loss_scale:` whether a policy has a loss scale.
         return True
 
     def __format__(self, spec):
@@ -56,7 +56,7 @@ class AsTensor:
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
             return tf.equal(self(), tf.cast(other, self.dtype))
-        return NotImplemented  # then Python compares identity, as in TensorFlow 2.0-2.3
+        return NotImplemented  # Python then compares identity, as in TensorFlow 2.0-2.3
 
     # Sets and dicts compare loss scales by identity.
     __hash__ = object.__hash__

@@ -1,11 +1,13 @@
-"""Decide whether the gradients of a step are still scaled, and by what to divide them.
+"""Decide whether gradients are still scaled, and by which scale to divide them.
 
-Two protocols work on one optimizer. A legacy program calls `get_scaled_loss`, then
-`get_unscaled_gradients`, and applies the result. A Keras 3 program calls only `scale_loss`,
-and `apply` divides. So an apply of gradients must know which calls came before it.
+One optimizer supports two protocols. A legacy program calls `get_scaled_loss` and
+`get_unscaled_gradients`, and applies the unscaled gradients. A Keras 3 program calls only
+`scale_loss`, and `apply` divides the gradients. So the code that applies gradients must
+know which of these methods the program has called before.
 
-A *place* is one traced function, with everything that is traced inside it, or one thread
-of eager code. Each place has a state of two fields:
+A *place* is either one thread of eager code, or one traced function including everything
+that is traced inside the function. The state of a place has two fields, which these calls
+set:
 
 | Call | kind | pending |
 |---|---|---|
@@ -14,14 +16,14 @@ of eager code. Each place has a state of two fields:
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
 | an apply of gradients that this place may have made | stays the same | None |
 
-An apply divides if the kind is `KERAS3`. Gradients *wait* while they are pending in the
-place that made them, because another place may apply them. `Calls.divisor` states the rules
-for gradients that wait, and says which steps are refused. In a traced function the divisor
-is the scale that the last scaling call of this function read. Everywhere else the divisor
-is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
+An apply divides the gradients if the kind is `KERAS3`. Gradients that are pending in one
+place may be applied in another place. Such gradients *wait*. `Calls.divisor` states the
+rules for waiting gradients, and the steps that are refused. In a traced function the
+divisor is the scale that the last scaling call in this function read. Everywhere else the
+divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
 
-These states are Python objects. A function sets its state while it is traced, and calling
-it later changes nothing.
+The states are Python objects. A function sets the state of its place only while TensorFlow
+traces the function. Later calls of the function do not change the state.
 """
 
 import functools
@@ -59,8 +61,8 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# The kind of a call -> the warning that is logged if a function was traced before on the
-# assumption that its gradients are of the other kind.
+# Maps the kind of a call to a warning. The warning is logged if a function was already
+# traced on the assumption that gradients are of the other kind.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -70,7 +72,8 @@ _ASSUMED_THE_OTHER_KIND = {
         (KERAS3, "unscaled gradients"),
     )
 }
-# (Was a loss scaled?, were gradients unscaled?) -> the call that the program forgot.
+# Each key says whether a loss was scaled and whether gradients were unscaled. The value
+# says which call the program forgot.
 _FORGOTTEN = {
     (False, False): "get_scaled_loss() and get_unscaled_gradients() were not called",
     (False, True): "get_unscaled_gradients() was called but get_scaled_loss() was not",
@@ -79,25 +82,26 @@ _FORGOTTEN = {
 
 
 class Returned:
-    """The tensors that an optimizer has returned and that still exist.
+    """Remembers the tensors that an optimizer has returned, as long as they exist.
 
-    A tensor is recognized by identity. A clipped or copied tensor is not recognized.
+    Tensors are compared by identity, so a clipped or copied tensor is not recognized.
     """
 
     def __init__(self):
-        self._references = {}  # id -> weak reference
+        self._references = {}  # maps the id of each tensor to a weak reference
 
     def add(self, results):
-        """Add tensors, slices and callables. None is ignored."""
+        """Remember the tensors, slices and callables in `results`. Ignore None."""
         for result in results:
             if result is not None:
                 tensor = _tensor(result)
-                # Python calls `forget` before another object can get this id.
+                # When the tensor is deleted, Python calls `forget` before another object
+                # can get the same id.
                 forget = functools.partial(self._references.pop, id(tensor))
                 self._references[id(tensor)] = weakref.ref(tensor, forget)
 
     def has(self, value):
-        """Return whether `value` was added. The answer for None is False."""
+        """Return whether `value` was added. For None return False."""
         tensor = _tensor(value)
         reference = self._references.get(id(tensor))
         return reference is not None and reference() is tensor
@@ -108,37 +112,40 @@ def _tensor(gradient):
 
 
 class _Place:
-    """The state of one place. The table in the module's docstring says which call sets what."""
+    """The state of one place. The module's docstring defines places and their fields."""
 
     def __init__(self):
         self.kind = None  # `LEGACY` or `KERAS3`, or None before the first call
-        self.pending = None  # `SCALED` or `UNSCALED`, or None after an apply
+        self.pending = None  # `SCALED` or `UNSCALED`, or None if nothing is pending
 
 
 class Calls:
-    """The scaling calls of one optimizer.
+    """Records the scaling calls of one optimizer.
 
     Scales are float32 scalar tensors. The argument `now` of some methods is a function that
     returns the current scale.
     """
 
     def __init__(self):
-        self.unscaled_gradients = Returned()  # by `get_unscaled_gradients`
-        self._losses = Returned()  # by `get_scaled_loss` and `scale_loss`
-        self._functions = weakref.WeakKeyDictionary()  # graph -> _Place
-        self._scales = weakref.WeakKeyDictionary()  # graph -> reference to a scale
+        self.unscaled_gradients = Returned()  # returned by `get_unscaled_gradients`
+        self._losses = Returned()  # returned by `get_scaled_loss` and `scale_loss`
+        # Maps the graph of each traced function to the function's `_Place`.
+        self._functions = weakref.WeakKeyDictionary()
+        # Maps the graph of each traced function to a weak reference to the scale that the
+        # function's last scaling call read.
+        self._scales = weakref.WeakKeyDictionary()
         self._thread = threading.local()
-        self._threads = weakref.WeakSet()  # the places of all living threads
+        self._threads = weakref.WeakSet()  # the places of all running threads
         self._lock = threading.Lock()
-        self._kinds = set()  # the kinds of all calls so far, in any place
+        self._kinds = set()  # the kinds of all calls so far, in all places
         self._has_scaled = self._has_unscaled = False
-        # The kinds that were assumed when functions were traced that only apply gradients.
+        # The kinds that were assumed while functions that only apply gradients were traced.
         self._assumed = set()
 
-    # --- Called by the scaling methods.
+    # --- Called by the scaling methods of the optimizer.
 
     def check_loss(self, loss, kind):
-        """Raise RuntimeError if the method named `kind` must not scale this loss now."""
+        """Raise RuntimeError if the method named `kind` must not scale `loss` now."""
         place = self._place()
         if place.pending == SCALED and place.kind != kind:
             raise RuntimeError(_PENDING.format(call=kind, other=place.kind))
@@ -146,7 +153,7 @@ class Calls:
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
     def scaled(self, kind, scale, result):
-        """Record that a method has scaled a loss by `scale` and returns `result`."""
+        """Record that the method named `kind` has scaled a loss by `scale` to `result`."""
         place = self._place()
         place.kind, place.pending = kind, SCALED
         self.scale_was_read(scale)
@@ -155,10 +162,14 @@ class Calls:
         self._see(kind)
 
     def scale_was_read(self, scale):
-        """Record the scale that multiplies a loss in the running code."""
-        # If the loss is a callable, this line runs only when the callable is called.
+        """Record the scale by which the current traced function multiplies a loss.
+
+        In eager code do nothing. If the loss is a callable, this method is called at each
+        call of that callable.
+        """
         if not tf.executing_eagerly():
-            self._scales[_function()] = weakref.ref(scale)  # keeps no graph alive
+            # The reference is weak, so that the graph of the scale can be deleted.
+            self._scales[_function()] = weakref.ref(scale)
 
     def check_gradients(self, gradients):
         """Raise RuntimeError if `get_unscaled_gradients` has returned one of `gradients`."""
@@ -166,7 +177,7 @@ class Calls:
             raise RuntimeError(_UNSCALED_TWICE)
 
     def unscaled(self, gradients):
-        """Record the list that `get_unscaled_gradients` returns."""
+        """Record that `get_unscaled_gradients` returns the list `gradients`."""
         place = self._place()
         place.kind, place.pending = LEGACY, UNSCALED
         self._has_unscaled = True
@@ -174,40 +185,43 @@ class Calls:
         self._see(LEGACY)
 
     def scale(self, now):
-        """Return the scale that divides in the running code."""
+        """Return the scale by which the running code must divide scaled gradients."""
         if tf.executing_eagerly():
             return now()
         scale = self._scales.get(_function(), lambda: None)()
-        # A tensor that was made in a branch or a loop cannot be used outside of this branch
+        # A tensor that was made in a branch or a loop cannot be used outside of that branch
         # or loop.
         is_usable = scale is not None and tf_private.is_within(scale.graph)
         return scale if is_usable else now()
 
-    # --- Called by an apply.
+    # --- Called when the optimizer applies gradients.
 
     def divisor(self, gradients, now, *, unknown_is_scaled=False):
-        """Return the scale by which to divide gradients that are applied here, or None.
+        """Return the scale by which to divide gradients before they are applied.
+
+        Return None if the gradients are unscaled. The first rule that fits decides:
 
         1. Gradients that `get_unscaled_gradients` returned are unscaled. The caller must
-           not divide them, whatever this method returns for the other gradients.
-        2. If a traced function made a scaling call, the kind of that call decides. In eager
-           code the kind of its own scaling call decides while the gradients of this call are
-           pending. But if a function has returned scaled gradients of the other kind to eager
-           code, the step is refused.
-        3. In eager code without a scaling call, the kind that waits elsewhere decides.
-        4. Otherwise the only kind that this optimizer has seen decides. If it has seen
-           none, the gradients are taken as scaled if `unknown_is_scaled` is True, and as
-           unscaled if it is False. `LossScaleOptimizer.apply` passes True, as `apply` of
-           Keras 3 takes all gradients as scaled.
+           not divide these gradients, even if this method returns a scale for the others.
+        2. In a traced function that made a scaling call, the kind of that call decides. In
+           eager code the kind of the thread's own scaling call decides while the gradients
+           of that call are pending. The step is refused if a traced function has also
+           returned scaled gradients of the other kind to eager code.
+        3. In a thread of eager code that made no scaling call, the kind of the gradients
+           that wait in other places decides.
+        4. Otherwise the only kind that this optimizer has seen decides. If the optimizer
+           has seen no scaling call, the gradients count as scaled if `unknown_is_scaled` is
+           True, and as unscaled otherwise. `LossScaleOptimizer.apply` passes True, because
+           `apply` of Keras 3 divides all gradients.
 
-        In 3 and 4 the step is refused if both kinds are possible.
+        In rules 3 and 4 the step is refused if both kinds are possible.
 
         Raises:
-          RuntimeError: if both kinds are possible.
+          RuntimeError: if the step is refused.
         """
         place = self._place()
         if all(map(self.unscaled_gradients.has, gradients)):
-            if place.pending == UNSCALED:  # a loss that is scaled has its own apply
+            if place.pending == UNSCALED:  # gradients of a scaled loss stay pending
                 place.pending = None
             return None
         kinds = self._possible_kinds(place)
@@ -219,19 +233,19 @@ class Calls:
         place.pending = None
         if kind == LEGACY:
             return None
-        # The caller divides, so no call was forgotten. If there was no call at all, the
-        # program has scaled its loss itself.
+        # The caller divides the gradients, so the program did not forget to unscale. If the
+        # program made no scaling call at all, it has scaled the loss by its own code.
         self._has_scaled |= not self._kinds
         self._has_unscaled = True
         return self.scale(now)
 
     def _possible_kinds(self, place):
-        """Return the set of kinds that gradients applied here may have."""
+        """Return the set of kinds that gradients may have if `place` applies them."""
         if not tf.executing_eagerly():
             if place.kind is not None:
                 return {place.kind}
-            # Later calls of the function may pass gradients of any kind. So the gradients
-            # that wait now, while it is traced, do not decide.
+            # Later calls of this function may pass gradients of another kind. So the
+            # gradients that wait while the function is traced do not decide.
             return set(self._kinds)
         if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
@@ -243,9 +257,9 @@ class Calls:
         return set(self._kinds)
 
     def _waiting_in_functions(self, stages):
-        """Return the set of kinds of the pending gradients that functions have returned.
+        """Return the set of kinds of the pending gradients of traced functions.
 
-        Only gradients whose field `pending` is one of `stages` count.
+        Only complete functions whose field `pending` is in `stages` count.
         """
         with self._lock:
             functions = list(self._functions.items())
@@ -257,18 +271,17 @@ class Calls:
         }
 
     def _waiting_in_threads(self):
-        """Return the kinds of scaling calls whose gradients no thread has applied yet."""
-        # Unscaled gradients are recognized by identity, so it does not matter which thread
-        # made them.
+        """Return the set of kinds of the threads whose scaled gradients still wait."""
+        # Unscaled gradients need no such search, because they are recognized by identity.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 
     # --- Warnings.
 
     def forgotten(self):
-        """Return a warning if scaling or unscaling was forgotten, else None."""
-        # As in TensorFlow 2.2-2.15 all calls count, because they may be in different
-        # functions.
+        """Return a warning if the program forgot to scale or to unscale, else None."""
+        # As in TensorFlow 2.2-2.15, the calls of all places count, because a program may
+        # scale and unscale in different functions.
         what = _FORGOTTEN.get((self._has_scaled, self._has_unscaled))
         return what and (
             f"{what} before apply_gradients(), so the gradients are not what they should "
@@ -288,7 +301,7 @@ class Calls:
     # --- Places.
 
     def _place(self):
-        """Return the place of the running code, which is made if it does not exist."""
+        """Return the place of the running code. If the place does not exist, make it."""
         if not tf.executing_eagerly():
             with self._lock:
                 return self._functions.setdefault(_function(), _Place())

@@ -1,4 +1,4 @@
-"""Decide whether all gradients are finite, with one answer for all replicas."""
+"""Decide whether all gradients are finite. All replicas get the same answer."""
 
 import functools
 from typing import Any, NamedTuple
@@ -11,22 +11,23 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 class Verdict(NamedTuple):
-    """Whether the gradients of a step are finite, and what they hold if they are not."""
+    """The result of a check whether the gradients of a step are finite."""
 
-    # Whether to apply the gradients, a bool or a scalar bool tensor.
+    # A bool or a scalar bool tensor that says whether to apply the gradients.
     finite: Any
-    # A bool tensor of shape [gradients, 2]: whether each gradient holds infinity, and
-    # whether it holds NaN, on any local replica. None if this was not computed.
+    # A bool tensor of shape [number of gradients, 2]. The first column says which gradients
+    # contain infinity on at least one replica of this process. The second column says the
+    # same of NaN. The value None means that the tensor was not computed.
     kinds: Any = None
 
 
 @fast.packed(in_graphs=True)
 def _sums_are_finite(tensors):
-    """Return a list of one scalar bool tensor: whether the sum of all numbers is finite."""
+    """Return [a scalar bool tensor that is True if the sum of all numbers is finite]."""
     axis, sums = tf.constant(0), [tf.constant(0.0)]
     for vectors in gradients_lib.real_vectors(tensors):
         for vector in vectors:
-            # A sum of 16 bits could overflow although each number in it is finite.
+            # A sum in a 16-bit dtype could overflow although each of its terms is finite.
             wide = tf.cast(vector, tf.float32) if vector.dtype.size == 2 else vector
             sums.append(tf.cast(tf.reduce_sum(wide, axis), tf.float32))
     return [tf.math.is_finite(tf.reduce_sum(tf.stack(sums), axis))]
@@ -39,18 +40,19 @@ def _all(verdicts):
 def _proof(tensors):
     """Return a scalar bool tensor that is True only if all tensors are finite.
 
-    False proves nothing, because the sum of finite numbers may be infinite. A sum reads each
-    number once and writes nothing, whereas `tf.math.is_finite` writes one bool for each
-    number. For the 25.6 million gradients of ResNet-50 the sums take 7.8 ms in a function
-    and 6.6 ms under XLA, and the exact verdict takes 11.0 and 13.5 ms.
+    If the result is False, the tensors may still be finite, because a sum of finite numbers
+    may be infinite. A sum reads each number once and writes nothing, whereas
+    `tf.math.is_finite` writes one bool for each number. For the 25.6 million gradients of
+    ResNet-50, the sums take 7.8 ms in a `tf.function` and 6.6 ms under XLA. The exact check
+    takes 11.0 and 13.5 ms.
 
-    If a tensor is a quotient, its dividend is summed, so that the division can be done
-    later. If the divisor is at least 1 and the dividend is finite, the quotient is finite
-    too.
+    If a tensor is a quotient, the dividend is summed instead of the tensor, so that the
+    division can be done later. If the divisor is at least 1 and the dividend is finite, the
+    quotient is finite too.
     """
     quotients = [fast.quotient(tensor) for tensor in tensors]
     summands = [t if q is None else q.dividend for t, q in zip(tensors, quotients)]
-    if not tf.executing_eagerly():  # `packed` makes small eager operations cheap
+    if not tf.executing_eagerly():  # in eager code `packed` already saves operations
         summands = fast.joined(summands)
     is_proved = _all(_sums_are_finite(summands))
     divisors = {id(q.divisor): q.divisor for q in quotients if q is not None}
@@ -61,7 +63,7 @@ def _proof(tensors):
 
 @fast.packed(in_graphs=True)
 def _kinds(tensors):
-    """Return a list with one bool tensor [tensors, 2]: which hold infinity, and which NaN."""
+    """Return [a bool tensor that has one row for each tensor, as in `Verdict.kinds`]."""
     axis, kinds = tf.constant(0), []
     for vectors in gradients_lib.real_vectors(tensors):
         for test in (tf.math.is_inf, tf.math.is_nan):
@@ -71,7 +73,7 @@ def _kinds(tensors):
 
 
 def nonfinite_kinds(gradients):
-    """Return a bool tensor [gradients, 2]: which hold infinity, and which hold NaN."""
+    """Return a bool tensor like `Verdict.kinds` for the gradients of one replica."""
     tensors = gradients_lib.values_of(gradients)
     if not tensors:
         return tf.zeros([0, 2], tf.bool)
@@ -80,7 +82,7 @@ def nonfinite_kinds(gradients):
 
 
 def _verdict(gradients):
-    """Return the `Verdict` on gradients of one replica, in which duplicate rows are summed."""
+    """Return the `Verdict` on the gradients of one replica, with duplicate rows summed."""
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
         return Verdict(tf.constant(True))
@@ -100,12 +102,12 @@ def _verdict(gradients):
 
 
 def all_finite(gradients):
-    """Return whether all gradients of this replica are finite. None counts as finite."""
+    """Return whether all gradients of this replica are finite. Ignore None."""
     return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
 def merging_is_needed():
-    """Return whether replicas must merge before they can take one common verdict."""
+    """Return whether the replicas need a `merge_call` to reach a common verdict."""
     across = tf.distribute.in_cross_replica_context()
     return not (across or tf_private.needs_no_merge_call())
 
@@ -119,17 +121,17 @@ def _verdict_on_replica(gradients):
     finite, kinds = _verdict(gradients_lib.with_summed_rows(gradients))
     if kinds is None:
         kinds = tf.zeros([len(gradients), 2], tf.bool)
-    # Booleans cannot be reduced across replicas.
+    # TensorFlow cannot reduce booleans across replicas, so return the flag as a float.
     return kinds, tf.cast(tf.logical_not(finite), tf.float32)
 
 
 def agreed(gradients, are_equal=False):
-    """Return the `Verdict` on the gradients of all replicas, which is the same on each.
+    """Return the `Verdict` on the gradients of all replicas. All replicas get the same one.
 
-    Call this function in cross-replica context, or where `merging_is_needed()` is False. In
-    the gradients duplicate rows must be summed. If `are_equal` is True, all replicas have
-    equal gradients, and only the gradients of the first replica are read. Otherwise, if
-    there are several replicas, one scalar is all-reduced.
+    Call this function in cross-replica context, or where `merging_is_needed()` is False. If
+    `are_equal` is True, the caller guarantees that all replicas have equal gradients with
+    duplicate rows summed. The function then reads only the gradients of the first replica.
+    Otherwise, if there are several replicas, the function all-reduces one scalar.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     if are_equal:
@@ -138,7 +140,8 @@ def agreed(gradients, are_equal=False):
         run = strategy.extended.call_for_each_replica
         kinds, flags = run(_verdict_on_replica, args=(gradients,))
         flag = strategy.reduce(add, flags, axis=None)
-        # Of replicas on other workers, only the flag is known here and not the kinds.
+        # The flag covers all replicas, but the kinds cover only the replicas of this
+        # process.
         local = strategy.experimental_local_results(kinds)
         return Verdict(tf.equal(flag, 0), functools.reduce(tf.logical_or, local))
     if strategy.num_replicas_in_sync == 1:
@@ -149,7 +152,7 @@ def agreed(gradients, are_equal=False):
 
 
 def kinds_on_any_replica(gradients):
-    """Return `nonfinite_kinds` of all local replicas, combined by a logical or."""
+    """Return the logical or of `nonfinite_kinds` over all replicas of this process."""
     local = tf.distribute.get_strategy().experimental_local_results
     copies = zip(*map(local, gradients))
     return functools.reduce(tf.logical_or, map(nonfinite_kinds, copies))

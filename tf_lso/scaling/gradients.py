@@ -12,7 +12,7 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def scale_loss(loss, scale):
-    """Return `loss * scale` in the dtype of `loss`, which may have any shape."""
+    """Return `loss * scale` in the dtype of `loss`. The loss may have any shape."""
     # In float16 a product above 65504 is inf, as in TensorFlow 2.1-2.15.
     return loss * tf.cast(scale, loss.dtype)
 
@@ -21,9 +21,9 @@ def scale_loss(loss, scale):
 def _divided(tensors, scale):
     results = []
     for values in tensors:
-        # Divide in float32 or wider, and do not multiply by the reciprocal: in float16 the
-        # reciprocal of 2**25 is 0, and a float32 reciprocal of 3 is wrong in the eighth
-        # digit of a float64 gradient.
+        # Divide in float32 or a wider dtype. Do not multiply by the reciprocal: in float16
+        # the reciprocal of 2**25 is 0, and a float32 reciprocal of 3 makes the eighth digit
+        # of a float64 gradient wrong.
         narrow = values.dtype in (tf.float16, tf.bfloat16)
         wide = tf.cast(values, tf.float32) if narrow else values
         results.append(tf.cast(wide / tf.cast(scale, wide.dtype), values.dtype))
@@ -31,9 +31,9 @@ def _divided(tensors, scale):
 
 
 def unscale_gradients(gradients, scale):
-    """Return a list with each gradient divided by `scale`, of the same kind and dtype.
+    """Return a list of the gradients, each divided by `scale`.
 
-    `tf.IndexedSlices` stay sparse, and None stays None.
+    The dtypes do not change. `tf.IndexedSlices` stay sparse, and None stays None.
     """
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
@@ -48,33 +48,37 @@ def _with_values(gradient, values):
 
 
 def attribute_of(variable, name, default=None):
-    """Return an attribute of a variable, or of its first copy if it has several.
+    """Return an attribute of a variable.
 
-    Otherwise a variable with several copies would read the value of each copy to find the
-    attribute.
+    A variable that has copies on several replicas would read the value of each copy to find
+    the attribute. So this function asks only the first copy.
     """
     return getattr(getattr(variable, "values", [variable])[0], name, default)
 
 
 def overwrites(variable):
-    """Return whether the "gradient" of `variable` is its next value, which is not scaled."""
-    # The float8 layers of Keras 3 have such variables and mark them by this attribute.
+    """Return whether the "gradient" of `variable` is the variable's next value.
+
+    Such a "gradient" is not scaled.
+    """
+    # The float8 layers of Keras 3 mark such variables by this attribute.
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 
 def values_of(gradients):
-    """Return a list with one tensor for each gradient. For slices, this tensor is the rows."""
+    """Return a list with one tensor for each gradient. For slices it contains the rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
 
 def real_vectors(tensors):
-    """Return for each tensor a list of its numbers as real floating-point vectors.
+    """Return for each tensor a list of real floating-point vectors that hold its numbers.
 
-    A complex tensor has two vectors, and a tensor of integers has none.
+    For a complex tensor the list has two vectors: the real parts and the imaginary parts.
+    For a tensor of integers the list is empty. For other tensors it has one vector.
     """
-    # Reducing a vector needs one constant for the axis. Reducing a tensor of unknown rank
-    # needs five operations that compute the axes.
+    # To reduce a vector, TensorFlow needs one constant for the axis. To reduce a tensor of
+    # unknown rank, it needs five operations that compute the axes.
     shape, results = tf.constant([-1]), []
     for values in tensors:
         parts = [values]
@@ -85,7 +89,7 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Return `slices` with its lists, tuples or arrays converted to tensors."""
+    """Return `slices` with all fields that are lists, tuples or arrays made into tensors."""
 
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
@@ -98,7 +102,10 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient`. Slices without a shape get the variable's, which Keras 3 needs."""
+    """Return `gradient`. If it is slices without a dense shape, add the variable's shape.
+
+    Keras 3 needs this shape.
+    """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_tensors(gradient)
@@ -110,7 +117,11 @@ def with_dense_shape(gradient, variable):
 
 @fast.packed
 def _summed_rows(tensors):
-    """Add up rows of equal indices: [rows, indices, ...] -> [sums, indices, ...]."""
+    """Sum the rows that have equal indices.
+
+    The argument is a list [rows, indices, rows, indices, ...]. The result is a list
+    [sums, indices, sums, indices, ...] in the same order.
+    """
     results = []
     for rows, indices in zip(tensors[::2], tensors[1::2]):
         if indices.shape.rank != 1:
@@ -124,9 +135,9 @@ def _summed_rows(tensors):
 def _with_summed_rows_in_xla(slices):
     """Return slices with as many rows as `slices`: first the sums, then rows of zeros.
 
-    XLA must know the number of rows when it compiles, and it cannot compile some optimizers
-    if `tf.unique` determines the number. The indices of the zero rows are outside of the
-    variable, so XLA ignores them.
+    XLA must know the number of rows at compile time. If `tf.unique` determines the number,
+    XLA cannot compile some optimizers. The rows of zeros have indices outside of the
+    variable, so XLA ignores these rows.
     """
     indices = tf.reshape(slices.indices, [-1])
     places, count = tf.unique(indices).idx, tf.size(indices)
@@ -139,11 +150,11 @@ def _with_summed_rows_in_xla(slices):
 
 
 def with_summed_rows(gradients):
-    """Return a list of the gradients, in which rows with equal indices are summed.
+    """Return a list of the gradients, with rows that have equal indices summed.
 
-    The variable receives the sum of such rows. So the sum must be finite, and it is the sum
-    that Adam squares. The result has one row for each different index. It is never a dense
-    tensor of the shape of the variable.
+    An optimizer adds all rows with the same index to one row of the variable. So the sum of
+    these rows must be finite, and Adam must square the sum. Slices are never converted to
+    dense tensors of the shape of the variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     if graphs.in_xla():

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # before the first import of TensorFlow
+environment.require_tensorflow()  # must run before the first import of TensorFlow
 
 # ruff: noqa: E402
 import tensorflow as tf
@@ -18,21 +18,21 @@ from tf_lso.scaling.as_tensor import AsTensor
 from tf_lso.scaling.rule import ScaleRule
 
 _Dict: TypeAlias = dict[str, Any]
-# The base classes are found by a call, so mypy does not know them.
+# A call returns this base class, so mypy cannot infer the class.
 _Trackable: Any = tf_private.trackable()
 
-# TensorFlow's `DynamicLossScale` divides by the multiplier to shrink the scale.
+# To shrink the scale, TensorFlow's `DynamicLossScale` divides the scale by the multiplier.
 _DIVIDING = ScaleRule(backoff_factor=None)
-# The fields that every config of a loss scale contains. The config of an optimizer always
-# contains the first two of them.
+# The fields that each config of a `DynamicLossScale` contains. Each config of an optimizer
+# with such a scale contains only the first two fields.
 _IN_CONFIGS = ("initial_scale", "growth_steps", "growth_factor")
 
 
 class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABCMeta):
     """Base class of the loss scales.
 
-    The loss is multiplied by the scale and the gradients are divided by it, so that small
-    float16 gradients do not become zero. An instance also serves as a float32 scalar
+    The loss is multiplied by the scale and the gradients are divided by the scale, so that
+    small float16 gradients do not become zero. An instance can be used as a float32 scalar
     tensor. Subclasses define `__call__`, `update` and `get_config`.
 
     >>> import tensorflow as tf
@@ -48,13 +48,13 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     """
 
     def _add_weight(self, name, initial_value, dtype=None):
-        """Make a variable that checkpoints store under `name`."""
+        """Return a new variable that checkpoints store under `name`."""
         variable = graphs.local_variable(initial_value, name, dtype)
         tf_private.track(self, variable, name)
         return variable
 
     def named_variables(self) -> list[tuple[str, tf.Variable]]:
-        """Return the state as a list of pairs (name in checkpoints, variable)."""
+        """Return a list of pairs (name in checkpoints, variable) with the whole state."""
         return sorted(tf_private.children(self).items())
 
     @abc.abstractmethod
@@ -63,45 +63,47 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     @abc.abstractmethod
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Update the loss scale after a step, in replica or cross-replica context.
+        """Update the loss scale from the gradients of a step.
+
+        This method may be called in replica context and in cross-replica context.
 
         Args:
           grads: nested structure of unscaled gradients, per-replica values and None.
 
         Returns:
-          A pair. In a graph the first is the op that updates the scale. In eager mode it
-          is None or a tensor. The second is a bool or a scalar bool tensor, which is False
-          if the step is to be skipped.
+          A pair. The first value is the op that updates the scale in a graph, and None or a
+          tensor in eager mode. The second value is a bool or a scalar bool tensor. It is
+          False if the caller must skip the step.
         """
 
-    # --- Called by a step. A subclass with its own `update` need not override these.
+    # --- Called by a step. Subclasses with their own `update` need not override these.
 
     def _judge(self, gradients, are_equal):
-        """Return the `finite.Verdict`, which says whether to apply a step.
+        """Return the `finite.Verdict` that says whether to apply the step.
 
-        `gradients` is a list of unscaled gradients or per-replica values, in which
-        duplicate rows are summed. `are_equal` says whether all replicas have the same
+        `gradients` is a list of unscaled gradients or per-replica values. Their duplicate
+        rows are already summed. `are_equal` says whether all replicas have the same
         gradients.
         """
         del are_equal
         moved, should_apply = self.update(gradients)
         moved = graphs.known_operations([moved])
-        # A graph of TensorFlow 1 runs only the operations that a result depends on.
+        # In a graph of TensorFlow 1 an operation runs only if a result depends on it.
         if moved and graphs.in_graph_of_tensorflow_1():
             with tf.control_dependencies(moved):
                 should_apply = tf.identity(should_apply)
         return finite_lib.Verdict(should_apply)
 
     def _advance(self, finite):
-        """Update the scale after a step, and return a tensor that depends on it, or None.
+        """Update the scale after a step. Return None or a tensor that needs the update.
 
-        `finite` is the field of the verdict. In this base class the method does nothing,
-        because `_judge` has called `update`, which changes the scale.
+        `finite` is the field `Verdict.finite`. The method of this base class does nothing,
+        because `_judge` has already called `update`, and `update` changes the scale.
         """
         del finite
 
     def _is_at_minimum(self):
-        """Return whether the scale cannot shrink any further, as a bool or a bool tensor."""
+        """Return a bool or a bool tensor. It is True if the scale cannot shrink further."""
         return False
 
     @abc.abstractmethod
@@ -110,7 +112,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     @classmethod
     def from_config(cls, config: _Dict) -> "LossScale":
-        """Make a loss scale from a dict of constructor arguments, which is not changed."""
+        """Return a loss scale made from a dict of constructor arguments."""
         return cls(**config)
 
 
@@ -141,14 +143,18 @@ class FixedLossScale(LossScale):
 
     @classmethod
     def of(cls, value):
-        """Return a fixed scale that may be less than 1, as optimizers of 2.4-2.15 allowed."""
+        """Return a fixed scale of `value`, which may be less than 1.
+
+        The optimizers of TensorFlow 2.4-2.15 allowed such scales.
+        """
         scale = cls(1)
         scale._loss_scale_value = value
         return scale
 
     def __call__(self) -> tf.Tensor:
         """Return the loss scale, a float32 scalar tensor."""
-        # A new tensor at each call, since an older one could belong to another graph.
+        # Make a new tensor at each call, since an older tensor could belong to another
+        # graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
@@ -159,7 +165,7 @@ class FixedLossScale(LossScale):
         return f"{type(self).__name__}({self._loss_scale_value})"
 
     def get_config(self) -> _Dict:
-        """Return the arguments that make an equal loss scale, a dict."""
+        """Return a dict of the constructor arguments that make an equal loss scale."""
         return {"loss_scale_value": self._loss_scale_value}
 
 
@@ -168,20 +174,21 @@ class DynamicLossScale(LossScale):
 
     A step with finite gradients is applied. After `increment_period` such steps in a row,
     the scale is multiplied by `multiplier` if the product is at most `max_loss_scale`. A
-    step with other gradients is skipped, and the scale is divided by `multiplier`.
+    step with nonfinite gradients is skipped, and the scale is divided by `multiplier`.
 
-    The last four arguments are additions of tf_lso and are passed by keyword.
+    TensorFlow's class does not have the last four arguments, which are passed by keyword.
 
     Args:
-      initial_loss_scale: Python float. Choose it too high rather than too low, because the
-        scale shrinks at once but grows only once in `increment_period` steps.
-      increment_period: Python int, the number of consecutive finite steps before the scale
-        grows.
-      multiplier: Python float by which the scale grows and shrinks.
+      initial_loss_scale: Python float. Choose a value that is too high rather than too low,
+        because the scale shrinks at once but grows only once in `increment_period` steps.
+      increment_period: Python int, the number of consecutive finite steps after which the
+        scale grows.
+      multiplier: Python float. The scale is multiplied by this number to grow, and divided
+        by this number to shrink.
       backoff_factor: Python float less than 1 by which the scale is multiplied to shrink,
-        or None to divide it by `multiplier`.
-      hysteresis: Python int, the number of consecutive skipped steps before the scale
-        shrinks. If it is above 1, one bad batch does not lower the scale.
+        or None to divide the scale by `multiplier`.
+      hysteresis: Python int, the number of consecutive skipped steps after which the scale
+        shrinks. With a value above 1, one bad batch does not lower the scale.
       min_loss_scale: Python float, the smallest scale.
       max_loss_scale: Python float, the largest scale, or None for the largest float32.
 
@@ -230,64 +237,69 @@ class DynamicLossScale(LossScale):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "update" in vars(cls):  # then a step calls this `update`, as in `LossScale`
+        # Make a step call the subclass's own `update`, as the methods of `LossScale` do.
+        if "update" in vars(cls):
             for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
 
     @property
     def initial_loss_scale(self) -> float:
-        """The scale before the first step, a float."""
+        """The scale before the first step."""
         return self._rule.initial_scale
 
     @property
     def increment_period(self) -> int:
-        """The number of consecutive finite steps before the scale grows, an int."""
+        """The number of consecutive finite steps after which the scale grows."""
         return self._rule.growth_steps
 
     @property
     def multiplier(self) -> float:
-        """The factor by which the scale grows, a float."""
+        """The factor by which the scale is multiplied to grow."""
         return self._rule.growth_factor
 
     @property
     def backoff_factor(self) -> float | None:
-        """The factor by which the scale shrinks, or None if it is divided by `multiplier`."""
+        """The factor by which the scale is multiplied to shrink.
+
+        None means that the scale is divided by `multiplier` instead.
+        """
         return self._rule.backoff_factor
 
     @property
     def hysteresis(self) -> int:
-        """The number of consecutive skipped steps before the scale shrinks, an int."""
+        """The number of consecutive skipped steps after which the scale shrinks."""
         return self._rule.hysteresis
 
     @property
     def min_loss_scale(self) -> float:
-        """The smallest scale, a float."""
+        """The smallest scale."""
         return self._rule.min_scale
 
     @property
     def max_loss_scale(self) -> float | None:
-        """The largest scale, a float, or None for the largest float32."""
+        """The largest scale, or None if the scale may grow to the largest float32."""
         largest = ScaleRule.max_scale
         return None if self._rule.max_scale == largest else self._rule.max_scale
 
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
-        if save_type == "savedmodel":  # the traced steps in it use the variable
+        if save_type == "savedmodel":  # traced steps in a SavedModel use this variable
             children = {**children, "skipped_in_a_row": self._variables.skipped}
         return children
 
     def __call__(self) -> tf.Tensor:
-        """Read the current loss scale and return it as a float32 scalar tensor."""
+        """Return the current loss scale as a float32 scalar tensor."""
         return tf.convert_to_tensor(self._current_loss_scale)
 
     def assign(self, value: float) -> None:
-        """Set the scale and start the count of finite steps again.
+        """Set the scale to `value`, and set the count of finite steps to 0.
 
-        Steps that were traced before use the new scale too.
+        Functions that were traced before this call use the new scale too.
 
         Raises:
           TypeError: if `value` is not a number.
-          ValueError: if `value` is not from `min_loss_scale` to `max_loss_scale`.
+          ValueError: if `value` is less than `min_loss_scale` or more than
+          `max_loss_scale`.
           RuntimeError: in a graph of TensorFlow 1.
         """
         number = options.positive_number("loss_scale", value)
@@ -300,7 +312,7 @@ class DynamicLossScale(LossScale):
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Update the scale, see `LossScale.update`. All replicas get the same answer."""
+        """Update the scale, see `LossScale.update`. All replicas get the same result."""
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
             return self._judge_and_advance(None, grads)
@@ -314,15 +326,15 @@ class DynamicLossScale(LossScale):
         return None if tf.executing_eagerly() else moved.op, finite
 
     def _judge(self, gradients, are_equal):
-        """Return whether all gradients are finite, see `LossScale._judge`."""
+        """Return the `finite.Verdict` on the gradients, as `LossScale._judge` describes."""
         return finite_lib.agreed(gradients, are_equal)
 
     def _advance(self, finite):
-        """Update the scale after a step, see `LossScale._advance`."""
+        """Update the scale after a step, as `LossScale._advance` describes."""
         return self._variables.advance(finite)
 
     def _is_at_minimum(self):
-        """Return whether the scale is at `min_loss_scale`, as a scalar bool tensor."""
+        """Return a scalar bool tensor. It is True if the scale is at `min_loss_scale`."""
         return self._variables.is_at_minimum()
 
     def __repr__(self):
@@ -338,17 +350,17 @@ class DynamicLossScale(LossScale):
         )
 
     def get_config(self) -> _Dict:
-        """Return the arguments that make an equal loss scale, a dict."""
+        """Return a dict of the constructor arguments that make an equal loss scale."""
         return options.arguments_of(
             self._rule, options.OF_DYNAMIC_LOSS_SCALE, _DIVIDING, always=_IN_CONFIGS
         )
 
 
 def make(dynamic: bool, arguments: _Dict) -> LossScale:
-    """Return the loss scale of a `LossScaleOptimizer`. Errors name the optimizer's argument.
+    """Return the loss scale for the given arguments of a `LossScaleOptimizer`.
 
-    `arguments` is a dict of constructor arguments that `options.OF_OPTIMIZER` lists. For
-    arguments that are missing, the defaults are used.
+    `arguments` is a dict. Its keys are argument names that `options.OF_OPTIMIZER` lists.
+    Missing arguments have their defaults. Error messages name the optimizer's arguments.
     """
     names = options.OF_OPTIMIZER
     given = {f: arguments[name] for f, name in names.items() if name in arguments}
@@ -397,8 +409,8 @@ def arguments_of(loss_scale: Any) -> _Dict:
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     rule = loss_scale._rule
     if rule.backoff_factor is None and rule.growth_factor == 2:
-        # This rule divides the scale by 2. The default of `LossScaleOptimizer` multiplies it
-        # by 0.5, which is the same.
+        # This rule divides the scale by 2. The default of `LossScaleOptimizer` multiplies
+        # the scale by 0.5, which gives the same result.
         rule = dataclasses.replace(rule, backoff_factor=0.5)
     arguments = options.arguments_of(
         rule, options.OF_OPTIMIZER, ScaleRule(), always=_IN_CONFIGS[:2]
@@ -406,8 +418,8 @@ def arguments_of(loss_scale: Any) -> _Dict:
     return {"dynamic": True, **arguments}
 
 
-# The classes of tf_lso that a config may name. Users pass their own classes as
-# `custom_objects`.
+# Maps the names that a config may contain to the classes of tf_lso. Users pass their own
+# classes as `custom_objects`.
 CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
 
 
@@ -416,8 +428,9 @@ def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | Non
 
     Args:
       identifier: a `LossScale` or None is returned unchanged. An int or float of at least 1
-        gives a fixed scale, and "dynamic" a dynamic one. A config is passed to `deserialize`.
-      custom_objects: dict of names and further `LossScale` classes for a config.
+        gives a fixed scale. "dynamic" gives a dynamic scale. A dict is passed to
+        `deserialize`.
+      custom_objects: dict that maps names in configs to further `LossScale` classes.
 
     Raises:
       ValueError: for any other identifier.
@@ -444,16 +457,16 @@ def get(identifier: Any, custom_objects: _Dict | None = None) -> LossScale | Non
 
 
 def serialize(loss_scale: LossScale | None) -> _Dict | None:
-    """Return the config of a loss scale as a dict, or None for None."""
+    """Return the config of a loss scale as a dict. For None return None."""
     if loss_scale is None:
         return None
     return {"class_name": type(loss_scale).__name__, "config": loss_scale.get_config()}
 
 
 def deserialize(config: _Dict, custom_objects: _Dict | None = None) -> LossScale:
-    """Return the loss scale of a config that `serialize` returned. The config is not changed.
+    """Return the loss scale for a config that `serialize` returned.
 
-    `custom_objects` is a dict of names and further `LossScale` classes.
+    `custom_objects` is a dict that maps names in configs to further `LossScale` classes.
 
     Raises:
       ValueError: if `config` is not a config of a loss scale, or names an unknown class.

@@ -5,7 +5,7 @@ import math
 
 from tf_lso.scaling import rule as rule_lib
 
-# Field of `ScaleRule` -> the name of the argument in each constructor.
+# These dicts map the fields of `ScaleRule` to the argument names of the two constructors.
 OF_OPTIMIZER = {
     "initial_scale": "initial_scale",
     "growth_steps": "dynamic_growth_steps",
@@ -27,10 +27,10 @@ OF_DYNAMIC_LOSS_SCALE = {
 
 
 def positive_number(name, value):
-    """Return `value` as a float, or raise a TypeError or ValueError that names the argument.
+    """Return `value` as a float. Raise TypeError or ValueError if this is not possible.
 
-    As in TensorFlow's own classes, `value` may be a number, a NumPy or TensorFlow scalar, or
-    a string.
+    As in TensorFlow's own classes, `value` may be a number, a NumPy or TensorFlow scalar,
+    or a string. The value must be positive and finite. Errors name the argument `name`.
     """
     try:
         number = float(value)
@@ -78,13 +78,14 @@ _CHECKS = {
 
 
 def checked_rule(names, usual, optional, **fields):
-    """Check the fields, and return a `ScaleRule` that has them.
+    """Check values for the fields of a `ScaleRule`, and return a rule with these values.
 
     Args:
-      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`. Error messages use these names.
-      usual: `ScaleRule` that holds the defaults.
+      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`. Error messages use the argument
+        names in this dict.
+      usual: `ScaleRule` that contains the defaults.
       optional: names of the fields for which None means the default.
-      **fields: values for fields of `ScaleRule`.
+      **fields: the values, by the names of the fields.
 
     Raises:
       TypeError: if a value is not a number.
@@ -107,7 +108,8 @@ def checked_rule(names, usual, optional, **fields):
 def arguments_of(rule, names, usual, always):
     """Return a dict of the constructor arguments that make an equal rule.
 
-    The dict has the fields in `always`, and each other field that differs from `usual`.
+    The dict contains the fields in `always`, and the fields whose values differ from those
+    in `usual`. `names` is the dict that maps fields to argument names.
     """
     return {
         name: getattr(rule, field)

@@ -1,9 +1,9 @@
-"""The rule by which a loss scale changes, as pure functions.
+"""The rule by which a dynamic loss scale changes, as pure functions.
 
-Every class, mode and test uses these functions. Nothing here imports TensorFlow: the
-numbers are Python scalars, NumPy scalars or tensors. For tensors `where` is `tf.where`,
-whose result has the dtype of the first of the two values. So this value is never a Python
-constant.
+Eager code, graphs and tests all use these functions. This module does not import
+TensorFlow. The numbers may be Python scalars, NumPy scalars or tensors. For tensors, the
+argument `where` is `tf.where`. Its result has the dtype of the first of both values, so the
+first value is never a Python constant.
 """
 
 import dataclasses
@@ -12,19 +12,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 _Where: TypeAlias = Callable[..., Any]
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
-FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest normal number
+FLOAT32_TINY = float.fromhex("0x1p-126")  # the smallest positive normal float32
 
 
 @dataclasses.dataclass(frozen=True)
 class ScaleRule:
-    """The parameters of a dynamic loss scale, see `next_state`."""
+    """The parameters of a dynamic loss scale. `next_state` explains how they work."""
 
     initial_scale: float = 2.0**15
-    growth_steps: int = 2000  # consecutive finite steps before the scale grows
+    growth_steps: int = 2000  # consecutive finite steps after which the scale grows
     growth_factor: float = 2.0
-    # None means to divide by the growth factor, as TensorFlow's `DynamicLossScale` does.
+    # None means that the scale is divided by the growth factor to shrink, as in
+    # TensorFlow's `DynamicLossScale`.
     backoff_factor: float | None = 0.5
-    hysteresis: int = 1  # consecutive skipped steps before the scale shrinks
+    hysteresis: int = 1  # consecutive skipped steps after which the scale shrinks
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
 
@@ -32,26 +33,27 @@ class ScaleRule:
 class ScaleState(NamedTuple):
     """The state of a dynamic loss scale."""
 
-    scale: Any  # float32 scalar, the factor of the loss
-    # int64 scalar, the finite steps since the scale changed or a step was skipped.
+    scale: Any  # float32 scalar by which the loss is multiplied
+    # int64 scalar: the number of finite steps since the scale last changed or a step was
+    # last skipped.
     count: Any
-    # int64 scalar, the consecutive skipped steps. It is valid only while `count` is 0. So a
-    # step that changes nothing but `count` need not write it.
+    # int64 scalar: the number of consecutive skipped steps. The number is valid only while
+    # `count` is 0, so that a step which only adds 1 to `count` need not write the number.
     skipped: Any = 0
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
-    """Return one of two values. This function is `where` for Python and NumPy scalars."""
+    """Return `if_true` or `if_false`. Use this as `where` for Python and NumPy scalars."""
     return if_true if condition else if_false
 
 
 def is_usable(scale: Any) -> Any:
-    """Return whether `scale` is positive and finite, so that it can scale a loss."""
+    """Return whether `scale` is positive and finite, as a loss scale must be."""
     return (scale > 0) & (scale <= FLOAT32_MAX)
 
 
 def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
-    """Return whether a step keeps the scale and adds 1 to the count, like nearly all steps."""
+    """Return whether a step only adds 1 to the count, as nearly all steps do."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 
@@ -60,18 +62,19 @@ def next_state(
 ) -> ScaleState:
     """Return the state after a step.
 
-    A finite step adds 1 to the count. When the count reaches `growth_steps`, it returns to
-    0, and the scale is multiplied by `growth_factor` unless the product exceeds `max_scale`.
+    A finite step adds 1 to the count. When the count reaches `growth_steps`, the count
+    returns to 0, and the scale is multiplied by `growth_factor` unless the product exceeds
+    `max_scale`.
 
-    A nonfinite step sets the count to 0. If at least `hysteresis` consecutive steps were
-    nonfinite, including this one, the step also multiplies the scale by `backoff_factor`,
-    but not below `min_scale`.
+    A nonfinite step sets the count to 0. If this step is at least the `hysteresis`-th
+    nonfinite step in a row, the scale is also multiplied by `backoff_factor`. The scale
+    does not fall below `min_scale`.
 
-    A scale that is not usable, for instance from a damaged checkpoint, becomes
-    `initial_scale`.
+    If the scale is not usable, for instance because a checkpoint was damaged, the scale
+    becomes `initial_scale`.
 
-    Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. Additions are `max_scale`,
-    other values of `min_scale` than 1, the recovery of an unusable scale,
+    Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. tf_lso adds `max_scale`,
+    values of `min_scale` other than 1, the recovery from an unusable scale,
     `backoff_factor` (as in `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex).
 
     >>> rule = ScaleRule(growth_steps=2)
@@ -81,7 +84,8 @@ def next_state(
     ScaleState(scale=4.0, count=0, skipped=1)
     """
     counts = only_counts(rule, state, finite)
-    # Do not write `== 0`, which in a graph of TensorFlow 1 compares the identity of objects.
+    # Do not write `count == 0`. In a graph of TensorFlow 1 `==` compares objects by
+    # identity.
     skipped = where(state.count < 1, state.skipped + 1, 1)
     scale = state.scale
     larger = scale * rule.growth_factor

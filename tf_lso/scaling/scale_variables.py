@@ -1,4 +1,4 @@
-"""The variables of a dynamic loss scale, which follow `rule.py` in eager code and graphs."""
+"""The variables of a dynamic loss scale. Eager code and graphs update them by `rule.py`."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from tf_lso.scaling import rule as rule_lib
 
 
 class ScaleVariables:
-    """The variables of the scale (float32) and of the count (int64), see `ScaleState`."""
+    """The variables that store a `ScaleState`."""
 
     def __init__(self, rule, scale, count):
         self._rule, self._scale, self._count = rule, scale, count
@@ -19,7 +19,8 @@ class ScaleVariables:
         fields = vars(rule).items()
         floats = {name: np.float32(x) for name, x in fields if isinstance(x, float)}
         self._float32_rule = dataclasses.replace(rule, **floats)
-        # The consecutive skipped steps, for the hysteresis. See `ScaleState.skipped`.
+        # Stores `ScaleState.skipped`, the number of skipped steps that the hysteresis
+        # needs.
         self.skipped = graphs.unsaved_variable(0, "skipped_in_a_row")
 
     def _state(self):
@@ -27,11 +28,14 @@ class ScaleVariables:
         return rule_lib.ScaleState(*map(tf.convert_to_tensor, values))
 
     def is_at_minimum(self):
-        """Return whether the scale cannot shrink any further, as a scalar bool tensor."""
+        """Return a scalar bool tensor. It is True if the scale cannot shrink further."""
         return tf.convert_to_tensor(self._scale) <= self._rule.min_scale
 
     def advance(self, finite):
-        """Update the variables after a step. In a graph, return a tensor that depends on it."""
+        """Update the variables after a step.
+
+        In eager code return None. In a graph return a tensor that depends on the update.
+        """
         if tf.executing_eagerly():
             self._advance_eagerly(bool(finite))
             return None
@@ -43,14 +47,14 @@ class ScaleVariables:
 
         return tf.cond(
             rule_lib.only_counts(self._rule, self._state(), finite),
-            # The count is changed by one atomic operation. Otherwise steps could be lost if
+            # One atomic operation changes the count. Otherwise steps could be lost if
             # several threads share the scale.
             lambda: graphs.after([self._count.assign_add(1, read_value=False)], 1),
             fast.seldom(move),
         )
 
     def _advance_eagerly(self, finite):
-        # Compute with NumPy numbers, because operations on tensors take longer.
+        # Compute with NumPy numbers, because operations on tensors would take longer.
         rule = self._float32_rule
         state = rule_lib.ScaleState(self._scale.numpy(), self._count.numpy())
         if rule_lib.only_counts(rule, state, finite):
@@ -60,7 +64,7 @@ class ScaleVariables:
         self._move(rule, state, np.bool_(finite), rule_lib.select)
 
     def _move(self, rule, state, finite, where):
-        """Set all variables to their values after a step of any kind."""
+        """Set all variables to the values that `rule.next_state` returns."""
         graphs.warn(
             ~rule_lib.is_usable(state.scale),
             "The loss scale was {}, which is not a positive finite number (a damaged "
@@ -69,7 +73,8 @@ class ScaleVariables:
         )
         with np.errstate(over="ignore", invalid="ignore"):
             moved = rule_lib.next_state(rule, state, finite, where)
-        # A graph of TensorFlow 1 could otherwise assign before it reads.
+        # Without this dependency, a graph of TensorFlow 1 could change a variable before it
+        # reads the old value.
         with tf.control_dependencies(graphs.known_operations(state)):
             return [
                 self._scale.assign(moved.scale, read_value=False),

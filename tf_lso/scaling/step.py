@@ -2,8 +2,9 @@
 
 unscale -> aggregate -> sum duplicate rows -> finite? -> apply or skip -> next scale
 
-Every optimizer and every loss scale has this order. `Step.run` does the first three stages
-on each replica. `Step._finish` does the others once for all replicas.
+The order is the same for every optimizer and every loss scale. `Step.run` performs the
+first three stages on each replica. `Step._finish` performs the other stages once for all
+replicas.
 """
 
 import numbers
@@ -19,33 +20,38 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 class Step(NamedTuple):
-    """One step of one optimizer, on the replica that calls `run`."""
+    """One training step of one optimizer, on the replica that calls `run`."""
 
     family: Any  # the adapter to the inner optimizer
     loss_scale: Any  # the optimizer's `LossScale`
     skipped: Any  # the optimizer's `Skipped`, which knows the variables
     variables: list[Any]  # the variable of each gradient
-    unscale: Any  # function: (gradients, variables) -> unscaled gradients
-    update: Any  # function: (gradients, variables) -> what the inner optimizer returns
+    # The function `unscale(gradients, variables)` returns the unscaled gradients.
+    unscale: Any
+    # The function `update(gradients, variables)` updates the variables. It returns what the
+    # inner optimizer returns.
+    update: Any
     is_aggregated: bool  # whether the caller has summed the gradients over the replicas
 
     def run(self, gradients):
-        """Take the step.
+        """Perform the step.
 
         Args:
-          gradients: list of this replica's gradients, without None.
+          gradients: list of this replica's gradients. The list must not contain None.
 
         Returns:
-          In eager mode None. In a function a scalar bool tensor, which is True if the step
-          was applied. In a TensorFlow 1 graph an op that runs the whole step.
+          In eager mode None. In a `tf.function` a scalar bool tensor that is True if the
+          step was applied. In a graph of TensorFlow 1 an op that runs the whole step.
         """
         gradients = self.unscale(gradients, self.variables)
         gradients, variables = self._aggregate(gradients)
-        # Whether a step is finite is decided by the sums of duplicate rows. But some inner
-        # optimizers get the rows, because they clip each row before they sum the rows.
+        # A step is finite if the sums of duplicate rows are finite. But some inner
+        # optimizers get the single rows, because these optimizers clip each row before the
+        # summation.
         summed = gradients_lib.with_summed_rows(gradients)
         to_apply = gradients if self.family.sums_rows else summed
-        step = self._replace(variables=variables)  # an aggregation may reorder them
+        # `_aggregate` may have reordered the variables.
+        step = self._replace(variables=variables)
         return step._in_common(summed, to_apply)
 
     def _aggregate(self, gradients):
@@ -63,14 +69,15 @@ class Step(NamedTuple):
         if tf_private.needs_no_merge_call():
             return self._finish(None, summed, to_apply)
         # Under MirroredStrategy the update of an optimizer merges the replicas. In a branch
-        # of a conditional, TensorFlow allows this merge only in cross-replica context, where
-        # the gradients are per-replica values.
+        # of a conditional, TensorFlow allows such a merge only if the code around the
+        # branch is in cross-replica context. In this context the gradients are per-replica
+        # values.
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(self._finish, args=(summed, to_apply))
 
     def _finish(self, strategy, summed, to_apply):
-        """Find out whether the gradients are finite, apply or skip them, and set the scale."""
-        del strategy  # not needed, but `merge_call` passes it
+        """Check the gradients, apply or skip the step, and set the next scale."""
+        del strategy  # `merge_call` passes this argument, but it is not needed
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
         with tf.control_dependencies(known_operations([applied])):
@@ -78,9 +85,13 @@ class Step(NamedTuple):
         return self._result(applied, moved)
 
     def _replicas_have_equal_gradients(self):
-        """Return whether all replicas have equal gradients, so that one can judge for all."""
+        """Return whether all replicas have equal gradients.
+
+        If so, it is enough to check the gradients of one replica.
+        """
         # Gradients that the caller has aggregated may differ between replicas. A "gradient"
-        # that overwrites its variable may differ too, since it is never summed.
+        # that overwrites its variable may differ too, since such gradients are never
+        # summed.
         is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
         return is_summed_here and not any(map(gradients_lib.overwrites, self.variables))
 
@@ -92,8 +103,8 @@ class Step(NamedTuple):
         # In eager code `finite` is a Python bool. With a fixed scale it is always True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
-        # `fast.either` does what `tf.cond` does. The docstrings in `fast` say how much time
-        # the functions used here save.
+        # `fast.either` does what `tf.cond` does. The docstrings of the functions of `fast`
+        # say how much time these functions save.
         return fast.either(
             finite,
             lambda: self._apply(fast.divided_here(to_apply)),
@@ -117,7 +128,7 @@ class Step(NamedTuple):
 
     def _skip(self, kinds, gradients):
         """Record what overflowed, count the step, and return False as a tensor."""
-        if kinds is None:  # a user's own loss scale has judged the gradients
+        if kinds is None:  # the verdict came from a `LossScale` subclass of the user
             kinds = finite_lib.kinds_on_any_replica(gradients)
         noted = self.skipped.note_skipped(kinds, self.variables)
         counted = self.family.count_skipped()  # `iterations` counts skipped steps too
