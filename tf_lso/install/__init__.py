@@ -1,7 +1,8 @@
-"""Make the old names lead to tf_lso, and undo this change.
+"""Make the old names of the loss-scaling API lead to tf_lso, and undo this change.
 
 `tf_lso/__init__.py` binds the name `tf_lso.install` to the function `install` of this
-package. So import the modules of the package by `from tf_lso.install import table`.
+package. So the expression `tf_lso.install.table` does not work. Import the module by
+`from tf_lso.install import table`.
 """
 
 import functools
@@ -15,21 +16,21 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
-_made: list[ledger_lib.Ledger] = []  # empty if tf_lso is not installed
+_made: list[ledger_lib.Ledger] = []  # has one item while tf_lso is installed
 
 
 class Handle:
-    """The result of `install`, which can undo the installation.
+    """The result of `install`. A handle can undo the installation.
 
-    As a context manager, a handle undoes the installation at the end of the block, unless
-    tf_lso was installed before the block.
+    As a context manager, a handle undoes the installation at the end of the `with` block,
+    unless tf_lso was already installed before the block.
     """
 
     def __init__(self, ledger: ledger_lib.Ledger | None) -> None:
         self._ledger = ledger  # None if tf_lso was installed before
 
     def __repr__(self) -> str:
-        """Return what a notebook shows where `install()` is the last line of a cell."""
+        """Return the text that a notebook shows if a cell ends with `install()`."""
         if not _made:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
@@ -57,27 +58,27 @@ def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
     The old spellings are `tf.keras.mixed_precision.experimental`, `tf.train.experimental`
-    and all others. Each leads to tf_lso by import and by attribute, also in modules that
-    were imported before. `compile` wraps the optimizers of mixed_float16 models by tf_lso.
-    Without `like` the function brings back nothing else of Keras 2. A second call changes
-    nothing.
+    and all others. Programs can import each spelling or get it as an attribute, also from
+    modules that were imported before. `compile` wraps the optimizers of mixed_float16
+    models in a `tf_lso.LossScaleOptimizer`. Without `like` the function restores no other
+    part of Keras 2. A second call changes nothing.
 
     Args:
       like: version of the TensorFlow that the program was written for, such as "2.4".
         `tf.keras` becomes the Keras of that version. For 2.0-2.15 this is Keras 2 (the
         package tf_keras), and for 2.16 and later Keras 3. For 2.0-2.10
-        `tf.keras.optimizers.X` is also the legacy class. None keeps the Keras that
-        TensorFlow takes. If you give a version, call `install` before the first import of
-        TensorFlow.
+        `tf.keras.optimizers.X` also becomes the legacy class. None does not change the
+        Keras that TensorFlow uses. If you give a version, call `install` before the first
+        import of TensorFlow.
 
     Returns:
       A `Handle`, which has the method `uninstall()` and is a context manager.
 
     Raises:
-      ImportError: if TensorFlow or Keras is of a version that tf_lso does not support, or
-        the Keras of `like` is not installed.
-      RuntimeError: if TensorFlow was imported with another Keras than that of `like`, or
-        tf_lso was installed before without `like` or with another version.
+      ImportError: if tf_lso does not support the version of TensorFlow or of Keras, or if
+        the Keras that `like` asks for is not installed.
+      RuntimeError: if TensorFlow was already imported with another Keras than `like` asks
+        for, or if tf_lso was already installed without `like` or with another version.
       TypeError, ValueError: if `like` is not a version of TensorFlow.
 
     Example:
@@ -106,9 +107,10 @@ def install(*, like: str | None = None) -> Handle:
 
 
 def uninstall() -> None:
-    """Undo all changes of `install` to TensorFlow and Keras, also inside its `with` block.
+    """Undo all changes of `install` to TensorFlow and Keras.
 
-    Wrapped optimizers and the global policy do not change.
+    Programs may call this function inside the block of `with install():` too. Wrapped
+    optimizers and the global policy do not change.
 
     Example:
     >>> import tensorflow as tf
@@ -139,8 +141,8 @@ def _change_all(ledger, like):
 
 
 def _change_one(ledger, package, like):
-    """Make the changes to the Keras `package`. If it is "keras", change TensorFlow too."""
-    # Import these before any change, since they keep the original objects.
+    """Make the changes to a Keras package. For "keras", also change TensorFlow."""
+    # Import these modules before any change, since they must keep the original objects.
     from tf_lso import policies
     from tf_lso.optimizers import families
 

@@ -1,7 +1,7 @@
-"""The modules that `install()` adds. Each of them has a spec, a loader and a file.
+"""Add modules for `install()`. Each added module has a spec, a loader and a file name.
 
-Python needs these for `importlib.util.find_spec`, `importlib.reload`, `inspect.getsource`,
-`pickle` and `pkgutil`.
+Python needs the spec, the loader and the file name for `importlib.util.find_spec`,
+`importlib.reload`, `inspect.getsource`, `pickle` and `pkgutil`.
 """
 
 import importlib.abc
@@ -28,28 +28,28 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
     def create_module(self, spec):
-        """Return the added module, which exists already."""
+        """Return the added module, which already exists."""
         return self.made[spec.name]
 
     def exec_module(self, module):
-        """Do nothing, also in a reload, since the module already has its contents."""
+        """Do nothing, since the module already has its contents."""
 
 
 _finder = _Finder()
 
 
 def made(name, contents):
-    """Return a new module with the given contents, which must include `__file__`."""
+    """Return a new module. `contents` is a dict of its attributes, including `__file__`."""
     module = types.ModuleType(name)
     vars(module).update(contents, __spec__=None)
     return module
 
 
 def let_import(ledger, name, module):
-    """Let `import name` find a module.
+    """Let `import` find a module under a full name.
 
-    The attribute of the parent package leads to the module too, unless the parent has
-    something else under this name.
+    Also set the attribute of the parent package, unless the parent package has another
+    object under this name.
     """
     parent, _, last = name.rpartition(".")
     parent, before = sys.modules.get(parent), sys.modules.get(name)
@@ -61,8 +61,8 @@ def let_import(ledger, name, module):
         module.__name__, module.__loader__ = name, _finder
         module.__package__ = spec.parent
     if _finder not in sys.meta_path:
-        # Our finder comes first, since Keras 3 has a file for `optimizers.legacy` whose
-        # classes only raise an error.
+        # Our finder comes first, because Keras 3 has a file of its own for the module
+        # `optimizers.legacy`. The classes in this file only raise an error.
         sys.meta_path.insert(0, _finder)
         ledger.on_undo(lambda: sys.meta_path.remove(_finder))
     ledger.set_item(sys.modules, name, module)

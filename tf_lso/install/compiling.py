@@ -1,4 +1,4 @@
-"""Make `compile` wrap optimizers by tf_lso and not by Keras's own wrapper."""
+"""Make `compile` wrap optimizers in tf_lso's wrapper instead of Keras's own wrapper."""
 
 import importlib
 import inspect
@@ -15,9 +15,9 @@ _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
-    """Return the optimizer with which a model is compiled, wrapped if the model needs it.
+    """Return the optimizer. Wrap it if the model needs loss scaling.
 
-    If the program has asked not to wrap the optimizer, add it to `_left_bare`.
+    If the program has asked not to wrap the optimizer, add the optimizer to `_left_bare`.
     """
     loss_scale = wrapping.loss_scale_of(model)
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
@@ -26,14 +26,14 @@ def _compiled(optimizer, model, automatic=True):
     layers = wrapping.float16_layers(model)
     is_mixed = any(layer.variable_dtype != "float16" for layer in layers)
     if loss_scale is wrapping.DEFAULT and not is_mixed:
-        return optimizer  # as in old versions. Training begins with a warning.
+        return optimizer  # as in old versions; a warning appears when training begins
     return wrapping.wrap(optimizer, model)
 
 
 def wrap_in_keras3(keras, ledger):
-    """Make `compile` wrap optimizers by tf_lso if a layer computes in float16.
+    """Make `compile` wrap optimizers in tf_lso's wrapper if a layer computes in float16.
 
-    Keras's own wrapper trains wrong on several replicas, and ignores the loss scale of a
+    Keras's own wrapper trains wrongly on several replicas, and ignores the loss scale of a
     policy.
     """
     signature = inspect.signature(keras.Model.compile)
@@ -43,7 +43,7 @@ def wrap_in_keras3(keras, ledger):
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError:
-            return keras_compile(self, *args, **kwargs)  # Keras says what is wrong
+            return keras_compile(self, *args, **kwargs)  # Keras reports the error
         given.apply_defaults()
         arguments = given.arguments
         optimizer = keras.optimizers.get(arguments["optimizer"])
@@ -54,7 +54,7 @@ def wrap_in_keras3(keras, ledger):
 
 
 def add_get_optimizer(keras, ledger):
-    """Add the method that wraps optimizers, for models that have several and call it."""
+    """Add the method that models with several optimizers call to wrap each optimizer."""
     ledger.add_missing(keras.Model, {"_get_optimizer": _get_optimizer(keras)})
 
 
@@ -62,7 +62,7 @@ def _get_optimizer(keras):
     def get_optimizer(self, optimizer):
         """Return an optimizer or a nested structure of optimizers, wrapped if necessary.
 
-        Source: TensorFlow 2.4-2.15, whose `compile` called it.
+        Source: TensorFlow 2.4-2.15, where `compile` called this method.
         """
         return tf.nest.map_structure(
             lambda one: _compiled(keras.optimizers.get(one), self), optimizer
@@ -72,11 +72,12 @@ def _get_optimizer(keras):
 
 
 def wrap_in_keras2(keras, ledger):
-    """Make `compile` wrap optimizers by tf_lso if a layer computes in float16."""
+    """Make `compile` wrap optimizers in tf_lso's wrapper if a layer computes in float16."""
     wrapped = _get_optimizer(keras)
 
-    # The method is private. `compile` calls it to wrap the optimizers that it was given.
-    # TestCompile of tests/policies/test_policies.py fails if Keras moves the method.
+    # `compile` calls the private method `_get_optimizer` to wrap the optimizers that
+    # `compile` was given. TestCompile of tests/policies/test_policies.py fails if Keras
+    # moves the method.
     @ledger.around(keras.Model, "_get_optimizer")
     def get_optimizer(original, self, optimizer):
         return wrapped(self, optimizer)
@@ -87,16 +88,17 @@ def wrap_in_keras2(keras, ledger):
 
 
 def _model_without_eager_execution(keras):
-    # The module is private. tests/optimizers/test_tensorflow_1.py fails if Keras moves it.
+    # tests/optimizers/test_tensorflow_1.py fails if Keras moves this private module.
     return importlib.import_module(f"{keras.Model.__module__}_v1").Model
 
 
 def look_before_training(keras, ledger):
-    """Warn of each optimizer that trains float16 layers and scales no loss."""
+    """Warn about each optimizer that trains float16 layers and does not scale the loss."""
 
     @ledger.around(keras.Model, "make_train_function")
     def make_train_function(original, self, *args, **kwargs):
-        is_first = getattr(self, "train_function", None) is None  # since `compile`
+        # `train_function` is None until the first training after `compile`.
+        is_first = getattr(self, "train_function", None) is None
         if is_first and wrapping.loss_scale_of(self) is not None:
             for name, optimizer in _optimizers_in(self):
                 if optimizer not in _left_bare:
@@ -106,12 +108,12 @@ def look_before_training(keras, ledger):
 
 
 def _optimizers_in(model):
-    """Return (attribute, optimizer) for each optimizer of a model. None is listed twice."""
+    """Return pairs (attribute name, optimizer). Each optimizer of a model occurs once."""
     found = {}
     for name, value in list(vars(model).items()):
         values = list(value.values()) if isinstance(value, dict) else value
         for one in values if isinstance(values, (list, tuple)) else [value]:
-            # `_self_...` is TensorFlow's own list of the attributes.
+            # TensorFlow keeps lists of the attributes in attributes of its own.
             if binding.is_optimizer(one) and not tf_private.is_of_tracking(name):
                 found.setdefault(id(one), (name, one))
     return found.values()

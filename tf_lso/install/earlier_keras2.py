@@ -1,7 +1,8 @@
-"""What Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
+"""Restore what Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
 
-Today's Keras 2 is that of TensorFlow 2.15. Each public function belongs to a row of
-`table.PATCHES`, which says up to which version of TensorFlow the change is made.
+Today's Keras 2 is the Keras of TensorFlow 2.15. Each public function makes the change of
+one row of `table.PATCHES`. The row names the newest TensorFlow for which the change is
+made.
 """
 
 import contextlib
@@ -12,8 +13,8 @@ import types
 from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.install import like
 
-# Version of TensorFlow -> what `tf.keras.__version__` was. TensorFlow 2.1.1-2.1.4 said
-# 2.3.0-tf, but programs were written for 2.1.0.
+# Maps each version of TensorFlow to its `tf.keras.__version__`. In TensorFlow 2.1.1-2.1.4
+# the value was 2.3.0-tf, but programs were written for 2.1.0.
 KERAS_VERSIONS = {
     (2, 0): "2.2.4-tf",
     (2, 1): "2.2.4-tf",
@@ -28,7 +29,7 @@ KERAS_VERSIONS = {
 
 
 def say_version(keras, ledger):
-    """Set `tf.keras.__version__` to its value in that TensorFlow. tf_keras has no such name."""
+    """Set `tf.keras.__version__` to the value that it had in the earlier TensorFlow."""
     version = KERAS_VERSIONS[like.parsed(os.environ[like.VARIABLE])]
     package = keras_versions.package_of(keras)
     modules = like.public_modules(package)
@@ -42,10 +43,10 @@ def say_version(keras, ledger):
 
 
 def log_first_replica(keras, ledger):
-    """Log what the first replica's `train_step` or `test_step` returned.
+    """Log the values that `train_step` or `test_step` returned on the first replica.
 
-    Since TensorFlow 2.11 `fit` and `evaluate` log the sum over the replicas. A program that
-    sets `distribute_reduction_method` gets what it sets.
+    Since TensorFlow 2.11 `fit` and `evaluate` log the sum over the replicas. If a program
+    sets `distribute_reduction_method`, its choice is used.
     """
 
     @ledger.around(keras.Model, "distribute_reduction_method")
@@ -58,12 +59,12 @@ def log_first_replica(keras, ledger):
 
 
 def _predict_proba(self, x, batch_size=32, verbose=0):
-    """Return what `predict` returns."""
+    """Return the result of `predict`."""
     return self.predict(x, batch_size=batch_size, verbose=verbose)
 
 
 def _predict_classes(self, x, batch_size=32, verbose=0):
-    """Return the most likely class. For a model with one output, return 0 or 1."""
+    """Return the most likely class of each sample. With one output, return 0 or 1."""
     predicted = self.predict(x, batch_size=batch_size, verbose=verbose)
     if predicted.shape[-1] > 1:
         return predicted.argmax(axis=-1)
@@ -71,23 +72,23 @@ def _predict_classes(self, x, batch_size=32, verbose=0):
 
 
 def predict_classes(keras, ledger):
-    """Add the two methods to `Sequential`, as in TensorFlow 2.0-2.5."""
+    """Add `predict_classes` and `predict_proba` to `Sequential`, as in TensorFlow 2.0-2.5."""
     methods = {"predict_classes": _predict_classes, "predict_proba": _predict_proba}
     ledger.add_missing(keras.Sequential, methods)
 
 
 def _apply(self, inputs, *args, **kwargs):
-    """Call the layer."""
+    """Call the layer and return the result."""
     return self(inputs, *args, **kwargs)
 
 
 def add_layer_methods(keras, ledger):
-    """Add `apply`, and accept the `inputs` of `add_update`, as in TensorFlow 2.0-2.8."""
+    """Add `apply`, and let `add_update` accept `inputs`, as in TensorFlow 2.0-2.8."""
     ledger.add_missing(keras.layers.Layer, {"apply": _apply})
 
     @ledger.around(keras.layers.Layer, "add_update")
     def add_update(original, self, updates, inputs=None):
-        del inputs  # ignored in those versions too
+        del inputs  # TensorFlow 2.0-2.8 ignored this argument too
         return original(self, updates)
 
 
@@ -97,10 +98,11 @@ _SCHEDULES = ("LinearCosineDecay", "NoisyLinearCosineDecay")
 
 
 def add_schedules(keras, ledger):
-    """Add the two schedules, as in TensorFlow 2.0-2.4, and load files that name them."""
+    """Add two schedules of TensorFlow 2.0-2.4, and load files that name these schedules."""
     base = keras.optimizers.schedules.LearningRateSchedule
     package = keras_versions.package_of(keras)
-    private = "optimizers.schedules.learning_rate_schedule"  # where files are read
+    # In this private module Keras looks up the schedules that a file names.
+    private = "optimizers.schedules.learning_rate_schedule"
     modules = like.public_modules(package, ".experimental")
     modules.append(keras_versions.private(package, private))
     for name in _SCHEDULES:
@@ -109,7 +111,7 @@ def add_schedules(keras, ledger):
             ledger.set_attribute(module, name, schedule)
 
 
-# Options that changed how fast a dataset is, but not its elements.
+# Options that changed the speed of a dataset, but not its elements.
 OPTIONS = (
     *("autotune", "autotune_buffers", "autotune_cpu_budget", "autotune_ram_budget"),
     *("filter_with_random_uniform_fusion", "hoist_random_uniform"),
@@ -118,7 +120,7 @@ OPTIONS = (
 
 
 class MapVectorizationOptions(types.SimpleNamespace):
-    """The options of an optimization that TensorFlow no longer has."""
+    """Holds the options of an optimization that TensorFlow no longer has."""
 
 
 def ignore_dataset_options(keras, ledger):

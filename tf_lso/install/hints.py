@@ -1,7 +1,8 @@
-"""The hint that names `--like`, which is shown after an error of Keras 3.
+"""Show a hint that names `--like` after an error of Keras 3.
 
 The hint is shown if Keras 3 raised the error, or if the program used a name or an argument
-that Keras 3 does not have. An error that the program or another library raises gets no hint.
+that Keras 3 does not have. For other errors of the program or of another library no hint is
+shown.
 """
 
 import os
@@ -21,20 +22,21 @@ _LINE = (
 _RUN = "tf-lso run --like 2.4 {}"
 _INSTALL = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
 
-# Matches Python's message about a method that was called with wrong arguments. Python raises
-# this error in the frame of the caller.
+# Matches Python's message about wrong arguments in a call of a method. Python raises this
+# error in the frame of the caller.
 _CALL = re.compile(r"(\w+)\.\w+\(\) (got|missing|takes) ")
 
 
 def hint(error: BaseException | None, command: str | None = None) -> str | None:
-    """Return the hint for an error that nobody caught, or None.
+    """Return the hint for an error that nobody caught, or None if the hint does not fit.
 
-    `command` is the command line after the options of `tf-lso run`, or None in a notebook.
+    `command` is the part of the command line after the options of `tf-lso run`. In a
+    notebook it is None.
     """
     if not _like_would_help():
         return None
     while error is not None and not _is_of_keras3(error):
-        # AutoGraph raises an error of a traced function again, as another object.
+        # If a traced function raises an error, AutoGraph raises a new error in its place.
         is_again = str(error).startswith("in user code:")
         error = error.__context__ if is_again else error.__cause__
     if error is None:
@@ -43,26 +45,27 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
 
 
 def _like_would_help():
-    """Whether the program runs on Keras 3, and `--like` would change that."""
+    """Return whether the program runs on Keras 3, and would use Keras 2 with `--like`."""
     if like_lib.VARIABLE in os.environ or "tensorflow" not in sys.modules:
         return False
     try:
         if keras_versions.is_keras2(keras_versions.package_of_tensorflow()):
             return False
     except ImportError:
-        return False  # the import of TensorFlow has failed, which the error says
+        return False  # TensorFlow could not be imported, and the error already says so
     program = vars(sys.modules["__main__"]).values()
-    # `--like` does not change `import keras`.
+    # `--like` does not change what `import keras` imports.
     return not any(value is sys.modules["keras"] for value in program)
 
 
 def _is_of_keras3(error):
-    """Whether Keras 3 raised an error, or lacks what the program used."""
+    """Return whether Keras 3 raised an error, or does not have what the program used."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    names = frames[-1].f_globals if frames else {}  # where it was raised
+    names = frames[-1].f_globals if frames else {}  # the raising module's globals
+    # An OSError concerns the files of the program and not the version of Keras.
     is_raised = isinstance(error, Exception) and not isinstance(error, OSError)
     if is_raised and _is_keras3(names.get("__name__")):
-        return True  # an OSError is about the files of the program
+        return True
     match error:
         case ImportError(name=str(module)):
             return _is_keras3(module.removeprefix("tensorflow."))
@@ -77,11 +80,11 @@ def _is_of_keras3(error):
 
 
 def _is_keras3(module):
-    """Whether a module belongs to Keras 3. `module` is its name, or None."""
+    """Return whether a module belongs to Keras 3. `module` is the module's name or None."""
     return str(module).partition(".")[0] == "keras"
 
 
 def _class_of_keras3(name):
-    """Return the class that a module of Keras 3 has under this name, or None."""
+    """Return the object that a module of Keras 3 has under this name, or None."""
     modules = [module for path, module in [*sys.modules.items()] if _is_keras3(path)]
     return next((vars(m)[name] for m in modules if name in vars(m)), None)

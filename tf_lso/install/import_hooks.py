@@ -1,4 +1,4 @@
-"""Run code when a module has been imported."""
+"""Run code after a module has been imported."""
 
 import functools
 import importlib
@@ -15,15 +15,16 @@ from tf_lso.frameworks import keras_versions
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
-    """Calls a function once, after the first complete import of one of some modules.
+    """Calls a function once, as soon as one of several modules has been imported.
 
-    The modules must not be imported yet. If they import one another, the function is called
-    after the outermost of these imports.
+    The modules must not be imported already. If the modules import one another, the
+    function is called after the outermost import has ended.
     """
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
         self._function, self._names = function, names
-        self._finding: set[tuple[str, int]] = set()  # (module, thread)
+        # Each pair (module name, thread) stands for a search that is running.
+        self._finding: set[tuple[str, int]] = set()
         self._loading = 0  # how many of the modules are being imported
         self._is_waiting = True
         sys.meta_path.insert(0, self)
@@ -31,13 +32,13 @@ class ImportHook(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module, with a loader that calls the function."""
+        """Return the spec of a module. The loader in the spec calls the function."""
         del path, target
         finding = name, threading.get_ident()
         if name not in self._names or finding in self._finding:
             return None
-        # Let the other finders find the module. The function is called only if the module
-        # is imported, since some callers only need its spec.
+        # Let the other finders find the module. Do not call the function yet, since some
+        # callers need the spec and do not import the module.
         self._finding.add(finding)
         try:
             spec = importlib.util.find_spec(name)
@@ -48,8 +49,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
         loader, load = spec.loader, spec.loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
-            # Restore the method of the loader's class. Perhaps another hook for this module
-            # has already done so.
+            # Restore the method `exec_module` of the loader's class. Perhaps another hook
+            # for this module has already done so.
             vars(loader).pop("exec_module", None)
             self._loading += 1
             try:
@@ -71,14 +72,14 @@ class ImportHook(importlib.abc.MetaPathFinder):
 
 
 def after_import_of_frameworks(function: Callable[[], object]) -> None:
-    """Call `function` once, when TensorFlow or a Keras has been imported completely."""
+    """Call `function` once, after TensorFlow or a Keras package has been imported."""
     if "tensorflow" in sys.modules:
         function()
     else:
         ImportHook(function, "tensorflow", *keras_versions.PACKAGES)
 
 
-# Name of an optimizer of tf_lso in files -> the module of the class.
+# Maps the name by which files call an optimizer of tf_lso to the module of the class.
 _OPTIMIZERS = {
     "tf_lso>LossScaleOptimizer": "tf_lso.optimizers.loss_scale_optimizer",
     "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
@@ -86,10 +87,10 @@ _OPTIMIZERS = {
 
 
 def _stand_in(module: str, package: str) -> types.SimpleNamespace:
-    """Return an object that a Keras finds in place of the optimizer class of a module.
+    """Return an object that Keras uses instead of the optimizer class in a module.
 
-    When a file needs the class, the object imports the module and makes an optimizer for
-    the Keras `package`.
+    When Keras loads a file that names the class, the object imports the module and makes an
+    optimizer for the Keras package `package`.
     """
 
     def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -101,10 +102,11 @@ def _stand_in(module: str, package: str) -> types.SimpleNamespace:
 
 
 def register_optimizers() -> None:
-    """Make each Keras find tf_lso's optimizers in files, as soon as it is imported."""
+    """Let each Keras package load tf_lso's optimizers from files, after its import."""
     for package in keras_versions.PACKAGES:
         register = functools.partial(_register, package)
-        if hasattr(sys.modules.get(package), "utils"):  # it is imported
+        # A package that is already imported has `utils`.
+        if hasattr(sys.modules.get(package), "utils"):
             register()
         else:
             ImportHook(register, package)

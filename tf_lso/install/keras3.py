@@ -1,12 +1,12 @@
-"""Make `clear_session` of Keras 3 keep the policy, and notebooks show hints."""
+"""Make `clear_session` of Keras 3 keep the policy, and make notebooks show hints."""
 
 import sys
 
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import hints
 
-# The settings that a program can change for the rest of its run or inside a `with` block,
-# by the names under which Keras stores them.
+# The names under which Keras stores the settings of a program. A program changes settings
+# for the rest of its run or inside a `with` block.
 _KEPT = {
     *("custom_objects_scope_dict", "dtype_policy"),
     *("interactive_logging", "safe_mode_saving", "traceback_filtering"),
@@ -14,12 +14,12 @@ _KEPT = {
 
 
 def keep_policy(keras, ledger):
-    """Let `clear_session` keep the policy, and clear only names and graphs of this thread.
+    """Make `clear_session` keep the policy, and clear only names and graphs of this thread.
 
-    Keras 3's `clear_session` also sets the policy back to float32, in all threads. A program
-    that sets mixed_float16 at its top would silently train the next model in float32. This
-    function also keeps the names in a scope of custom objects and the switches of
-    `keras.config`.
+    In Keras 3 `clear_session` also sets the policy of all threads back to float32. A
+    program that sets mixed_float16 at its start would then silently train the next model in
+    float32. The changed function also keeps the names in a scope of custom objects and the
+    switches of `keras.config`.
     """
     global_state = keras_versions.state_of_keras3()
 

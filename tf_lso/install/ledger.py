@@ -1,4 +1,4 @@
-"""Change modules and classes of others such that every change can be undone."""
+"""Change modules and classes of other packages in a way that can be undone."""
 
 import functools
 import inspect
@@ -12,14 +12,14 @@ from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 
-# Matches the names of the modules of a Keras. Modules such as `tensorflow.keras.models` are
-# copies that their import makes.
+# Matches the names of all modules of Keras. Modules such as `tensorflow.keras.models` are
+# copies of Keras modules, which `import` makes.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
 def _replace(name: str, before: object, after: object) -> None:
-    """Replace a value under a name in all modules of Keras."""
-    # Loop over a copy, since another thread may import a module meanwhile.
+    """In all modules of Keras, replace the object `before` with this name by `after`."""
+    # Loop over a copy of the dict, since another thread may import a module meanwhile.
     for path, module in [*sys.modules.items()]:
         if _OF_KERAS.match(path) and vars(module).get(name) is before:
             setattr(module, name, after)
@@ -29,21 +29,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _function_of(before: object, bound: Any) -> Any:
-    """Return the function of a property or class method. For anything else return `bound`."""
+    """Return the function inside a property or class method. Otherwise return `bound`."""
     if isinstance(before, property):
         return before.fget
     return before.__func__ if isinstance(before, classmethod) else bound
 
 
 def _like(before: object, function: Any) -> Any:
-    """Return `function`, as a property or class method if `before` is one."""
+    """Return `function`, converted to a property or class method if `before` is one."""
     if isinstance(before, property):
         return before.getter(function)
     return classmethod(function) if isinstance(before, classmethod) else function
 
 
 class Ledger:
-    """The changes that were made, in their order, and how to undo each of them."""
+    """Makes changes, and records how to undo each change."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
@@ -51,7 +51,7 @@ class Ledger:
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute of a module or class."""
-        # A module of tf.compat.v1 wraps another module and keeps copies of its attributes.
+        # A module of tf.compat.v1 wraps another module and copies that module's attributes.
         wrapped, is_copied = tf_private.wrapped_module(owner), name in vars(owner)
         before = vars(wrapped or owner).get(name, _ABSENT)
         listed = [] if wrapped is None else list(owner.__all__)
@@ -70,7 +70,7 @@ class Ledger:
         setattr(owner, name, value)
 
     def add_missing(self, owner: Any, attributes: dict[str, object]) -> None:
-        """Set attributes that a class lacks."""
+        """Set those of the attributes that the class `owner` does not have."""
         for name, value in attributes.items():
             if not hasattr(owner, name):
                 self.set_attribute(owner, name, value)
@@ -84,11 +84,11 @@ class Ledger:
     def around(self, owner: Any, name: str) -> Callable[[_Function], _Function]:
         """Return a decorator that replaces `owner.name` by the decorated function.
 
-        The function gets the original as its first argument, followed by the arguments of
-        the call. A method of a class, or the getter of a property, is replaced in the class
-        that defines it, since Keras tests whether a model's `compile` is that of the base
-        class. A function of a module is replaced in all modules of Keras that have it, since
-        the public modules and the private ones that use the function are different modules.
+        The decorated function gets the original function as its first argument, followed by
+        the arguments of the call. A method or the getter of a property is replaced in the
+        class that defines the method, since Keras tests whether a model's `compile` is that
+        of the base class. A function of a module is replaced in all modules of Keras that
+        contain the function, since public modules and private modules contain it.
 
         Raises:
           ImportError: if `owner` has no attribute `name` in this version.
@@ -107,7 +107,7 @@ class Ledger:
 
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
-                if not self.is_open:  # a program may have kept it
+                if not self.is_open:  # a program may have kept `replacement`
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
@@ -115,25 +115,25 @@ class Ledger:
             self.set_attribute(owner, name, after)
             if isinstance(owner, types.ModuleType):
                 _replace(name, before, after)
-                # Modules that are imported before the undo have copied the replacement.
+                # Modules that are imported before `undo` is called copy the replacement.
                 self.on_undo(functools.partial(_replace, name, after, before))
             return function
 
         return decorate
 
     def on_undo(self, function: Callable[[], object]) -> None:
-        """Call `function` in `undo`, after the functions that are added later."""
+        """Make `undo` call `function`. Functions added later are called earlier."""
         self._undo.append(function)
 
     def undo(self) -> None:
-        """Undo all changes, the last one first."""
+        """Undo all changes in reverse order."""
         self.is_open = False
         while self._undo:
             self._undo.pop()()
 
 
 def make(change: Callable[[Ledger], object]) -> Ledger:
-    """Return the ledger of the changes that `change` makes. If it fails, undo them all."""
+    """Return a ledger of the changes that `change` makes. If it fails, undo all changes."""
     ledger = Ledger()
     try:
         change(ledger)

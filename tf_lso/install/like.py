@@ -1,4 +1,4 @@
-"""The Keras of an earlier TensorFlow: `install(like="2.4")`, `tf-lso run --like 2.4`.
+"""Use the Keras of an earlier TensorFlow, for `install(like=...)` and `tf-lso run --like`.
 
 In TensorFlow 2.0-2.10 `tf.keras` was Keras 2, whose `tf.keras.optimizers.X` is called
 `tf.keras.optimizers.legacy.X` in later versions. In 2.11-2.15 `tf.keras` was Keras 2 with
@@ -14,10 +14,11 @@ import sys
 
 from tf_lso.frameworks import environment, keras_versions
 
-# The environment variable with the chosen version, which child processes read too.
+# The environment variable that contains the chosen version. Child processes read it too.
 VARIABLE = "TF_LSO_LIKE"
 
-_CHOICE = "TF_USE_LEGACY_KERAS"  # what TensorFlow since 2.15 reads when it is imported
+# The environment variable that TensorFlow reads when it is imported, since version 2.15.
+_CHOICE = "TF_USE_LEGACY_KERAS"
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
 
 
@@ -25,7 +26,7 @@ def parsed(like: str) -> tuple[int, int]:
     """Return the major and minor version that `like` names.
 
     Raises:
-      TypeError: if `like` is not a str. The number 2.10 would be 2.1.
+      TypeError: if `like` is not a str. A number is refused, because 2.10 is equal to 2.1.
       ValueError: if `like` is not a version from 2.0 to the newest supported TensorFlow.
     """
     major, minor = newest = max(environment.PAIRS)
@@ -40,10 +41,12 @@ def parsed(like: str) -> tuple[int, int]:
 
 
 def choose(like: str) -> None:
-    """Choose the Keras for TensorFlow. If TensorFlow is imported already, check its Keras.
+    """Make TensorFlow use the Keras of the version `like`.
+
+    If TensorFlow is already imported, check that it uses this Keras.
 
     Raises:
-      ImportError: if this Keras is not installed, or this TensorFlow does not have it.
+      ImportError: if this Keras is not installed, or TensorFlow is too old to use it.
       RuntimeError: if TensorFlow was imported with another Keras.
       TypeError, ValueError: if `like` is not a version, as in `parsed`.
     """
@@ -72,16 +75,18 @@ def choose(like: str) -> None:
 
 
 def is_up_to(like: str | None, newest: str) -> bool:
-    """Whether `like` is the version `newest` or an earlier one. It is False for None."""
+    """Return whether `like` is the version `newest` or an earlier one. None gives False."""
     return like is not None and parsed(like) <= parsed(newest)
 
 
 def aggregate_gradients(keras, ledger):
     """Make `_aggregate_gradients` return gradients, not pairs, and add `_clip_gradients`.
 
-    Programs have copied the training step of TensorFlow 2.2-2.3, which needs both.
+    Some programs contain a copy of the training step of TensorFlow 2.2-2.3. This step needs
+    both methods.
     """
-    # Import it here, since `choose` runs before TensorFlow is imported.
+    # Do not import this module at the top of the file. The import needs TensorFlow, and
+    # `choose` runs before TensorFlow is imported.
     from tf_lso.optimizers.families.keras2_legacy import aggregates_pairs
 
     owner = keras.optimizers.legacy.Optimizer
@@ -96,15 +101,16 @@ def aggregate_gradients(keras, ledger):
         pairs = original(self, grads_and_vars)
         return pairs if aggregates_pairs.is_on else [g for g, _ in pairs]
 
-    # Keras 2 clips when it applies the gradients.
+    # The added method does nothing, because Keras 2 clips when it applies the gradients.
     ledger.add_missing(owner, {"_clip_gradients": lambda self, grads: grads})
 
 
 def public_modules(package, below=""):
-    """Return the modules that programs know as `tf.keras`, or the module `below` in each.
+    """Return the modules that programs know as `tf.keras`.
 
-    Modules that this version does not have are left out. Call this function before any
-    change, since the first import of `tensorflow.keras` copies the attributes of Keras.
+    If `below` is the name of a submodule, such as ".optimizers", return this submodule of
+    each. Modules that do not exist in this version are omitted. Call this function before
+    any change, since the first import of `tensorflow.keras` copies the attributes of Keras.
     """
     apis = ("_v1.keras", "_v2.keras", "keras")
     places = [package, *(f"{package}.api.{api}" for api in apis)]

@@ -1,7 +1,7 @@
 """Make Keras load the configs of LossScaleOptimizers that any version of the API wrote.
 
-Keras refuses such a config, or makes its own LossScaleOptimizer from it. All other configs
-go to Keras as before.
+Without this change Keras refuses such a config, or makes its own LossScaleOptimizer. Keras
+still loads all other configs itself.
 """
 
 from tf_lso.frameworks import keras_versions
@@ -10,13 +10,13 @@ from tf_lso.optimizers import config as configs
 
 
 def holds_wrapper(config):
-    """Whether `config`, an object of any type, is the config of a LossScaleOptimizer."""
+    """Return whether an object of any type is the config of a LossScaleOptimizer."""
     is_config = isinstance(config, dict) and isinstance(config.get("class_name"), str)
     return is_config and configs.is_wrapper(config)
 
 
 def deserialize_all_generations(keras, ledger):
-    """Make tf_lso's optimizer from the config of any version's LossScaleOptimizer."""
+    """Make tf_lso's optimizer from the config of a LossScaleOptimizer of any version."""
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.optimizers, "deserialize")
@@ -26,12 +26,12 @@ def deserialize_all_generations(keras, ledger):
         return original(config, custom_objects, *args, **kwargs)
 
 
-# Keras 2 writes None for its defaults, which Keras 3 refuses.
+# For these arguments Keras 2 writes None to mean the default. Keras 3 refuses None.
 _DEFAULTS_OF_KERAS_2 = ("steps_per_execution", "run_eagerly", "jit_compile")
 
 
 def compile_all_generations(keras, ledger):
-    """Make `load_model` of .keras files turn any LossScaleOptimizer into tf_lso's."""
+    """Make `load_model` replace any LossScaleOptimizer in a .keras file by tf_lso's."""
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.Model, "compile_from_config")

@@ -1,7 +1,8 @@
-"""Make Keras 2 save and load all state of wrapped optimizers with whole models.
+"""Make Keras 2 save and load the complete state of wrapped optimizers with whole models.
 
-Without these changes .h5 files, SavedModels, and .keras files with legacy optimizers lack
-some of this state. Files that Keras 2 wrote without these changes load as before.
+Without these changes, some of this state is missing in .h5 files, in SavedModels, and in
+.keras files with legacy optimizers. Files that Keras 2 wrote without these changes load as
+before.
 """
 
 import os
@@ -21,15 +22,16 @@ def _private(keras, path):
 
 
 def is_ours(optimizer):
-    """Whether tf_lso has wrapped an optimizer."""
+    """Return whether an optimizer is a `LossScaleOptimizer` of tf_lso."""
     return isinstance(optimizer, optimizers.LossScaleOptimizer)
 
 
 def save_in_keras_files(keras, ledger):
-    """Make .keras and .weights.h5 files hold all state of wrapped legacy optimizers.
+    """Make .keras and .weights.h5 files contain all state of wrapped legacy optimizers.
 
-    Keras uses the same functions for deepcopy and pickle of models. They save only objects
-    that `_is_keras_trackable` accepts, and it does not accept legacy optimizers.
+    Keras uses the same functions to deepcopy and pickle models. These functions save only
+    objects that `_is_keras_trackable` accepts. The original function does not accept legacy
+    optimizers.
     """
     saving_lib = _private(keras, "saving.saving_lib")
 
@@ -44,8 +46,9 @@ def save_in_keras_files(keras, ledger):
 
     @ledger.around(saving_lib, "_load_state")
     def load_state(original, trackable, *args, **kwargs):
-        # A file lists the slots of all weights without names. A legacy optimizer makes no
-        # slots for weights without a gradient, so make all slots before they are read.
+        # A file contains the slots of all weights as a list without names. A legacy
+        # optimizer makes no slots for weights without a gradient. So make all slots before
+        # Keras reads the file.
         for optimizer, variables in _optimizers_of(trackable):
             if variables and optimizer._family.name == "legacy":
                 optimizer.build(variables)
@@ -53,10 +56,10 @@ def save_in_keras_files(keras, ledger):
 
 
 def _optimizers_of(model):
-    """Yield (optimizer, its variables) for each wrapped optimizer of a built model.
+    """Yield a pair (optimizer, variables) for each wrapped optimizer of a built model.
 
-    For the optimizer that `compile` got, these are all trainable variables of the model.
-    For another optimizer, they are the variables for which it was built.
+    For the optimizer that `compile` got, the variables are all trainable variables of the
+    model. For other optimizers, they are those for which the optimizer was built.
     """
     attributes = vars(model) if getattr(model, "built", False) else {}
     for name, optimizer in list(attributes.items()):
@@ -69,7 +72,7 @@ def _optimizers_of(model):
 
 
 def _order_slots(model):
-    """Put the slots in the order of the model's files, whatever the order of their making."""
+    """Sort the slots of the optimizers into the order in which files store them."""
     for optimizer, variables in _optimizers_of(model):
         optimizer._family.order_slots(optimizer, variables)
 
@@ -86,7 +89,7 @@ def build_optimizers(model):
 
 
 def save_in_h5(keras, ledger):
-    """Make .h5 files hold the slots, the loss scale and its count."""
+    """Make .h5 files contain the slots, the loss scale and the count of finite steps."""
     hdf5_format = _private(keras, "saving.legacy.hdf5_format")
 
     @ledger.around(hdf5_format, "save_optimizer_weights_to_hdf5_group")
@@ -111,7 +114,7 @@ def save_in_h5(keras, ledger):
                 _load_own(filepath, optimizer, filepath.filename)
             else:
                 with h5py.File(filepath, "r") as file:
-                    # `load_model` passes a GFile.
+                    # `load_model` passes a GFile, which has the attribute `name`.
                     _load_own(file, optimizer, getattr(filepath, "name", filepath))
         return model
 
@@ -127,9 +130,9 @@ def _load_own(file, optimizer, name):
 
 
 def restore_saved_models(keras, ledger):
-    """Make SavedModels restore the slots, the loss scale and its count."""
+    """Make SavedModels restore the slots, the loss scale and the count of finite steps."""
 
-    # Other modules of Keras have other functions called `load`, which do not change.
+    # Functions called `load` in other modules of Keras do not change.
     @ledger.around(_private(keras, "saving.legacy.saved_model.load"), "load")
     def load(original, path, *args, **kwargs):
         model = original(path, *args, **kwargs)
@@ -137,11 +140,11 @@ def restore_saved_models(keras, ledger):
         if is_ours(optimizer):
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
-            # Read the whole model, since TensorFlow finds slots by their variables.
+            # Read the whole model, since TensorFlow finds each slot by its variable.
             status = tf.train.Checkpoint(model).read(variables)
-            # A model that was saved before its first step has no slots. A legacy optimizer
-            # has no slots for weights without a gradient. Slots that the file lacks keep
-            # their first values.
+            # A file has no slots if the model was saved before the first step. Files of a
+            # legacy optimizer have no slots for weights without a gradient. Slots that are
+            # not in the file keep their initial values.
             steps = int(variables_lib.numpy(optimizer._family.counter()))
             if steps and optimizer._family.name != "legacy":
                 status.assert_existing_objects_matched()

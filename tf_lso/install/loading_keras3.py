@@ -1,7 +1,7 @@
-"""Make Keras 3 load the wrapped optimizers and the policies of models of Keras 2.
+"""Make Keras 3 load wrapped optimizers and dtype policies from files of Keras 2.
 
-Keras 3 still refuses other things in a file of Keras 2, such as the name of a loss in an
-.h5 file.
+Keras 3 still refuses other contents of these files, such as the name of a loss in an .h5
+file.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from tf_lso.frameworks import keras3_private, log
 from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import state as state_lib
 
-# Class names of dtype policies in models of TensorFlow 2.1-2.15. The second is that of the
-# experimental policy in 2.4-2.8.
+# Class names of dtype policies in files of TensorFlow 2.1-2.15. `PolicyV1` is the name of
+# the experimental policy in files of 2.4-2.8.
 POLICIES = ("Policy", "PolicyV1")
 
 
 def load_models(keras, ledger):
-    """Load the state of wrapped optimizers with models of TensorFlow 2.0-2.15."""
+    """Load models of TensorFlow 2.0-2.15 with the state of their wrapped optimizers."""
 
     @ledger.around(keras.models, "load_model")
     def load_model(original, filepath, custom_objects=None, *args, **kwargs):
@@ -44,32 +44,32 @@ def load_models(keras, ledger):
 
 
 class _LegacyPolicy:
-    """Makes the dtype policies of TensorFlow 2.1-2.15 for Keras 3."""
+    """Makes policies for Keras 3 from the configs of policies of TensorFlow 2.1-2.15."""
 
     @classmethod
     def from_config(cls, config):
-        """Return a policy of Keras 3, or one of tf_lso if it has a loss scale."""
+        """Return a policy of Keras 3, or tf_lso's policy if the config has a loss scale."""
         from tf_lso import policies
 
         api = policies.for_package("keras")
         if "loss_scale" in config:
             return api.ExperimentalPolicy.from_config(config)
-        if config["name"] in ("infer", "_infer"):  # the default of 2.1 and 2.2
+        if config["name"] in ("infer", "_infer"):  # the default policy in 2.1 and 2.2
             return api.global_policy()
         return api.Policy(config["name"])
 
 
 def find_policies(keras, ledger):
-    """Load the dtype policies of TensorFlow 2.1-2.15."""
+    """Make Keras load the dtype policies of TensorFlow 2.1-2.15."""
     registered = keras.saving.get_custom_objects()
     for name in POLICIES:
         if name not in registered:
             ledger.set_item(registered, name, _LegacyPolicy)
-    if not hasattr(keras.dtype_policies, "deserialize"):  # Keras 3.0
+    if not hasattr(keras.dtype_policies, "deserialize"):  # as in Keras 3.0
         return
 
-    # TensorFlow 2.12-2.15 also wrote the class's module, which Keras 3 would use rather than
-    # the registered name.
+    # The configs of TensorFlow 2.12-2.15 also name the module of the class. Keras 3 would
+    # search this module and not the custom objects, so pass only the name of the class.
     @ledger.around(keras.dtype_policies, "deserialize")
     def deserialize(original, config, custom_objects=None):
         if isinstance(config, dict) and config.get("class_name") in POLICIES:
@@ -82,7 +82,7 @@ def _is_h5(path):
 
 
 def _is_of_keras2(path):
-    """Whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
+    """Return whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
     if not isinstance(path, (str, os.PathLike)):
         return False  # reading an open file would move its position
     try:
@@ -93,12 +93,12 @@ def _is_of_keras2(path):
             with zipfile.ZipFile(path) as file:
                 version = json.loads(file.read("metadata.json"))["keras_version"]
     except (OSError, TypeError, ValueError, KeyError, zipfile.BadZipFile):
-        return False  # Keras says what is wrong with the file
+        return False  # Keras reports what is wrong with the file
     return (version.decode() if isinstance(version, bytes) else version)[:2] == "2."
 
 
 def _restore_optimizer(model, path):
-    # Keras 3 itself expects the state under other names and in another order.
+    # Keras 3 cannot load this state itself, since it expects other names and another order.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
         with _telling(CheckpointError):
@@ -110,7 +110,7 @@ def _restore_optimizer(model, path):
 def _build_optimizer(model):
     """Build the wrapped optimizer of a loaded model.
 
-    Keras 3 may have marked it as built although it has no variables yet.
+    Keras 3 may have marked the optimizer as built although it has no variables yet.
     """
     optimizer = getattr(model, "optimizer", None)
     if not is_ours(optimizer):

@@ -1,4 +1,4 @@
-"""Run a program as Python would, with the old names in place."""
+"""Run a program as Python would, and let the program use the old names."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ examples:
 The exit code is the program's.
 """
 
-# The files whose frames stand above those of the program in a traceback.
+# In a traceback the frames of these files come before the frames of the program.
 _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the script or module as `__main__`, and return its exit code.
 
-    The old names appear when the program first imports TensorFlow or Keras. So environment
-    variables that the program sets before this import still count.
+    The old names are installed when the program first imports TensorFlow or Keras. So the
+    program can still set environment variables before this import.
     """
     like, module = args.like, args.module is not None
     arguments: list[str] = args.module if module else args.program
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             like_lib.choose(like)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        os.environ[like_lib.VARIABLE] = like  # for child processes
+        os.environ[like_lib.VARIABLE] = like  # child processes read this variable
     if not arguments:
         args.parser.error(
             "argument -m: expected the name of a module"
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
 
     import_hooks.after_import_of_frameworks(lambda: install(like=like))
-    # The Python processes that the program starts have the old names too.
+    # Python processes that the program starts get the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -129,8 +129,8 @@ def _run_script(path: str) -> None:
     main = types.ModuleType("__main__")
     main.__file__ = path
     vars(main)["__builtins__"] = __builtins__
-    # The module stays `__main__` after the program has ended, since threads and functions
-    # registered by `atexit` may still use it.
+    # Do not remove the module after the program has ended, since threads and functions
+    # registered by `atexit` may still use the module.
     sys.modules["__main__"] = main
     sys.path[0] = os.path.dirname(path)
     exec(compile(source, path, "exec"), vars(main))

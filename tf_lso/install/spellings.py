@@ -1,7 +1,7 @@
-"""Make the old spellings lead to tf_lso. The tables here list the modules.
+"""Make the old spellings of modules lead to tf_lso.
 
-Modules that exist today get the old names as attributes. Modules that no longer exist are
-put into `sys.modules`.
+Modules that still exist get the old names as attributes. Modules that no longer exist are
+added to `sys.modules`.
 """
 
 import contextlib
@@ -13,11 +13,11 @@ from tf_lso import names
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import added_modules
 
-# Spelling of a module -> its namespace.
+# Maps each spelling of a module to its namespace. The module `tf_lso.NAMESPACE` mirrors it.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
 
-# Modules that exist today. Programs reach them by import and by attribute, so they are
-# changed in place.
+# Modules that still exist. Programs import these modules or get them as attributes, so the
+# modules themselves are changed.
 _IN_PLACE = (
     "keras.mixed_precision",
     "tensorflow.train.experimental",
@@ -27,12 +27,13 @@ _IN_PLACE = (
     "tensorflow.compat.v1.train.experimental",
 )
 
-# TensorFlow itself uses these private modules, so programs get a changed copy.
+# The prefix of private modules that TensorFlow itself uses. Programs get changed copies of
+# these modules.
 _OVERLAID = "tensorflow.python."
 
-# Parent package of old modules -> the dotted path of the module that `import` finds instead,
-# or None for an empty package. An import of the first three would make copies without the
-# changes. The others no longer exist.
+# Maps the name of a parent package to the dotted path of the module that `import` finds
+# under this name. None means an empty package. The first three packages still exist, but
+# importing them would make copies without the changes. The other packages no longer exist.
 _PACKAGES = {
     "tensorflow.compat": "tensorflow.compat",
     "tensorflow.compat.v1": "tensorflow.compat.v1",
@@ -46,10 +47,10 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow.keras",
 }
 
-# The contents of an empty package.
+# The attributes of an empty package.
 _PACKAGE = {"__file__": __file__, "__path__": []}
 
-# Names of the modules to which the attributes `compat.v2` of TensorFlow lead.
+# The full names of the modules that are attributes `compat.v2` of modules of TensorFlow.
 _COMPAT_V2 = (
     "tensorflow._api.v2.compat.v2",
     "tensorflow._api.v2.compat.v1.compat.v2",
@@ -60,11 +61,11 @@ _COMPAT_V2 = (
 def lead_to_tf_lso(keras, ledger):
     """Make every old spelling lead to tf_lso, by import and by attribute.
 
-    The added modules have a spec and a loader, which a finder in `sys.meta_path` gives, and
-    can be reloaded.
+    The added modules get a spec and a loader from a finder in `sys.meta_path`, and can be
+    reloaded.
     """
-    # One call changes TensorFlow and `keras`. Another call changes `tf_keras` after it has
-    # been imported.
+    # The call for `keras` also changes TensorFlow. A separate call changes `tf_keras` after
+    # that package has been imported.
     is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
@@ -85,11 +86,11 @@ def import_mirrors():
 
 
 def import_packages(roots):
-    """Import the packages that TensorFlow 2.12-2.15 has, so that they are changed in place.
+    """Import the packages that exist in TensorFlow 2.12-2.15, so that they can be changed.
 
     In these versions the import of a package that leads to `tf.keras` makes a copy, and the
-    attributes of `tf` lead to this copy. With Keras 3 nothing is imported, because the
-    packages do not exist or their import would make copies that no attribute leads to.
+    attributes of `tf` lead to this copy. With Keras 3 this function imports nothing. There
+    the packages do not exist, or importing them would make copies that no attribute uses.
     """
     packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
     for name in () if keras_versions.has_keras3() else sorted(packages):
@@ -115,14 +116,14 @@ def _lead(ledger, spelled, namespace):
         overlay = added_modules.made(spelled, {**vars(loaded), **contents})
         added_modules.let_import(ledger, spelled, overlay)
     else:
-        # Importing the module may have made a copy.
+        # The import of the module may have made a copy, so change both modules.
         _set_all(ledger, (there, loaded or there), contents)
         if loaded is None:
             added_modules.let_import(ledger, spelled, there)
 
 
 def _reach(path):
-    """Return the module to which a dotted path leads by attributes."""
+    """Return the module that is found by the attributes in a dotted path."""
     root, *names_ = path.split(".")
     return functools.reduce(getattr, names_, sys.modules[root])
 
@@ -136,8 +137,9 @@ def _set_all(ledger, owners, contents):
 
 # --- The contents of the modules.
 
-# The names in `tf_lso.policies` that each Keras has of its own. The mirrors, which are the
-# modules of tf_lso with the old names, contain those of `tf.keras`.
+# The names in `tf_lso.policies` that have a different value for each Keras package. The
+# mirrors, which are the modules of tf_lso with the old names, contain the values for
+# `tf.keras`.
 _POLICIES = (
     *("Policy", "global_policy", "set_global_policy", "get_layer_policy"),
     *("ExperimentalPolicy", "experimental_global_policy", "set_policy"),
@@ -145,8 +147,9 @@ _POLICIES = (
 
 
 def _contents(spelled, namespace):
-    """Return {name: object} for the module that takes the place of `spelled`."""
-    # Not imported at the top, because the import registers a policy class with Keras.
+    """Return {name: object} for the module that replaces the module `spelled`."""
+    # Do not import this module at the top of the file, because the import registers a
+    # policy class with Keras.
     from tf_lso import policies
 
     own = policies.for_package(_package_of(spelled))
@@ -163,7 +166,7 @@ def _contents(spelled, namespace):
 
 
 def _package_of(spelled):
-    """Return the Keras that a spelling leads to."""
+    """Return the name of the Keras package that a spelling leads to."""
     root = spelled.split(".")[0]
     return keras_versions.package_of_tensorflow() if root == "tensorflow" else root
 
@@ -171,8 +174,8 @@ def _package_of(spelled):
 def module_for(namespace, spelled):
     """Return the module for a spelling of `namespace` that no longer exists.
 
-    It is tf_lso's mirror, or a copy with other policies if the spelling leads to another
-    Keras than `tf.keras`.
+    The module is tf_lso's mirror. If the spelling leads to another Keras package than
+    `tf.keras`, the module is a copy of the mirror with the policies of that package.
     """
     return _module_for(namespace, _package_of(spelled))
 

@@ -1,7 +1,7 @@
-"""All that tf_lso changes in TensorFlow and Keras, as one table.
+"""The table of all changes that tf_lso makes to TensorFlow and Keras.
 
-`python -m tools.written_pages` writes a page from this table. A test compares what each
-function changes with the names of its row.
+`python -m tools.written_pages` writes a page from this table. For each row, a test compares
+the names in the row with the names that the row's function changes.
 """
 
 from collections.abc import Callable
@@ -22,22 +22,23 @@ from tf_lso.install import (
 from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots
 
-# When a change is made. For INSTALL, `install()` makes it. For one of LIKES,
-# `install(like=...)` makes it for this version and earlier ones. For WRAPPED, the change is
-# made in a single optimizer when this optimizer is wrapped.
+# Values of `Patch.when`. INSTALL means that `install()` makes the change. A version in
+# LIKES means that `install(like=...)` makes the change for this version and earlier
+# versions. WRAPPED means that the change is made to a single optimizer when that optimizer
+# is wrapped.
 INSTALL, WRAPPED = "install", "wrapped"
 LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
-# Where a change is made.
+# Values of `Patch.where`.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
 
 class Patch(NamedTuple):
     """A row of the table.
 
-    `function` gets the module with the public names of a Keras, and the ledger that undoes
-    the change. In a row with WRAPPED the function gets the optimizer, and the change lasts
-    as long as the optimizer. The function's docstring says what is new and why. The page
-    shows the first sentence.
+    The arguments of `function` are the module with the public names of a Keras package, and
+    the ledger that undoes the change. In a row with WRAPPED, `function` gets the optimizer
+    instead, and the change lasts as long as the optimizer. The docstring of `function` says
+    what changes and why. The page shows the first sentence of this docstring.
     """
 
     target: str  # the names that are changed, for the page
@@ -47,7 +48,7 @@ class Patch(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What is new, and why."""
+        """The docstring of `function` as one line."""
         return " ".join((self.function.__doc__ or "").split())
 
 
@@ -107,16 +108,16 @@ PATCHES = [Patch(*row) for row in (
 
 
 def is_in(patch: Patch, package: str) -> bool:
-    """Whether a row belongs to a Keras. Rows about TensorFlow belong to `keras`."""
+    """Return whether a row applies to a Keras package. Those of TensorFlow apply to `keras`."""
     generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
     is_tensorflow = patch.where == TENSORFLOW and package == "keras"
     return is_tensorflow or patch.where in (EACH, generation)
 
 
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
-    """Make the changes to a Keras that `install()` makes, and those for the version `chosen`.
+    """Make the changes of `install(like=chosen)` to a Keras package.
 
-    `chosen` is the argument of `install(like=...)`, or None.
+    Without a version, `chosen` is None.
     """
     moments = [INSTALL, *(newest for newest in LIKES if like.is_up_to(chosen, newest))]
     for patch in PATCHES:

@@ -1,8 +1,9 @@
-"""Make `tf.train.Checkpoint` refuse what it would restore or save only in part.
+"""Make `tf.train.Checkpoint` refuse to restore or save only a part of an optimizer.
 
-TensorFlow finds variables by attributes, which differ between the families of optimizers
-and between Keras 2 and Keras 3. From a checkpoint of TensorFlow 2.0-2.15 it would silently
-restore only the loss scale into a Keras 3 optimizer.
+TensorFlow finds variables by the names of attributes. These names differ between the
+families of optimizers, and between Keras 2 and Keras 3. For instance, TensorFlow would
+silently restore only the loss scale from a checkpoint of TensorFlow 2.0-2.15 into a Keras 3
+optimizer.
 """
 
 import re
@@ -15,18 +16,19 @@ from tf_lso.frameworks import keras_versions
 from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import binding, state
 
-# Family of an optimizer -> the layouts that TensorFlow restores into it completely.
+# Maps each family of optimizers to the checkpoint layouts that TensorFlow restores
+# completely into optimizers of this family.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
-# Attributes that lead from a model of Keras 2 to its layers.
+# Matches the attributes by which a checkpoint of Keras 2 lists the layers of a model.
 _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 
 
 def refuse_other_generations(keras, ledger):
     """Refuse a checkpoint that another generation of Keras wrote.
 
-    The function `tf_lso.checkpoints.restore` restores such a checkpoint completely. Only
-    `read` is changed here, since `Checkpoint.restore` and CheckpointManager call it.
+    The function `tf_lso.checkpoints.restore` restores such a checkpoint completely. It is
+    enough to change `read`, since `Checkpoint.restore` and CheckpointManager call `read`.
     """
 
     @ledger.around(tf.train.Checkpoint, "read")
@@ -45,7 +47,7 @@ def refuse_other_generations(keras, ledger):
 
 
 def refuse_to_lose_slots(keras, ledger):
-    """Refuse to save before the build if that would lose the slots of a restored file."""
+    """Refuse to save before the optimizer is built if this would lose restored slots."""
 
     @ledger.around(tf.train.CheckpointManager, "save")
     @ledger.around(tf.train.Checkpoint, "save")
@@ -59,26 +61,26 @@ def refuse_to_lose_slots(keras, ledger):
 
 
 def _root(checkpoint):
-    """Return the root that a `tf.train.Checkpoint` was given, or the checkpoint itself."""
+    """Return the root object of a checkpoint, or the checkpoint if it has no root."""
     root = getattr(checkpoint, "root", None)
     root = root() if isinstance(root, weakref.ref) else root  # as in Keras 2
     return checkpoint if root is None else root
 
 
 def _parts(root):
-    """Return the objects that a checkpoint of `root` holds, at any depth, and `root`."""
+    """Return a list of `root` and all objects that a checkpoint of `root` contains."""
     return tf.train.TrackableView(root).descendants()
 
 
 def _other_writer(path, root):
-    """Return the name of what wrote a file if TensorFlow restores only a part, else None."""
+    """Return what wrote a file if TensorFlow would restore only a part of it, else None."""
     if not tf.executing_eagerly():
         return None
     try:
         graph = object_graph.ObjectGraph(str(path))
     except source.CheckpointError:
-        return None  # TensorFlow says what is wrong
-    # Pairs of a node in the file and the object of the program that corresponds to it.
+        return None  # TensorFlow reports what is wrong
+    # `queue` has pairs of a node in the file and the corresponding object of the program.
     seen, queue = {id(root)}, [(0, root)]
     for node, owner in queue:
         if binding.is_optimizer(owner):
@@ -104,13 +106,13 @@ def _writer_of_optimizer(graph, node, optimizer):
 
 
 def _writer_of_layer(graph, node, layer):
-    """Return "Keras 2" if it wrote the node for a layer or model of Keras 3, else None."""
+    """Return "Keras 2" if Keras 2 wrote the node of this Keras 3 layer, else None."""
     if not keras_versions.has_keras3():
         return None
     if not isinstance(layer, keras_versions.public("keras").layers.Layer):
         return None
     names = graph.children(node)
-    # Keras 2 called "kernel" what is "_kernel" in Keras 3.
+    # For instance, the attribute "_kernel" of Keras 3 is called "kernel" in Keras 2.
     renamed = [
         name
         for name in tf.train.TrackableView.children(layer)

@@ -6,21 +6,21 @@ One optimizer supports two protocols. A legacy program calls `get_scaled_loss` a
 know which of these methods the program has called before.
 
 A *place* is either one thread of eager code, or one traced function including everything
-that is traced inside the function. The state of a place has two fields, which these calls
-set:
+that is traced inside the function. The state of a place has two fields. These calls set the
+fields:
 
 | Call | kind | pending |
 |---|---|---|
 | `get_scaled_loss` | `LEGACY` | `SCALED` |
 | `scale_loss` | `KERAS3` | `SCALED` |
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
-| an apply of gradients that this place may have made | stays the same | None |
+| applying gradients that this place may have made | stays the same | None |
 
-An apply divides the gradients if the kind is `KERAS3`. Gradients that are pending in one
-place may be applied in another place. Such gradients *wait*. `Calls.divisor` states the
-rules for waiting gradients, and the steps that are refused. In a traced function the
-divisor is the scale that the last scaling call in this function read. Everywhere else the
-divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
+When gradients are applied, they are divided if the kind is `KERAS3`. Gradients that are
+pending in one place may be applied in another place. Such gradients *wait*. `Calls.divisor`
+states the rules for waiting gradients, and the steps that are refused. In a traced function
+the divisor is the scale that the last scaling call in this function read. Everywhere else
+the divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
 
 The states are Python objects. A function sets the state of its place only while TensorFlow
 traces the function. Later calls of the function do not change the state.

@@ -298,8 +298,7 @@ class DynamicLossScale(LossScale):
 
         Raises:
           TypeError: if `value` is not a number.
-          ValueError: if `value` is less than `min_loss_scale` or more than
-          `max_loss_scale`.
+          ValueError: if `value` is not between `min_loss_scale` and `max_loss_scale`.
           RuntimeError: in a graph of TensorFlow 1.
         """
         number = options.positive_number("loss_scale", value)

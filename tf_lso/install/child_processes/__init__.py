@@ -1,4 +1,4 @@
 """The folder that `tf-lso run` puts in PYTHONPATH for child processes.
 
-Python runs its file sitecustomize.py when a child process starts.
+When a child process starts, Python runs the file sitecustomize.py of this folder.
 """

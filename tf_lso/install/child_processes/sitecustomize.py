@@ -1,7 +1,7 @@
-"""Gives the old names to the Python processes that a program under `tf-lso run` starts.
+"""Make the old names work in Python processes that a program under `tf-lso run` starts.
 
 Python imports a module called `sitecustomize` when it starts. `tf_lso.install.program` puts
-this folder first in PYTHONPATH, which all child processes of the program inherit.
+this folder first in PYTHONPATH. All child processes of the program inherit PYTHONPATH.
 """
 
 import importlib.machinery
