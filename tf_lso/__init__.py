@@ -4,9 +4,9 @@ This package has the loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 `get_unscaled_gradients`, fixed and dynamic loss scales, hyperparameter delegation) for the
 optimizers of Keras 3 and Keras 2. It is correct under `tf.distribute`.
 
-Importing the package patches nothing and imports neither TensorFlow nor Keras. Each name is
-loaded when it is first used. The only effect is that Keras, when it is imported, can find
-tf_lso's optimizers in files.
+Importing the package changes neither TensorFlow nor Keras, and imports neither of them.
+Each name is loaded when it is first used. The import has only one effect: Keras can then
+load tf_lso's optimizers from files.
 """
 
 import importlib as _importlib
@@ -34,7 +34,7 @@ if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
 
 __version__ = "0.1.0"
 
-# Public name -> the module that defines it.
+# Maps each public name to the module that defines the name.
 _NAMES = {
     "DynamicLossScale": "scaling.loss_scale",
     "FixedLossScale": "scaling.loss_scale",
@@ -45,24 +45,24 @@ _NAMES = {
     "uninstall": "install",
     "wrap": "optimizers.wrapping",
 }
-# The packages with the names of TensorFlow. If a program replaces `tf` by `tf_lso` in a
-# dotted name, it gets the name here.
+# The packages that mirror packages of TensorFlow. A program that replaces `tf` by `tf_lso`
+# in a dotted name gets the name from these packages.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 _PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 
 _PUBLIC = sorted(("__version__", *_PACKAGES, *_NAMES))
 
-# The names that `from tf_lso import *` imports. Modules are left out, because programs import
-# modules of the same names from `tensorflow`.
+# The names that `from tf_lso import *` imports. Modules are omitted, because programs
+# import modules of the same names from `tensorflow`.
 __all__ = sorted(("__version__", *_NAMES))
 
 
 def _load(module: str) -> _typing.Any:
-    # `from tf_lso import ...` would call `__getattr__` before it imports the module.
+    # Python calls `__getattr__` for `from tf_lso import ...` before it imports the module.
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-if not _typing.TYPE_CHECKING:  # type checkers would accept every name as an attribute
+if not _typing.TYPE_CHECKING:  # with `__getattr__`, type checkers accept any name
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _PUBLIC:
@@ -83,6 +83,6 @@ def __dir__() -> list[str]:
 _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
-    # The call above has imported the package `tf_lso.install`, so this name is the package.
-    # Programs must get the function.
+    # The call above has imported the package `tf_lso.install`, so the name `install` means
+    # the package. For programs this name must mean the function.
     install = _load("install").install

@@ -1,4 +1,4 @@
-"""`python -m tf_lso`: the same as the command `tf-lso`."""
+"""Let `python -m tf_lso` do the same as the command `tf-lso`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Callbacks of `fit` that show the loss scale and stop a run that is lost."""
+"""Callbacks for `fit`. One shows the loss scale, and one stops training that is stuck."""
 
 import os
 from typing import Any
@@ -22,7 +22,7 @@ _Logs = dict[str, Any] | None
 
 
 class _Callback(_KerasCallback):
-    """A callback for `fit` of Keras 3 and of tf_keras, for a `LossScaleOptimizer`."""
+    """Base class of the callbacks. `fit` of Keras 3 and of tf_keras accept them."""
 
     _optimizer = None
 
@@ -36,7 +36,7 @@ class _Callback(_KerasCallback):
     _implements_predict_batch_hooks = _implements_test_batch_hooks
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        """Find the optimizer of the model. Raise TypeError if it is not of tf_lso."""
+        """Get the model's optimizer. Raise TypeError if the optimizer is not tf_lso's."""
         del logs
         name = f"tf_lso.callbacks.{type(self).__name__}"
         self._optimizer = stuck.require_own(
@@ -57,11 +57,13 @@ class LossScaleMonitor(_Callback):
     """Show the loss scale and the number of skipped steps.
 
     The callback adds `loss_scale` (a float) and `skipped_steps` (an int) to the `logs` of
-    each epoch. The progress bar, `History` and later callbacks such as `CSVLogger` show them.
+    each epoch. The progress bar, `History` and the callbacks that follow in the list, such
+    as `CSVLogger`, show both values.
 
     Args:
-      log_dir: str or path of a folder. `tf.summary` also writes the scalars there, over the
-        optimizer's `iterations`. Defaults to None, which writes nothing.
+      log_dir: str or path of a folder. The callback also writes both values to this folder
+        by `tf.summary`, with the optimizer's `iterations` as the step. Defaults to None,
+        which writes nothing.
       per_batch: bool, whether to show and write the values at each batch too. If True,
         each batch waits for the device. Defaults to False.
 
@@ -96,7 +98,7 @@ class LossScaleMonitor(_Callback):
         self._writer = None
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        """Find the optimizer and make the writer."""
+        """Get the model's optimizer, and make the summary writer."""
         super().on_train_begin(logs)
         if self.log_dir is None:
             return
@@ -135,16 +137,16 @@ class TerminateOnStuckScale(_Callback):
 
     Args:
       patience: int, the number of consecutive skipped steps after which training stops.
-        The loss scale needs to be at its minimum only at the last of them. Defaults to
-        100.
-      raise_error: bool. If True, `fit` raises an error. If False, it logs a warning and
+        The loss scale needs to be at its minimum only at the last of these steps. Defaults
+        to 100.
+      raise_error: bool. If True, `fit` raises an error. If False, `fit` logs a warning and
         returns. Defaults to False.
 
     Raises:
       TypeError: if `patience` is not an int. This error is also raised when training begins
         if the model's optimizer is not a `tf_lso.LossScaleOptimizer`.
       ValueError: if `patience` is less than 1.
-      RuntimeError: in `fit`, if the training is lost and `raise_error` is True. The
+      RuntimeError: in `fit`, if the callback stops training and `raise_error` is True. The
         message names the variables and says what to do.
 
     Example:
@@ -169,7 +171,7 @@ class TerminateOnStuckScale(_Callback):
         self.raise_error = raise_error
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        """Find the optimizer and start to count batches."""
+        """Get the model's optimizer, and start to count batches."""
         super().on_train_begin(logs)
         self._batches_to_wait = self._batches_until_lost()
 
@@ -178,11 +180,11 @@ class TerminateOnStuckScale(_Callback):
         self._last_batch = -1
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """Stop the training if it is lost."""
+        """Stop training after `patience` skipped steps if the scale is at its minimum."""
         optimizer = self._the_optimizer()
-        # To read the counts, Python must wait for the device. So they are read only when enough
-        # steps may have been skipped. One execution may run several steps, and `batch` is the
-        # number of the last of these.
+        # To read the counts of skipped steps, Python must wait for the device. So read the
+        # counts only when enough steps may have been skipped. One execution may run several
+        # steps. Then `batch` is the number of the last step.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:
@@ -197,5 +199,5 @@ class TerminateOnStuckScale(_Callback):
         self.model.stop_training = True
 
     def _batches_until_lost(self):
-        """Return how many more batches must be skipped before the training is lost."""
+        """Return how many more steps must be skipped before the callback stops training."""
         return self.patience - int(self._optimizer._skipped.stuck())

@@ -1,4 +1,4 @@
-"""The command `tf-lso`. It parses arguments and calls the module of the chosen command."""
+"""The program `tf-lso`. It parses arguments and calls the module of the chosen command."""
 
 import argparse
 import contextlib
@@ -14,7 +14,7 @@ _DESCRIPTION = """\
 Run, check and migrate programs that use the mixed-precision API of TensorFlow 2.0-2.15,
 so that they work with today's TensorFlow."""
 
-# The message for the removed command `convert`.
+# The message that is printed for the command `convert`, which no longer exists.
 _CONVERT = """\
 tf-lso convert: there is no such command any more. Four lines of Python read the file:
 
@@ -57,15 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
     Args:
-      arguments: list of str, the arguments of the command line. Defaults to those of this
-        process.
+      arguments: list of str, the arguments of the command line. Defaults to the arguments
+        of this process.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] == "convert":
         sys.stderr.write(_CONVERT)
         return 2
     parser = _parser()
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks for the completion of a word
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions of a word
         with contextlib.suppress(ImportError):
             import argcomplete
 
@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
-            # A full disk raises an error here. Otherwise Python would print a traceback later.
+            # If the disk is full, `flush` raises the error that is caught below. Otherwise
+            # Python would print a traceback when it exits.
             sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _set_output(command: str) -> None:
-    """Prevent encoding errors in reports, and write patches in UTF-8 as the files are."""
+    """Prevent encoding errors in reports. Write patches in UTF-8, like the patched files."""
     if command != "run" and isinstance(sys.stdout, io.TextIOWrapper):
         errors = "replace" if command == "help" else "backslashreplace"
         sys.stdout.reconfigure(errors=errors)
@@ -103,5 +104,5 @@ def _set_output(command: str) -> None:
 
 
 def _discard_output() -> None:
-    """Discard the rest of the output, which Python would try to write when it exits."""
+    """Discard the rest of the output. Otherwise Python would try to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

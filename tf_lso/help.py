@@ -1,8 +1,9 @@
 """`tf-lso help` prints, lists and searches the page "Troubleshooting by message".
 
-The files `troubleshooting.md` and `rules.md` in this folder are links to the pages in
-compat_docs. In an installed package they are the pages themselves. An entry of a page is a
-heading `### ...`, its name as `<a id="NAME"></a>`, and a text with one block of code.
+In the repository, the files `troubleshooting.md` and `rules.md` in this folder are links to
+pages in compat_docs. In an installed package, these files are the pages themselves. An
+entry of a page consists of a heading `### ...`, the name of the entry in `<a
+id="NAME"></a>`, and a text with one block of code.
 """
 
 import argparse
@@ -42,7 +43,7 @@ _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
 
 
 class Entry(NamedTuple):
-    """An entry of a page. In the heading `…` stands for text that differs each time."""
+    """An entry of a page. In the heading, `…` stands for any text."""
 
     section: str
     heading: str
@@ -50,13 +51,13 @@ class Entry(NamedTuple):
     text: str
 
     def has(self, words: list[str]) -> bool:
-        """Return whether each of `words` is the beginning of a word of the entry."""
+        """Return whether each item of `words` is the beginning of a word in the entry."""
         whole = " ".join(self[1:]).lower()
         starts = (rf"(?<![^\W_]){re.escape(word.lower())}" for word in words)
         return all(re.search(start, whole) for start in starts)
 
     def explains(self, message: str) -> bool:
-        """Return whether the heading, or another message in the text, is in `message`."""
+        """Return whether `message` contains the heading or a message quoted in the text."""
         spans = [span for _, span in _SPAN.findall(_CODE.sub("", self.text))]
         others = [span for span in spans if len(span.split()) > 2]
         forms = [form for form in others if not form.startswith(_COMMANDS)]
@@ -104,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]
-        # Entries for single messages come before general entries.
+        # The page lists entries for single messages before general entries, so the first
+        # entry that explains the message fits best.
         or [entry for entry in known if message and entry.explains(message)][:1]
         or [entry for entry in known if entry.has(message.split())]
     )
@@ -123,6 +125,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _filled(text: str, indent: str = "") -> str:
-    """Return a paragraph in lines that fit into the terminal."""
+    """Return a paragraph, wrapped into lines that fit into the terminal."""
     width = min(shutil.get_terminal_size((88, 0)).columns, 100)
     return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False)

@@ -13,7 +13,7 @@ def loss_scale(optimizer: Any, step: Any = None) -> None:
     """Write the scalars `loss_scale` and `skipped_steps` with the default summary writer.
 
     Call this function in eager code or in a `tf.function` without `jit_compile=True`. If
-    there are several replicas, only the first writes.
+    there are several replicas, only the first replica writes.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.

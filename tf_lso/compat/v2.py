@@ -1,4 +1,4 @@
-"""The names of `tf.compat.v2` that concern loss scaling, which are those of `tf`."""
+"""The names of `tf.compat.v2` that concern loss scaling. `tf` has the same names."""
 
 from tf_lso import keras, mixed_precision, train
 from tf_lso.names import mirror_attributes as _mirror_attributes

@@ -1,18 +1,20 @@
-"""Handwritten digits in mixed precision: a program of 2020, as it was written then.
+"""Train on handwritten digits in mixed precision, by a program in the style of 2020.
 
-It was written for TensorFlow 2.3, and contains no line for today's TensorFlow. Run it so:
+The program uses the API of TensorFlow 2.3, and contains no line for today's TensorFlow. Run
+the program by this command:
 
     tf-lso run tf_lso/examples/digits.py --help
 
 A small convolutional network computes in float16. The loss is scaled up, so that small
-gradients do not vanish in float16. The scale adjusts itself: it starts too high, so the
-first steps overflow. These steps are skipped, and each of them halves the scale. Later the
-scale doubles whenever a number of steps has gone well. The plot shows all of that, and
-with `--log-dir` TensorBoard shows it too.
+gradients do not become zero in float16. At the start the scale is too high, so the first
+steps overflow. These steps are skipped, and each skipped step halves the scale. Later the
+scale doubles after a number of steps without overflow. A plot shows the loss, the scale and
+the skipped steps. With `--log-dir`, TensorBoard shows them too.
 
-The images are the 1,797 of scikit-learn, so nothing is downloaded. Each batch is shared
-by several replicas. They run on all GPUs of the machine, or on two halves of the CPU if
-there is no GPU. If `TF_CONFIG` is set, they run on the cluster that it describes.
+The program uses the 1,797 images of scikit-learn, so it downloads nothing. Each batch is
+divided among several replicas. The replicas run on all GPUs of the machine, or on two
+halves of the CPU if there is no GPU. If `TF_CONFIG` is set, the replicas run on the cluster
+that `TF_CONFIG` describes.
 """
 
 import argparse
@@ -32,16 +34,16 @@ from tf_lso.examples.history import History, plot, power_of_two
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
-BATCH_SIZE = 64  # of all replicas
+BATCH_SIZE = 64  # the images of all replicas together
 LEARNING_RATE = 3e-3
-SEED = 0  # of the weights, the split and the order
+SEED = 0  # for the weights, the test images and the order of the images
 
 
 def load_digits():
-    """Return images and labels to train on, and images and labels to test on.
+    """Return (images, labels) for training, and (images, labels) for testing.
 
-    A fifth of scikit-learn's images is for the test. Images are float32 in 0 … 1, of shape
-    (n, 8, 8, 1). Labels are int64.
+    One fifth of scikit-learn's images are test images. Images are float32 from 0 to 1, of
+    shape (n, 8, 8, 1). Labels are int64.
     """
     from sklearn import datasets
 
@@ -56,8 +58,8 @@ def load_digits():
 def make_strategy():
     """Return a strategy for the cluster of `TF_CONFIG`, all GPUs, or two halves of a CPU.
 
-    Call this function first, because devices and the cluster cannot be changed after
-    TensorFlow has used them.
+    Call this function before other functions of TensorFlow, because the devices and the
+    cluster cannot be changed after TensorFlow has used them.
     """
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if cluster.cluster_spec():
@@ -72,7 +74,7 @@ def make_strategy():
 
 
 def make_model():
-    """Return the network. Under the policy `mixed_float16` it computes in float16."""
+    """Return the network. Its layers compute in float16 under the policy `mixed_float16`."""
     return keras.Sequential(
         [
             keras.Input((8, 8, 1)),
@@ -81,16 +83,18 @@ def make_model():
             keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
             keras.layers.Flatten(),
             keras.layers.Dense(64, activation="relu"),
-            # The loss takes an exponential of these, for which float16 is too narrow.
+            # The loss computes exponentials of the outputs. Float16 has too small a range
+            # for these exponentials.
             keras.layers.Dense(10, dtype="float32"),
         ]
     )
 
 
 def make_dataset(strategy, images, labels):
-    """Return shuffled training batches, each shared among the replicas.
+    """Return shuffled training batches, each divided among the replicas.
 
-    Each worker reads all images and keeps its part, so all workers shuffle by the same seed.
+    Each worker reads all images and keeps a part of the images. So all workers must shuffle
+    with the same seed.
     """
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
     dataset = dataset.shuffle(len(images), seed=SEED)
@@ -105,8 +109,8 @@ def make_dataset(strategy, images, labels):
 def make_train_step(strategy, model, optimizer):
     """Return the function that trains on one distributed batch and returns the loss.
 
-    The step inside is the one of TensorFlow's guide to mixed precision: scale the loss,
-    take gradients, unscale them, and use them as usual.
+    As in TensorFlow's guide to mixed precision, a step scales the loss, computes the
+    gradients, unscales the gradients, and then uses the gradients as usual.
     """
     loss_of_each = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="none"
@@ -115,15 +119,16 @@ def make_train_step(strategy, model, optimizer):
     def replica_step(images, labels):
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
-            # Divide by the size of the whole batch, since gradients of replicas are summed.
+            # Divide by the size of the whole batch, since the replicas' gradients are
+            # summed.
             loss = tf.nn.compute_average_loss(
                 loss_of_each(labels, logits), global_batch_size=BATCH_SIZE
             )
             scaled_loss = optimizer.get_scaled_loss(loss)
         scaled_gradients = tape.gradient(scaled_loss, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(scaled_gradients)
-        # Here the gradients have their real size. If one has overflowed, clipping makes
-        # all of them NaN, and the step is skipped all the same.
+        # The gradients now have their real size. If one gradient has overflowed, clipping
+        # makes all gradients NaN, and the step is still skipped.
         gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss
@@ -139,7 +144,7 @@ def make_train_step(strategy, model, optimizer):
 def train(strategy, model, optimizer, digits, options, is_chief):
     """Train `model` in place and return the `History` of its steps.
 
-    The chief prints a line for each epoch, and writes for TensorBoard.
+    The chief worker prints a line for each epoch, and writes scalars for TensorBoard.
     """
     dataset = make_dataset(strategy, *digits)
     train_step = make_train_step(strategy, model, optimizer)
@@ -156,7 +161,7 @@ def train(strategy, model, optimizer, digits, options, is_chief):
                 previous, scale = scale, optimizer.loss_scale().numpy()
                 history.losses.append(loss)
                 history.scales.append(scale)
-                # The scale falls when a step overflowed, and only then.
+                # The scale falls only if the step overflowed.
                 history.skipped.append(scale < previous)
                 if options.log_dir is not None:
                     step = optimizer.iterations
@@ -174,7 +179,7 @@ def train(strategy, model, optimizer, digits, options, is_chief):
 
 
 def accuracy_of(model, images, labels):
-    """Return the fraction of images that `model` recognizes."""
+    """Return the fraction of images for which `model` predicts the right label."""
     logits = model(images, training=False)
     return float(np.mean(np.argmax(logits, axis=-1) == labels))
 
@@ -182,7 +187,7 @@ def accuracy_of(model, images, labels):
 def main(argv=None):
     """Train, print a table and write the plot. Return the exit code.
 
-    The exit code is 1 if fewer than `REQUIRED_ACCURACY` of the held-out digits are recognized.
+    The exit code is 1 if the accuracy on the test images is below `REQUIRED_ACCURACY`.
     """
     options = _parse(argv)
     _check_installed("sklearn", "matplotlib")

@@ -1,4 +1,4 @@
-"""What a training run did step by step, and how it is shown in a plot."""
+"""Record the steps of a training run, and show them in a plot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class History(NamedTuple):
-    """The loss of each step's batch, the scale after the step, and whether it was skipped."""
+    """The loss of each step, the scale after each step, and whether each step was skipped."""
 
     losses: list[float]
     scales: list[float]
@@ -18,7 +18,7 @@ class History(NamedTuple):
 
 
 def plot(history: History, path: Path) -> None:
-    """Write three panels over the steps to `path`: loss, loss scale, skipped steps."""
+    """Plot the loss, the scale and the skipped steps, and write the plot to `path`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -45,7 +45,7 @@ def plot(history: History, path: Path) -> None:
         for step in at:
             axes.axvline(step, color="tab:red", alpha=0.3, linewidth=1)
     if at.size:
-        # The legend has only one entry for all these lines, so it shows the last of them.
+        # All vertical lines share one entry of the legend, which shows the last line.
         label = "skipped step: a gradient overflowed, no weight changed"
         loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +53,6 @@ def plot(history: History, path: Path) -> None:
 
 
 def power_of_two(scale: float) -> str:
-    """Return "2^15" for 32768, and the plain number if the scale is no power of two."""
+    """Return "2^15" for 32768. If the scale is not a power of two, return the number."""
     exponent = math.log2(scale)
     return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"

@@ -1,4 +1,4 @@
-"""The names of `tf.mixed_precision.experimental`, as programs import them from tf_lso."""
+"""The names of `tf.mixed_precision.experimental`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale

@@ -1,9 +1,10 @@
-"""Tables of the old names: where they were, what became of them, and what tf_lso offers.
+"""Tables of the old names. They say where each name was, and what replaces it.
 
 The test of the mirrors, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
-compat_docs/reference/old-names.md all use these tables. Nothing here imports TensorFlow.
+compat_docs/reference/old-names.md all use these tables. This package does not import
+TensorFlow.
 
-An old dotted name becomes the new one if `tf_lso` replaces `tf` in it.
+To get the new name of an old dotted name, replace `tf` by `tf_lso`.
 """
 
 from tf_lso.names.methods import METHODS as METHODS

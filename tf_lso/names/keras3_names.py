@@ -2,11 +2,12 @@
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Namespaces that contain more than loss scaling. We ignore their other names.
+# Namespaces that contain more than loss scaling. The other names in them are ignored.
 SHARED = ("train.experimental", "compat.v1.train.experimental")
 
-# Packages that exist as attributes but cannot be imported: `tf.compat.v1.keras` is not a
-# module, but an object that loads Keras when it is used.
+# Packages that exist as attributes but cannot be imported. For instance,
+# `tf.compat.v1.keras` is not a module, but an object that loads Keras when a program uses
+# the object.
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
 # A copy of Keras 2.6 that TensorFlow contains for its own use.
@@ -15,8 +16,8 @@ _KERAS_COPY = "tensorflow.python.keras"
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
 _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
-# Full module name as imported -> the old names that it has today. Modules that are not
-# listed no longer exist.
+# Maps the full name of a module to the old names that the module still contains. Old
+# modules that are not listed no longer exist.
 MODULES_TODAY = {
     **{
         f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])

@@ -1,6 +1,7 @@
 """Methods and properties of the old LossScaleOptimizer that `tf-lso check` searches for."""
 
-# Name -> the error on today's Keras 3, or "" if the name still works.
+# Maps a name to the error that the name causes on today's Keras 3. The error is "" if the
+# name still works.
 METHODS = {
     **{
         name: f"AttributeError: Keras 3's LossScaleOptimizer has no {name}."
@@ -17,7 +18,8 @@ METHODS = {
 # The methods that scale the loss and unscale the gradients.
 SCALING = ("get_scaled_loss", "get_unscaled_gradients")
 
-# Symbols that return a LossScaleOptimizer when called.
+# The keys in `symbols.SYMBOLS` of all classes and functions that return a
+# LossScaleOptimizer.
 OPTIMIZERS = (
     "LossScaleOptimizer",
     "experimental.LossScaleOptimizer",

@@ -1,6 +1,6 @@
 """Functions for the mirrors, which are the modules of tf_lso with the old names.
 
-They handle unknown names and let a mirror be imported under a second module name.
+The functions handle unknown names, and let programs import a mirror under a second name.
 """
 
 import difflib
@@ -19,7 +19,7 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
     Args:
       module: the full name of the module.
       name: the name that the module lacks.
-      known: the names that the module has. The message may suggest the most similar one.
+      known: the names that the module has. The message may suggest the most similar name.
     """
     message = f"module {module!r} has no attribute {name!r}."
     similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -30,12 +30,12 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
         message += f" Did you mean {similar[0]!r}?"
     elif known:
         message += f" It has: {', '.join(sorted(known))}."
-    # `name=` and `obj=` are not passed, since Python would then add a suggestion of its own.
+    # Do not pass `name=` and `obj=`, since Python would then add a suggestion of its own.
     return AttributeError(message)
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a mirror, which imports the mirror's private modules."""
+    """Return a function `__getattr__` that imports the private modules of a mirror."""
 
     def __getattr__(name: str) -> Any:
         inside = f"{module}.{name}"
@@ -47,7 +47,7 @@ def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
 
 
 def also_in(package: str, *mirrors: types.ModuleType) -> None:
-    """Let `import` find mirrors and their submodules in another package too."""
+    """Let `import` also find mirrors and their submodules in another package."""
     for mirror in mirrors:
         for name, module in list(sys.modules.items()):
             if f"{name}.".startswith(f"{mirror.__name__}."):

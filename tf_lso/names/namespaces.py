@@ -1,4 +1,4 @@
-"""The old dotted names of the symbols, and the versions that had them."""
+"""The old dotted names of all symbols, and the TensorFlow versions that had each name."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from tf_lso.names.symbols import CHANGED, MISSING, SAME
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """A symbol under one public name."""
+    """One public name of a symbol."""
 
     symbol: str  # the key in `symbols.SYMBOLS`
     versions: str  # the TensorFlow versions that had the name, such as "2.0-2.8"
@@ -57,7 +57,7 @@ _V2 = {
     },
 }
 
-# Old public namespace without its leading `tf.` -> {name: Use}.
+# Maps each old public namespace, without the leading `tf.`, to a dict {name: Use}.
 NAMESPACES = {
     **_V2,
     # In 2.4-2.15 this namespace had only the optimizer.
@@ -80,10 +80,10 @@ NAMESPACES = {
     **{f"compat.v2.{namespace}": names for namespace, names in _V2.items()},
 }
 
-# Private modules that some programs imported although they are private. Each of them has a
-# mirror too. Modules of the stable package and of the experimental package have the same
-# names.
 _DEVICE = ("log_device_compatibility_check",)
+# Maps private modules that some programs imported to their {name: Use}. Each of these
+# modules has a mirror too. The stable package and the experimental package have modules of
+# the same names.
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
@@ -111,5 +111,5 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return the {name: `Use`} of a mirror. It is empty for packages that only have modules."""
+    """Return the {name: `Use`} of a mirror. If the mirror has only modules, return {}."""
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

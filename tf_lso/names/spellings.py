@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Package name under which programs of 2.0-2.15 imported Keras -> its mirror in tf_lso.
+# Maps each name under which programs for TensorFlow 2.0-2.15 imported Keras to the mirror
+# of this package in tf_lso.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -15,14 +16,14 @@ _KERAS = {
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
 }
-# tf_keras still has the API for its own optimizers.
+# Maps the names of tf_keras in the same way. tf_keras still has the API for its optimizers.
 _TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
     "tf_keras.api._v2.keras": "keras",
     "tf_keras.api._v1.keras": "compat.v1.keras",
 }
-# Package names whose private modules could be imported.
+# The packages whose private modules programs could import.
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
@@ -34,7 +35,7 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}.{path}", f"{keras}.{path}"
 
 
-# Full name of an imported module -> its mirror in tf_lso.
+# Maps the full name of an old module to the mirror of this module in tf_lso.
 MODULES = {
     **dict(_keras_modules(_KERAS)),
     **{

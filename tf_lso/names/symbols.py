@@ -2,7 +2,7 @@
 
 import dataclasses
 
-# What became of an old name in today's TensorFlow (2.16 and later, with Keras 3).
+# These values say what became of an old name in TensorFlow 2.16 and later, with Keras 3.
 
 MISSING = "missing"  # no such name: AttributeError or ImportError
 CHANGED = "changed"  # the name exists, but does something else
@@ -14,7 +14,7 @@ class Symbol:
     """A class or function of the old API. Reports and pages print these texts."""
 
     does: str  # what tf_lso's class or function does
-    current: str = ""  # what today's TensorFlow has instead, or ""
+    current: str = ""  # what today's TensorFlow has instead, or "" if it has nothing
     # What goes wrong on today's TensorFlow if the name exists but does something else.
     breaks: str = ""
     keras_2: str = ""  # what goes wrong on TensorFlow 2.12-2.15
@@ -112,5 +112,5 @@ SYMBOLS = {
     ),
 }
 
-# Symbols about dtype policies. Each Keras has its own policies.
+# Symbols that concern dtype policies. Each Keras package has its own policies.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

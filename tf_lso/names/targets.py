@@ -1,4 +1,4 @@
-"""The old names that a program finds on today's TensorFlow or with `--like VERSION`."""
+"""The old names that exist on today's TensorFlow, or with `--like VERSION`."""
 
 import dataclasses
 import functools
@@ -14,10 +14,10 @@ class Target:
     """The TensorFlow on which a program will run.
 
     Attributes:
-      modules: {full name of an imported module: the old names that it has}. Modules that
-        are not listed do not exist.
+      modules: dict that maps the full name of a module to the old names in the module.
+        Modules that are not listed do not exist.
       by_attribute: packages that exist as attributes, but cannot be imported.
-      like: the version that is passed to `tf-lso run --like`, or "".
+      like: the version that is passed to `tf-lso run --like`, or "" without this option.
     """
 
     modules: dict[str, tuple[str, ...]]
@@ -41,22 +41,23 @@ class Target:
 
 
 def minor(version: str) -> tuple[int, int] | None:
-    """Return (2, 4) for "2.4" and "2.4.1". Return None for other texts."""
+    """Return (2, 4) for "2.4" or "2.4.1". Return None for a text that is not a version."""
     found = re.match(r"([0-9]+)\.([0-9]+)(\.|$)", version)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def prefixes(path: str) -> set[str]:
-    """Return {"a", "a.b"} for the dotted path "a.b.c"."""
+    """Return the parent packages of a dotted path, such as {"a", "a.b"} for "a.b.c"."""
     parts = path.split(".")
     return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
-# The old names that all versions with Keras 3 have.
+# The target for all versions of TensorFlow with Keras 3.
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# Name of TensorFlow's Keras module -> the old names that it has if that Keras is Keras 2.
+# Maps the names of TensorFlow's Keras modules to the old names that these modules have if
+# `tf.keras` is Keras 2.
 _TF_KERAS_2 = {
     "tensorflow.keras.mixed_precision": _STABLE,
     "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],

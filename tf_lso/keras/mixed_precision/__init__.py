@@ -1,4 +1,4 @@
-"""The names of `tf.keras.mixed_precision`, as programs import them from tf_lso."""
+"""The names of `tf.keras.mixed_precision`."""
 
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes

@@ -1,4 +1,4 @@
-"""Names of the private `keras.mixed_precision.experimental.device_compatibility_check`."""
+"""The names of `keras.mixed_precision.experimental.device_compatibility_check`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import log_device_compatibility_check
