@@ -22,7 +22,7 @@ _Logs = dict[str, Any] | None
 
 
 class _Callback(_KerasCallback):
-    """Base class of the callbacks. `fit` of Keras 3 and of tf_keras accept them."""
+    """Base class of the callbacks, which work in `fit` of Keras 3 and of tf_keras."""
 
     _optimizer = None
 

@@ -1,9 +1,10 @@
 """`tf-lso help` prints, lists and searches the page "Troubleshooting by message".
 
 In the repository, the files `troubleshooting.md` and `rules.md` in this folder are links to
-pages in compat_docs. In an installed package, these files are the pages themselves. An
-entry of a page consists of a heading `### ...`, the name of the entry in `<a
-id="NAME"></a>`, and a text with one block of code.
+pages in compat_docs. In an installed package, these files are the pages themselves.
+
+An entry of a page consists of a heading `### ...`, a line `<a id="NAME"></a>` with the name
+of the entry, and a text with one block of code.
 """
 
 import argparse

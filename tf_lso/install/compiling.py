@@ -75,9 +75,8 @@ def wrap_in_keras2(keras, ledger):
     """Make `compile` wrap optimizers in tf_lso's wrapper if a layer computes in float16."""
     wrapped = _get_optimizer(keras)
 
-    # `compile` calls the private method `_get_optimizer` to wrap the optimizers that
-    # `compile` was given. TestCompile of tests/policies/test_policies.py fails if Keras
-    # moves the method.
+    # `compile` calls the private method `_get_optimizer` to wrap the given optimizers.
+    # TestCompile of tests/policies/test_policies.py fails if Keras moves the method.
     @ledger.around(keras.Model, "_get_optimizer")
     def get_optimizer(original, self, optimizer):
         return wrapped(self, optimizer)

@@ -13,8 +13,8 @@ import types
 from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.install import like
 
-# Maps each version of TensorFlow to its `tf.keras.__version__`. In TensorFlow 2.1.1-2.1.4
-# the value was 2.3.0-tf, but programs were written for 2.1.0.
+# Maps each version of TensorFlow to the value of `tf.keras.__version__`. TensorFlow
+# 2.1.1-2.1.4 had the value 2.3.0-tf, but programs were written for TensorFlow 2.1.0.
 KERAS_VERSIONS = {
     (2, 0): "2.2.4-tf",
     (2, 1): "2.2.4-tf",
@@ -46,7 +46,7 @@ def log_first_replica(keras, ledger):
     """Log the values that `train_step` or `test_step` returned on the first replica.
 
     Since TensorFlow 2.11 `fit` and `evaluate` log the sum over the replicas. If a program
-    sets `distribute_reduction_method`, its choice is used.
+    sets `distribute_reduction_method`, Keras uses that method.
     """
 
     @ledger.around(keras.Model, "distribute_reduction_method")

@@ -90,7 +90,7 @@ def _stand_in(module: str, package: str) -> types.SimpleNamespace:
     """Return an object that Keras uses instead of the optimizer class in a module.
 
     When Keras loads a file that names the class, the object imports the module and makes an
-    optimizer for the Keras package `package`.
+    optimizer for the Keras package that is named `package`.
     """
 
     def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:

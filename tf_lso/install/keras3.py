@@ -5,8 +5,8 @@ import sys
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import hints
 
-# The names under which Keras stores the settings of a program. A program changes settings
-# for the rest of its run or inside a `with` block.
+# The attributes of Keras's global state that `clear_session` must keep. A program sets
+# these attributes for the rest of its run or inside a `with` block.
 _KEPT = {
     *("custom_objects_scope_dict", "dtype_policy"),
     *("interactive_logging", "safe_mode_saving", "traceback_filtering"),
@@ -16,10 +16,10 @@ _KEPT = {
 def keep_policy(keras, ledger):
     """Make `clear_session` keep the policy, and clear only names and graphs of this thread.
 
-    In Keras 3 `clear_session` also sets the policy of all threads back to float32. A
-    program that sets mixed_float16 at its start would then silently train the next model in
-    float32. The changed function also keeps the names in a scope of custom objects and the
-    switches of `keras.config`.
+    The original `clear_session` of Keras 3 sets the policy of all threads back to float32.
+    A program that sets mixed_float16 at its start would then silently train the next model
+    in float32. The changed function also keeps the names in a scope of custom objects and
+    the switches of `keras.config`.
     """
     global_state = keras_versions.state_of_keras3()
 

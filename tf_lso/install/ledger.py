@@ -12,13 +12,13 @@ from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 
-# Matches the names of all modules of Keras. Modules such as `tensorflow.keras.models` are
-# copies of Keras modules, which `import` makes.
+# Matches the names of all modules of Keras. An import of `tensorflow.keras.models`, for
+# instance, makes a copy of a module of Keras.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
 def _replace(name: str, before: object, after: object) -> None:
-    """In all modules of Keras, replace the object `before` with this name by `after`."""
+    """Replace `before` by `after` in all modules of Keras that have `before` as `name`."""
     # Loop over a copy of the dict, since another thread may import a module meanwhile.
     for path, module in [*sys.modules.items()]:
         if _OF_KERAS.match(path) and vars(module).get(name) is before:
@@ -85,10 +85,10 @@ class Ledger:
         """Return a decorator that replaces `owner.name` by the decorated function.
 
         The decorated function gets the original function as its first argument, followed by
-        the arguments of the call. A method or the getter of a property is replaced in the
-        class that defines the method, since Keras tests whether a model's `compile` is that
-        of the base class. A function of a module is replaced in all modules of Keras that
-        contain the function, since public modules and private modules contain it.
+        the arguments of the call. A method or a property is replaced in the class that
+        defines it, since Keras tests whether a model's `compile` is that of the base class.
+        A function of a module is replaced in all modules of Keras that contain the
+        function, since a public module and private modules may contain the same function.
 
         Raises:
           ImportError: if `owner` has no attribute `name` in this version.
@@ -133,7 +133,10 @@ class Ledger:
 
 
 def make(change: Callable[[Ledger], object]) -> Ledger:
-    """Return a ledger of the changes that `change` makes. If it fails, undo all changes."""
+    """Return a ledger of the changes that `change` makes.
+
+    If `change` raises an error, undo the changes.
+    """
     ledger = Ledger()
     try:
         change(ledger)

@@ -14,10 +14,10 @@ import sys
 
 from tf_lso.frameworks import environment, keras_versions
 
-# The environment variable that contains the chosen version. Child processes read it too.
+# This environment variable contains the chosen version. Child processes read it too.
 VARIABLE = "TF_LSO_LIKE"
 
-# The environment variable that TensorFlow reads when it is imported, since version 2.15.
+# TensorFlow 2.15 and later versions read this environment variable when they are imported.
 _CHOICE = "TF_USE_LEGACY_KERAS"
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
 
@@ -46,7 +46,7 @@ def choose(like: str) -> None:
     If TensorFlow is already imported, check that it uses this Keras.
 
     Raises:
-      ImportError: if this Keras is not installed, or TensorFlow is too old to use it.
+      ImportError: if this Keras is not installed, or TensorFlow is too old for this Keras.
       RuntimeError: if TensorFlow was imported with another Keras.
       TypeError, ValueError: if `like` is not a version, as in `parsed`.
     """
@@ -75,7 +75,7 @@ def choose(like: str) -> None:
 
 
 def is_up_to(like: str | None, newest: str) -> bool:
-    """Return whether `like` is the version `newest` or an earlier one. None gives False."""
+    """Return whether `like` is at most the version `newest`. For None return False."""
     return like is not None and parsed(like) <= parsed(newest)
 
 
@@ -108,9 +108,10 @@ def aggregate_gradients(keras, ledger):
 def public_modules(package, below=""):
     """Return the modules that programs know as `tf.keras`.
 
-    If `below` is the name of a submodule, such as ".optimizers", return this submodule of
-    each. Modules that do not exist in this version are omitted. Call this function before
-    any change, since the first import of `tensorflow.keras` copies the attributes of Keras.
+    If `below` is the name of a submodule, such as ".optimizers", return the submodules of
+    this name instead. Modules that do not exist in this version are omitted. Call this
+    function before any change, since the first import of `tensorflow.keras` copies the
+    attributes of Keras.
     """
     apis = ("_v1.keras", "_v2.keras", "keras")
     places = [package, *(f"{package}.api.{api}" for api in apis)]

@@ -31,7 +31,7 @@ _DEFAULTS_OF_KERAS_2 = ("steps_per_execution", "run_eagerly", "jit_compile")
 
 
 def compile_all_generations(keras, ledger):
-    """Make `load_model` replace any LossScaleOptimizer in a .keras file by tf_lso's."""
+    """Make `load_model` load any LossScaleOptimizer in a .keras file as tf_lso's optimizer."""
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.Model, "compile_from_config")

@@ -29,9 +29,9 @@ def is_ours(optimizer):
 def save_in_keras_files(keras, ledger):
     """Make .keras and .weights.h5 files contain all state of wrapped legacy optimizers.
 
-    Keras uses the same functions to deepcopy and pickle models. These functions save only
-    objects that `_is_keras_trackable` accepts. The original function does not accept legacy
-    optimizers.
+    Keras also calls the changed functions to deepcopy and pickle models. Keras saves only
+    objects that `_is_keras_trackable` accepts. The original function of this name does not
+    accept legacy optimizers.
     """
     saving_lib = _private(keras, "saving.saving_lib")
 

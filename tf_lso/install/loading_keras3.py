@@ -119,7 +119,7 @@ def _build_optimizer(model):
         if part.built and not keras3_private.built_variables(part):
             part.built = False
     if model.built and not optimizer.built:
-        with _telling(ValueError):  # if the saved state does not fit
+        with _telling(ValueError):  # raised if the saved state does not fit
             optimizer.build(model.trainable_variables)
 
 

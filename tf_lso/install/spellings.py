@@ -13,7 +13,7 @@ from tf_lso import names
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import added_modules
 
-# Maps each spelling of a module to its namespace. The module `tf_lso.NAMESPACE` mirrors it.
+# Maps each spelling of a module to a namespace. `tf_lso.NAMESPACE` is the module's mirror.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
 
 # Modules that still exist. Programs import these modules or get them as attributes, so the
@@ -50,7 +50,7 @@ _PACKAGES = {
 # The attributes of an empty package.
 _PACKAGE = {"__file__": __file__, "__path__": []}
 
-# The full names of the modules that are attributes `compat.v2` of modules of TensorFlow.
+# The full names of the modules to which TensorFlow's attributes `compat.v2` refer.
 _COMPAT_V2 = (
     "tensorflow._api.v2.compat.v2",
     "tensorflow._api.v2.compat.v1.compat.v2",
@@ -90,7 +90,7 @@ def import_packages(roots):
 
     In these versions the import of a package that leads to `tf.keras` makes a copy, and the
     attributes of `tf` lead to this copy. With Keras 3 this function imports nothing. There
-    the packages do not exist, or importing them would make copies that no attribute uses.
+    the packages do not exist, or an import would make copies that no attribute refers to.
     """
     packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
     for name in () if keras_versions.has_keras3() else sorted(packages):
@@ -123,7 +123,7 @@ def _lead(ledger, spelled, namespace):
 
 
 def _reach(path):
-    """Return the module that is found by the attributes in a dotted path."""
+    """Follow the attributes in a dotted path. Return the module at the end of the path."""
     root, *names_ = path.split(".")
     return functools.reduce(getattr, names_, sys.modules[root])
 

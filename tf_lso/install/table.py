@@ -41,7 +41,7 @@ class Patch(NamedTuple):
     what changes and why. The page shows the first sentence of this docstring.
     """
 
-    target: str  # the names that are changed, for the page
+    target: str  # the changed names, as the page shows them
     where: str
     when: str
     function: Callable[..., None]
@@ -108,7 +108,7 @@ PATCHES = [Patch(*row) for row in (
 
 
 def is_in(patch: Patch, package: str) -> bool:
-    """Return whether a row applies to a Keras package. Those of TensorFlow apply to `keras`."""
+    """Return whether a row applies to a Keras package. TensorFlow's rows apply to `keras`."""
     generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
     is_tensorflow = patch.where == TENSORFLOW and package == "keras"
     return is_tensorflow or patch.where in (EACH, generation)
@@ -117,7 +117,7 @@ def is_in(patch: Patch, package: str) -> bool:
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
     """Make the changes of `install(like=chosen)` to a Keras package.
 
-    Without a version, `chosen` is None.
+    If `install` was called without `like`, `chosen` is None.
     """
     moments = [INSTALL, *(newest for newest in LIKES if like.is_up_to(chosen, newest))]
     for patch in PATCHES:

@@ -63,7 +63,7 @@ def refuse_to_lose_slots(keras, ledger):
 def _root(checkpoint):
     """Return the root object of a checkpoint, or the checkpoint if it has no root."""
     root = getattr(checkpoint, "root", None)
-    root = root() if isinstance(root, weakref.ref) else root  # as in Keras 2
+    root = root() if isinstance(root, weakref.ref) else root  # a reference in Keras 2
     return checkpoint if root is None else root
 
 
@@ -106,7 +106,7 @@ def _writer_of_optimizer(graph, node, optimizer):
 
 
 def _writer_of_layer(graph, node, layer):
-    """Return "Keras 2" if Keras 2 wrote the node of this Keras 3 layer, else None."""
+    """Return "Keras 2" if Keras 2 wrote the node for a layer of Keras 3, else None."""
     if not keras_versions.has_keras3():
         return None
     if not isinstance(layer, keras_versions.public("keras").layers.Layer):

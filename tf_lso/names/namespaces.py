@@ -81,9 +81,9 @@ NAMESPACES = {
 }
 
 _DEVICE = ("log_device_compatibility_check",)
-# Maps private modules that some programs imported to their {name: Use}. Each of these
-# modules has a mirror too. The stable package and the experimental package have modules of
-# the same names.
+# Maps the names of private modules to dicts {name: Use}. Some programs imported these
+# modules although the modules are private. Each of the modules has a mirror too. The stable
+# package and the experimental package have modules of the same names.
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),

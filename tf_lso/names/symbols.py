@@ -11,7 +11,7 @@ SAME = "same"  # the name works as before
 
 @dataclasses.dataclass(frozen=True)
 class Symbol:
-    """A class or function of the old API. Reports and pages print these texts."""
+    """A class or function of the old API. Reports and pages print the texts in its fields."""
 
     does: str  # what tf_lso's class or function does
     current: str = ""  # what today's TensorFlow has instead, or "" if it has nothing

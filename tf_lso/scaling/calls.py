@@ -145,7 +145,7 @@ class Calls:
     # --- Called by the scaling methods of the optimizer.
 
     def check_loss(self, loss, kind):
-        """Raise RuntimeError if the method named `kind` must not scale `loss` now."""
+        """Raise RuntimeError if the method `kind` must not scale `loss` now."""
         place = self._place()
         if place.pending == SCALED and place.kind != kind:
             raise RuntimeError(_PENDING.format(call=kind, other=place.kind))
@@ -153,7 +153,7 @@ class Calls:
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
     def scaled(self, kind, scale, result):
-        """Record that the method named `kind` has scaled a loss by `scale` to `result`."""
+        """Record that the method `kind` scales a loss by `scale` and returns `result`."""
         place = self._place()
         place.kind, place.pending = kind, SCALED
         self.scale_was_read(scale)
@@ -202,7 +202,7 @@ class Calls:
         Return None if the gradients are unscaled. The first rule that fits decides:
 
         1. Gradients that `get_unscaled_gradients` returned are unscaled. The caller must
-           not divide these gradients, even if this method returns a scale for the others.
+           not divide these gradients, even if the result is a scale for other gradients.
         2. In a traced function that made a scaling call, the kind of that call decides. In
            eager code the kind of the thread's own scaling call decides while the gradients
            of that call are pending. The step is refused if a traced function has also
@@ -259,7 +259,7 @@ class Calls:
     def _waiting_in_functions(self, stages):
         """Return the set of kinds of the pending gradients of traced functions.
 
-        Only complete functions whose field `pending` is in `stages` count.
+        A function counts only if it is completely traced and its `pending` is in `stages`.
         """
         with self._lock:
             functions = list(self._functions.items())

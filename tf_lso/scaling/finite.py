@@ -11,19 +11,22 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 class Verdict(NamedTuple):
-    """The result of a check whether the gradients of a step are finite."""
+    """The answer to the question whether the gradients of a step are finite."""
 
     # A bool or a scalar bool tensor that says whether to apply the gradients.
     finite: Any
     # A bool tensor of shape [number of gradients, 2]. The first column says which gradients
-    # contain infinity on at least one replica of this process. The second column says the
-    # same of NaN. The value None means that the tensor was not computed.
+    # contain infinity on at least one replica of this process. The second column says which
+    # gradients contain NaN. The value None means that the tensor was not computed.
     kinds: Any = None
 
 
 @fast.packed(in_graphs=True)
 def _sums_are_finite(tensors):
-    """Return [a scalar bool tensor that is True if the sum of all numbers is finite]."""
+    """Return whether the sum of all numbers is finite.
+
+    The result is a list of one scalar bool tensor, since `packed` needs a list.
+    """
     axis, sums = tf.constant(0), [tf.constant(0.0)]
     for vectors in gradients_lib.real_vectors(tensors):
         for vector in vectors:
@@ -63,7 +66,10 @@ def _proof(tensors):
 
 @fast.packed(in_graphs=True)
 def _kinds(tensors):
-    """Return [a bool tensor that has one row for each tensor, as in `Verdict.kinds`]."""
+    """Return which tensors contain infinity, and which contain NaN.
+
+    The result is a list of one bool tensor of shape [number of tensors, 2].
+    """
     axis, kinds = tf.constant(0), []
     for vectors in gradients_lib.real_vectors(tensors):
         for test in (tf.math.is_inf, tf.math.is_nan):
@@ -102,7 +108,7 @@ def _verdict(gradients):
 
 
 def all_finite(gradients):
-    """Return whether all gradients of this replica are finite. Ignore None."""
+    """Return whether this replica's gradients are all finite. Ignore those that are None."""
     return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
@@ -126,7 +132,9 @@ def _verdict_on_replica(gradients):
 
 
 def agreed(gradients, are_equal=False):
-    """Return the `Verdict` on the gradients of all replicas. All replicas get the same one.
+    """Return the `Verdict` on the gradients of all replicas.
+
+    The field `finite` is the same on all replicas.
 
     Call this function in cross-replica context, or where `merging_is_needed()` is False. If
     `are_equal` is True, the caller guarantees that all replicas have equal gradients with

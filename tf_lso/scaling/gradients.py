@@ -66,7 +66,7 @@ def overwrites(variable):
 
 
 def values_of(gradients):
-    """Return a list with one tensor for each gradient. For slices it contains the rows."""
+    """Return a list of one tensor for each gradient. For slices the tensor has the rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
@@ -89,7 +89,10 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Return `slices` with all fields that are lists, tuples or arrays made into tensors."""
+    """Return `slices` with all fields converted to tensors.
+
+    The fields may be lists, tuples, arrays or tensors.
+    """
 
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
@@ -102,9 +105,9 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient`. If it is slices without a dense shape, add the variable's shape.
+    """Return `gradient`. Add the variable's shape to slices without a dense shape.
 
-    Keras 3 needs this shape.
+    Keras 3 needs the dense shape of slices.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient

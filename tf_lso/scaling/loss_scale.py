@@ -59,7 +59,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     @abc.abstractmethod
     def __call__(self) -> tf.Tensor:
-        """Return the current loss scale, a float32 scalar tensor."""
+        """Return the current loss scale as a float32 scalar tensor."""
 
     @abc.abstractmethod
     def update(self, grads: Any) -> tuple[Any, Any]:
@@ -152,7 +152,7 @@ class FixedLossScale(LossScale):
         return scale
 
     def __call__(self) -> tf.Tensor:
-        """Return the loss scale, a float32 scalar tensor."""
+        """Return the loss scale as a float32 scalar tensor."""
         # Make a new tensor at each call, since an older tensor could belong to another
         # graph.
         return tf.constant(self._loss_scale_value, tf.float32)
@@ -176,7 +176,7 @@ class DynamicLossScale(LossScale):
     the scale is multiplied by `multiplier` if the product is at most `max_loss_scale`. A
     step with nonfinite gradients is skipped, and the scale is divided by `multiplier`.
 
-    TensorFlow's class does not have the last four arguments, which are passed by keyword.
+    The last four arguments are passed by keyword. TensorFlow's class does not have them.
 
     Args:
       initial_loss_scale: Python float. Choose a value that is too high rather than too low,
@@ -237,7 +237,7 @@ class DynamicLossScale(LossScale):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # Make a step call the subclass's own `update`, as the methods of `LossScale` do.
+        # With the methods of `LossScale`, a step calls the subclass's own `update`.
         if "update" in vars(cls):
             for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
@@ -359,7 +359,7 @@ def make(dynamic: bool, arguments: _Dict) -> LossScale:
     """Return the loss scale for the given arguments of a `LossScaleOptimizer`.
 
     `arguments` is a dict. Its keys are argument names that `options.OF_OPTIMIZER` lists.
-    Missing arguments have their defaults. Error messages name the optimizer's arguments.
+    Missing arguments get their defaults. Error messages name the optimizer's arguments.
     """
     names = options.OF_OPTIMIZER
     given = {f: arguments[name] for f, name in names.items() if name in arguments}

@@ -55,7 +55,7 @@ class Skipped:
         return all(id(variable) in self._places for variable in variables)
 
     def watch(self, variables):
-        """Make room for the variables in `_overflowed`. Must be called before the step."""
+        """Make room for the variables in `_overflowed`. Call this before each step."""
         for variable in variables:
             if id(variable) not in self._places:
                 self._places[id(variable)] = len(self._variables)
@@ -136,7 +136,7 @@ class Skipped:
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
-        """Return the `Overflow` objects of the last skipped step, in eager code."""
+        """Return the list of `Overflow` of the last skipped step. Call this in eager code."""
         kinds = zip(self._variables, self._overflowed.numpy())
         return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
 

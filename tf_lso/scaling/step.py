@@ -100,7 +100,7 @@ class Step(NamedTuple):
         finite, kinds = verdict
         if tf.executing_eagerly():
             finite = bool(finite)
-        # In eager code `finite` is a Python bool. With a fixed scale it is always True.
+        # In eager code `finite` is a Python bool. With a fixed scale `finite` is always True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
         # `fast.either` does what `tf.cond` does. The docstrings of the functions of `fast`
