@@ -70,7 +70,7 @@ class Ledger:
         setattr(owner, name, value)
 
     def add_missing(self, owner: Any, attributes: dict[str, object]) -> None:
-        """Set those of the attributes that the class `owner` does not have."""
+        """Set each item of `attributes` that the class `owner` does not have."""
         for name, value in attributes.items():
             if not hasattr(owner, name):
                 self.set_attribute(owner, name, value)

@@ -1,4 +1,4 @@
-"""Make Keras load the configs of LossScaleOptimizers that any version of the API wrote.
+"""Make Keras load a LossScaleOptimizer from a config of any version of the API.
 
 Without this change Keras refuses such a config, or makes its own LossScaleOptimizer. Keras
 still loads all other configs itself.

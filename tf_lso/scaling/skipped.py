@@ -45,8 +45,7 @@ class Skipped:
         self._variables: list[Any] = []
         # Maps the id of each variable to the index of the variable in `_overflowed`.
         self._places: dict[int, int] = {}
-        # Whether a step that may be skipped was traced under XLA. XLA cannot print
-        # warnings.
+        # True if XLA compiled a step that may be skipped. XLA cannot print warnings.
         self._is_unreported = False
         self._reported_total = 0
 
