@@ -2,7 +2,7 @@
 
 This package has the loss-scaling API of tf.keras 2.0-2.15 (`get_scaled_loss`,
 `get_unscaled_gradients`, fixed and dynamic loss scales, hyperparameter delegation) for the
-optimizers of Keras 3 and Keras 2. It is correct under `tf.distribute`.
+optimizers of Keras 3 and Keras 2. Loss scaling is also correct under `tf.distribute`.
 
 Importing the package changes neither TensorFlow nor Keras, and imports neither of them.
 Each name is loaded when it is first used. The import has only one effect: Keras can then
@@ -58,7 +58,8 @@ __all__ = sorted(("__version__", *_NAMES))
 
 
 def _load(module: str) -> _typing.Any:
-    # Python calls `__getattr__` for `from tf_lso import ...` before it imports the module.
+    # For `from tf_lso import ...` Python would call `__getattr__` before importing the
+    # module.
     return _importlib.import_module(f"tf_lso.{module}")
 
 

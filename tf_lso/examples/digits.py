@@ -9,7 +9,7 @@ A small convolutional network computes in float16. The loss is scaled up, so tha
 gradients do not become zero in float16. At the start the scale is too high, so the first
 steps overflow. These steps are skipped, and each skipped step halves the scale. Later the
 scale doubles after a number of steps without overflow. A plot shows the loss, the scale and
-the skipped steps. With `--log-dir`, TensorBoard shows them too.
+the skipped steps. With `--log-dir`, TensorBoard also shows these values.
 
 The program uses the 1,797 images of scikit-learn, so it downloads nothing. Each batch is
 divided among several replicas. The replicas run on all GPUs of the machine, or on two

@@ -39,7 +39,7 @@ _finder = _Finder()
 
 
 def made(name, contents):
-    """Return a new module. `contents` is a dict of its attributes, including `__file__`."""
+    """Return a new module with the attributes in `contents`, a dict that has `__file__`."""
     module = types.ModuleType(name)
     vars(module).update(contents, __spec__=None)
     return module

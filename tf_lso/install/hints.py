@@ -36,7 +36,7 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
     if not _like_would_help():
         return None
     while error is not None and not _is_of_keras3(error):
-        # If a traced function raises an error, AutoGraph raises a new error in its place.
+        # If a traced function raises an error, AutoGraph raises a new error instead.
         is_again = str(error).startswith("in user code:")
         error = error.__context__ if is_again else error.__cause__
     if error is None:

@@ -102,7 +102,10 @@ def _stand_in(module: str, package: str) -> types.SimpleNamespace:
 
 
 def register_optimizers() -> None:
-    """Let each Keras package load tf_lso's optimizers from files, after its import."""
+    """Let each Keras package load tf_lso's optimizers from files.
+
+    If a Keras package is not imported yet, wait until the package is imported.
+    """
     for package in keras_versions.PACKAGES:
         register = functools.partial(_register, package)
         # A package that is already imported has `utils`.

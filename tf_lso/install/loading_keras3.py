@@ -98,7 +98,8 @@ def _is_of_keras2(path):
 
 
 def _restore_optimizer(model, path):
-    # Keras 3 cannot load this state itself, since it expects other names and another order.
+    # Keras 3 itself cannot load the state, since the file has other names and another
+    # order.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
         with _telling(CheckpointError):

@@ -1,4 +1,4 @@
-"""Tables of the old names. They say where each name was, and what replaces it.
+"""Tables of the old names. They say where each name was, and what replaces the name.
 
 The test of the mirrors, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
 compat_docs/reference/old-names.md all use these tables. This package does not import

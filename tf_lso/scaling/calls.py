@@ -16,11 +16,11 @@ fields:
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
 | applying gradients that this place may have made | stays the same | None |
 
-When gradients are applied, they are divided if the kind is `KERAS3`. Gradients that are
-pending in one place may be applied in another place. Such gradients *wait*. `Calls.divisor`
-states the rules for waiting gradients, and the steps that are refused. In a traced function
-the divisor is the scale that the last scaling call in this function read. Everywhere else
-the divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
+The optimizer divides gradients before the update if the kind is `KERAS3`. Gradients that
+are pending in one place may be applied in another place. Such gradients *wait*.
+`Calls.divisor` states the rules for waiting gradients, and the steps that are refused. In a
+traced function the divisor is the scale that the last scaling call in this function read.
+Everywhere else the divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
 
 The states are Python objects. A function sets the state of its place only while TensorFlow
 traces the function. Later calls of the function do not change the state.
@@ -82,7 +82,7 @@ _FORGOTTEN = {
 
 
 class Returned:
-    """Remembers the tensors that an optimizer has returned, as long as they exist.
+    """Remembers the tensors that an optimizer has returned, as long as the tensors exist.
 
     Tensors are compared by identity, so a clipped or copied tensor is not recognized.
     """
@@ -234,7 +234,7 @@ class Calls:
         if kind == LEGACY:
             return None
         # The caller divides the gradients, so the program did not forget to unscale. If the
-        # program made no scaling call at all, it has scaled the loss by its own code.
+        # program made no scaling call at all, its own code has scaled the loss.
         self._has_scaled |= not self._kinds
         self._has_unscaled = True
         return self.scale(now)
@@ -272,7 +272,7 @@ class Calls:
 
     def _waiting_in_threads(self):
         """Return the set of kinds of the threads whose scaled gradients still wait."""
-        # Unscaled gradients need no such search, because they are recognized by identity.
+        # Do not search for unscaled gradients, because they are recognized by identity.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 

@@ -22,10 +22,10 @@ _SMALL = 4096
 def either(condition, true_fn, false_fn, of=()):
     """Do what `tf.cond(condition, true_fn, false_fn)` does, with the fastest operation.
 
-    XLA runs both branches of a `tf.cond` and selects between their results. This copies all
-    variables of an optimizer. In a `tf.switch_case` XLA runs only one branch. But the
-    branches of a `tf.switch_case` must not use tensors of unknown shape, such as the summed
-    rows of slices. So `of` lists the tensors and slices that the branches use, and
+    XLA runs both branches of a `tf.cond` and selects between the results. The selection
+    copies all variables of an optimizer. In a `tf.switch_case` XLA runs only one branch.
+    The branches of a `tf.switch_case` must not use tensors of unknown shape, such as the
+    summed rows of slices. So `of` lists the tensors and slices that the branches use, and
     `tf.cond` is used if a shape among them is unknown. For ResNet-50 with a Keras 3
     optimizer, this trick lowers the relative cost from 0.95 to 0.86.
     """

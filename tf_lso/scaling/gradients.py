@@ -78,7 +78,7 @@ def real_vectors(tensors):
     For a tensor of integers the list is empty. For other tensors it has one vector.
     """
     # To reduce a vector, TensorFlow needs one constant for the axis. To reduce a tensor of
-    # unknown rank, it needs five operations that compute the axes.
+    # unknown rank, TensorFlow needs five operations that compute the axes.
     shape, results = tf.constant([-1]), []
     for values in tensors:
         parts = [values]

@@ -72,7 +72,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
         Returns:
           A pair. The first value is the op that updates the scale in a graph, and None or a
-          tensor in eager mode. The second value is a bool or a scalar bool tensor. It is
+          tensor in eager mode. The second value is a bool or a scalar bool tensor, and is
           False if the caller must skip the step.
         """
 
@@ -81,9 +81,9 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     def _judge(self, gradients, are_equal):
         """Return the `finite.Verdict` that says whether to apply the step.
 
-        `gradients` is a list of unscaled gradients or per-replica values. Their duplicate
-        rows are already summed. `are_equal` says whether all replicas have the same
-        gradients.
+        `gradients` is a list of unscaled gradients or per-replica values. Duplicate rows of
+        the gradients are already summed. `are_equal` says whether all replicas have the
+        same gradients.
         """
         del are_equal
         moved, should_apply = self.update(gradients)

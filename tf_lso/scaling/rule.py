@@ -2,8 +2,8 @@
 
 Eager code, graphs and tests all use these functions. This module does not import
 TensorFlow. The numbers may be Python scalars, NumPy scalars or tensors. For tensors, the
-argument `where` is `tf.where`. Its result has the dtype of the first of both values, so the
-first value is never a Python constant.
+argument `where` is `tf.where`. The first of the two values in a call of `where` determines
+the dtype of the result, so the first value is never a Python constant.
 """
 
 import dataclasses

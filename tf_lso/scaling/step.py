@@ -28,8 +28,8 @@ class Step(NamedTuple):
     variables: list[Any]  # the variable of each gradient
     # The function `unscale(gradients, variables)` returns the unscaled gradients.
     unscale: Any
-    # The function `update(gradients, variables)` updates the variables. It returns what the
-    # inner optimizer returns.
+    # The function `update(gradients, variables)` updates the variables, and returns the
+    # result of the inner optimizer.
     update: Any
     is_aggregated: bool  # whether the caller has summed the gradients over the replicas
 
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
     def _finish(self, strategy, summed, to_apply):
         """Check the gradients, apply or skip the step, and set the next scale."""
-        del strategy  # `merge_call` passes this argument, but it is not needed
+        del strategy  # `merge_call` passes this argument, which is not needed
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
         with tf.control_dependencies(known_operations([applied])):
@@ -100,7 +100,8 @@ class Step(NamedTuple):
         finite, kinds = verdict
         if tf.executing_eagerly():
             finite = bool(finite)
-        # In eager code `finite` is a Python bool. With a fixed scale `finite` is always True.
+        # In eager code `finite` is a Python bool. With a fixed scale `finite` is always
+        # True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
         # `fast.either` does what `tf.cond` does. The docstrings of the functions of `fast`
