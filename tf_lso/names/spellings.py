@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Maps each name under which programs for TensorFlow 2.0-2.15 imported Keras to the mirror
-# of this package in tf_lso.
+# Maps each package name under which programs for TensorFlow 2.0-2.15 imported Keras to the
+# mirror of the package in tf_lso.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",

@@ -43,7 +43,7 @@ def _not_known_before_it_runs(tensor):
 
     XLA checks whether the condition of a branch, or a value that the branch reads, is a
     constant. To do so, XLA interprets everything that the value depends on, number by
-    number, with invented gradients. XLA does not interpret loops. So this function passes
+    number, with made-up gradients. XLA does not interpret loops. So this function passes
     the value through a loop of one iteration, and XLA removes the loop later. With this
     trick the first call of a ResNet-50 step takes 15 seconds of processor time with a
     legacy Adam and 21 seconds with a Keras 3 Adam. Without the trick the call takes 78 and

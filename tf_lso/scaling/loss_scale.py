@@ -95,9 +95,10 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         return finite_lib.Verdict(should_apply)
 
     def _advance(self, finite):
-        """Update the scale after a step. Return None or a tensor that needs the update.
+        """Update the scale after a step.
 
-        `finite` is the field `Verdict.finite`. The method of this base class does nothing,
+        Return a tensor that depends on the update, or None. `finite` is the field of that
+        name in the step's `Verdict`. The method of this base class does nothing,
         because `_judge` has already called `update`, and `update` changes the scale.
         """
         del finite
