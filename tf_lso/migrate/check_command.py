@@ -33,7 +33,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso check` to its parser."""
+    """Add the arguments of `tf-lso check` to a parser."""
     options.add_shared(parser, _FORMATS)
     parser.add_argument(
         "--exit-zero",

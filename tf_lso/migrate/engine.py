@@ -23,7 +23,8 @@ from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
 _RULES = (old_names, constructors, methods, optimizers, files, unseen)
-# Each old name contains one of these texts. A program that contains none is not parsed.
+# Each old name contains one of these texts. A program without any of these texts is not
+# parsed.
 _TOKENS = re.compile(
     "|".join(
         [
@@ -39,9 +40,9 @@ _IGNORED = re.compile(
 _SILENCED = "A comment on the line that binds its name silences it."
 _LINE = re.compile(r"\r\n|\r|\n")
 _FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
-# The errors of the parsers for a text that is not Python.
+# The errors that the parsers raise for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-# LibCST needs several frames for each level of a tree.
+# The recursion limit. LibCST needs several stack frames for each level of a tree.
 _FRAMES = 20_000
 
 
@@ -50,8 +51,9 @@ class Options:
     """The options of a command.
 
     Attributes:
-      select: the selected rules, or beginnings of their ids. Empty for all rules.
-      like: the version of `tf-lso run --like`, or "".
+      select: the ids of the selected rules, or beginnings of ids. An empty tuple selects all
+        rules.
+      like: the version of `tf-lso run --like` for which the program is examined, or "".
     """
 
     select: tuple[str, ...] = ()
@@ -66,13 +68,13 @@ def may_have_old_names(text: str) -> bool:
 def examine(
     source: str | bytes, options: Options, may_install: bool = True
 ) -> Examined:
-    """Return the findings in a program, and the program that `migrate` makes of it.
+    """Return the findings in a program, and the migrated program.
 
     Args:
       source: the program, as a text or as the bytes of a file.
       options: the options of the command.
       may_install: bool, whether `tf_lso.install()` may be added. If False, the result only
-        says why it is needed.
+        says why the call is needed.
 
     Raises:
       SyntaxError, ValueError, RecursionError, MemoryError: if `source` is not Python.
@@ -89,9 +91,10 @@ def examine(
 
 
 def check_syntax(source: str | bytes) -> None:
-    """Raise the error of Python's parser, which says more than LibCST's.
+    """Raise the error of Python's parser if a text is not Python.
 
-    The parser also refuses code that is nested too deeply.
+    The error says more than LibCST's error. Python's parser also refuses code that is nested
+    too deeply.
     """
     with warnings.catch_warnings():  # the program's strings may cause warnings
         warnings.simplefilter("ignore")
@@ -104,7 +107,7 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     for rule in _RULES:
         rule.find(program)
     findings = _selected(program, settle.settle(program), options)
-    # If the fixes would change no name that breaks, leave the names that work as they are.
+    # If no fix changes a name that breaks, do not change the names that work either.
     if not any(found.edits and found.rule != SAME for found in findings):
         for found in findings:
             if found.fix:
@@ -164,7 +167,7 @@ def _applied(
     like: str,
     may_install: bool,
 ) -> cst.Module:
-    """Return the new tree with the edits and the import or call that they need."""
+    """Return the tree with the edits, and with the import or call that the edits need."""
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
         settle.settle_by_install(result.findings)
@@ -177,7 +180,7 @@ def _applied(
 
 
 def _compiles(source: str | bytes) -> bool:
-    """Return whether Python compiles a program. As in notebooks, `await` may be anywhere."""
+    """Return whether a program compiles. As in notebooks, `await` may stand anywhere."""
     try:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compile(source, "program", "exec", flags, dont_inherit=True)

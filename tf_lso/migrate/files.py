@@ -15,12 +15,12 @@ STDIN = "-"
 
 @dataclasses.dataclass
 class Outcome:
-    """The results of a run.
+    """The results of a run of `check` or `migrate`.
 
     Attributes:
       options: the options of the command.
       files: the result for each file.
-      unreadable: the files and cells that could not be read or written, and why.
+      unreadable: the files and cells that could not be read or written, with reasons.
       written: whether the fixes were written.
     """
 
@@ -78,7 +78,7 @@ def check(
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of the operating system in an error, or the error as a text."""
+    """Return the operating system's message in an error, or else the text of the error."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -97,7 +97,7 @@ def examine(path: str, options: Options) -> Examined:
         file.unreadable = [Unreadable(f"cannot be opened: {reason(error)}")]
     except engine.ERRORS as error:
         file.unreadable = [unreadable(error)]
-    except Exception as error:  # our own defects must not stop the other files
+    except Exception as error:  # a defect of tf_lso must not end the run
         why = f"tf-lso fails on it: {type(error).__name__}: {error}"
         file.unreadable = [Unreadable(why)]
     file.path, file.entry, file.notebook = path, entry, is_notebook
@@ -116,7 +116,7 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return where a person must call `install()` for a module of a package, or ""."""
+    """Return where to call `install()` for a module of a package, or "" for other files."""
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):
         return ""

@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterable, Iterator
 
 Failed = Callable[[str, Exception], None]
 SUFFIXES = (".py", ".pyw", ".ipynb")
-# Folders without code, or with code of other people.
+# Names of folders without code, or with code of other people.
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
     """Return the list of files below some paths.
 
-    Each file is listed once. If both a file and links to it are found, the name of the file
-    itself is listed.
+    Each file is listed once. If both a file and links to this file are found, the
+    name of the file itself is listed.
 
     Args:
       paths: files and folders.
-      failed: function that is called with a path that cannot be read, and the error.
+      failed: function that is called with each path that cannot be read, and with the error.
     """
     found = [file for path in paths for file in _below(path, failed)]
     listed: dict[str, str] = {}
@@ -27,7 +27,7 @@ def find(paths: Iterable[str], failed: Failed) -> list[str]:
 
 
 def _below(path: str, failed: Failed) -> Iterator[str]:
-    """Yield a file, or the Python files and notebooks in a folder.
+    """Yield a path to a file, or the Python files and notebooks below a path to a folder.
 
     Links to folders are not followed.
     """

@@ -17,42 +17,43 @@ RULES = (
     *(UNSEEN, OPTIMIZER, PROTOCOL, FILES, PRIVATE),
 )
 
-# --- What happens today where a program uses an old name.
+# --- The statuses, which say what happens today if a program uses an old name.
 
 WRONG = "wrong"  # the program runs, and silently trains wrong
-BREAKS = "breaks"  # it fails, or does something else
-UNSURE = "unsure"  # only a run can show it
-WORKS = "works"  # it works as before
-# Status -> its name in reports. The worst comes first.
+BREAKS = "breaks"  # the program fails, or does something else than before
+UNSURE = "unsure"  # only a run can show what happens
+WORKS = "works"  # the program works as before
+# Maps each status to its name in reports. The worst status comes first.
 LABELS = {WRONG: "trains wrong, silently", **{s: s for s in (BREAKS, UNSURE, WORKS)}}
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The facts about an old name, wherever it is used."""
+    """What happens today with an old name, and the name that replaces it."""
 
     name: str  # the dotted old name, as the public API spelled it
     status: str  # WRONG, BREAKS, UNSURE or WORKS
     today: str  # what happens on today's TensorFlow
-    replacement: str = ""  # the dotted name in tf_lso
+    replacement: str = ""  # the dotted name in tf_lso, or ""
 
 
 @dataclasses.dataclass
 class Finding:
-    """A place in a program that uses the old API.
+    """A use of the old API in a program.
 
     Attributes:
       rule: the id of the rule, one of `RULES`.
       verdict: what happens today.
-      node: the node of the use.
-      line, column: the position in the file or cell, both from 1, in characters.
+      node: the node of LibCST's tree that uses the old API.
+      line, column: the position in the file or cell. Both count from 1.
       guarded: whether the program tests for the name first or catches the error.
-      fix: what `migrate` does, such as the new name, or "" if it does nothing.
-      why_not: a sentence that says why `migrate` does not fix it, or "".
+      fix: a short text about the fix, such as the new name, or "" if there is no fix.
+      why_not: a sentence that says why `migrate` does not fix the use, or "".
       edits: {node that the fix changes: new dotted name or new keyword}.
       needs_install: why the migrated program needs `tf_lso.install()`, or "".
-      file, cell: the file, and the number of the cell of a notebook from 1.
-      code: the source line without spaces around it.
+      file: the path of the file.
+      cell: the number of the cell in a notebook, from 1. None for other files.
+      code: the source line of the use, without spaces at its beginning and end.
     """
 
     rule: str
@@ -80,7 +81,7 @@ class Finding:
         return self.verdict.status != WORKS
 
     def leave(self, why: str) -> None:
-        """Remove the fix and set `why_not`. A reason of "" means that the name works."""
+        """Remove the fix and set `why_not` to a reason, which is "" if the name works."""
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
@@ -90,7 +91,7 @@ class Finding:
 
 @dataclasses.dataclass
 class Unreadable:
-    """A file or cell that could not be read or written, and why."""
+    """A file or cell that could not be read or written, and the reason."""
 
     reason: str
     file: str = ""
@@ -99,7 +100,7 @@ class Unreadable:
 
 
 def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
-    """Return the `Unreadable` for an error of a parser, with the line if it is known."""
+    """Return the `Unreadable` for an error of a parser, with the line if the error has one."""
     line = getattr(error, "lineno", None)
     why = str(error)
     if isinstance(error, SyntaxError):

@@ -1,4 +1,7 @@
-"""Find guards. A use that the program itself guards is listed but not changed."""
+"""Find guards, which are tests and `except` clauses around the use of an old name.
+
+A use with a guard is listed but not changed.
+"""
 
 import libcst as cst
 import libcst.matchers as m
@@ -15,12 +18,12 @@ _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# A `try` around one of these does not guard its code, which may run later.
+# A `try` around one of these nodes does not guard the code inside, which may run later.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 def guard(program: Program, node: cst.CSTNode) -> str:
-    """Return a sentence about the guard around a node, or ""."""
+    """Return a sentence about the guard around a node, or "" if there is no guard."""
     caught = True
     for parent in program.parents(node):
         if isinstance(parent, _LATER):
@@ -33,7 +36,7 @@ def guard(program: Program, node: cst.CSTNode) -> str:
 
 
 def _catches(node: cst.CSTNode) -> bool:
-    """Return whether a `try` or `with suppress(...)` catches the errors of old names."""
+    """Return whether a node is a `try` or `suppress` that catches the errors of old names."""
     kinds: list[cst.CSTNode | None] = []
     if isinstance(node, cst.Try):
         kinds = [handler.type for handler in node.handlers]
@@ -49,7 +52,7 @@ def _names(node: cst.CSTNode) -> set[str]:
 
 
 def _asks(node: cst.CSTNode) -> bool:
-    """Return whether a node is a condition on a version or an attribute."""
+    """Return whether a node tests a version or the existence of an attribute."""
     if isinstance(node, (cst.If, cst.IfExp, cst.While)):
         return bool(m.findall(node.test, _ASKS))
     return isinstance(node, cst.BooleanOperation) and bool(m.findall(node, _ASKS))

@@ -1,4 +1,4 @@
-"""Apply the fixes to LibCST's tree: replace expressions and move imports."""
+"""Apply the fixes to LibCST's tree: replace expressions and change imports."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _Lines = cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]
 
 
 class Apply(cst.CSTTransformer):
-    """A visitor that makes the edits and writes import statements for moved names.
+    """A visitor that applies the edits and writes import statements for the new names.
 
     An edit replaces an expression or an imported name by a dotted path, or the keyword of an
     argument by another keyword.
@@ -26,7 +26,7 @@ class Apply(cst.CSTTransformer):
         done: Any = super().on_leave(original_node, updated_node)
         new = self.edits.get(original_node)
         if new is None or isinstance(original_node, cst.ImportAlias):
-            return done  # the methods for import statements move the name
+            return done  # the methods for import statements change the name
         if isinstance(original_node, cst.Arg):
             return done.with_changes(keyword=cst.Name(new))
         return dotted(new).with_changes(lpar=done.lpar, rpar=done.rpar)
@@ -34,11 +34,12 @@ class Apply(cst.CSTTransformer):
     def leave_Import(
         self, original_node: cst.Import, updated_node: cst.Import
     ) -> cst.Import:
-        """Move `import tensorflow.keras.mixed_precision as mp`."""
+        """Change an import such as `import tensorflow.keras.mixed_precision as mp`."""
         names = []
         for old, new in zip(original_node.names, updated_node.names):
             if old in self.edits:
-                # Without `as` the import binds the package, and the uses are replaced.
+                # Without `as` the import binds only the package, so import just the package.
+                # Other edits replace the uses.
                 path = self.edits[old] if old.asname else bound_name(old)
                 new = new.with_changes(name=dotted(path))
             names.append(new)
@@ -49,7 +50,10 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
     ) -> _Lines:
-        """Move names of a `from` import. A new statement gets its own line."""
+        """Change a `from` import, so that the names in the edits come from tf_lso.
+
+        A new statement gets its own line, except in a line of several statements.
+        """
         statements, comments = self._moved(original_node.body, updated_node.body)
         above = [*updated_node.leading_lines, *comments]
         if len(original_node.body) > 1:
@@ -65,7 +69,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementSuite,
         updated_node: cst.SimpleStatementSuite,
     ) -> cst.SimpleStatementSuite:
-        """Move names of a `from` import that follows a colon on the same line."""
+        """Change a `from` import that follows a colon on the same line."""
         statements, _ = self._moved(original_node.body, updated_node.body)
         return updated_node.with_changes(body=statements)
 
@@ -74,7 +78,7 @@ class Apply(cst.CSTTransformer):
         old: Sequence[Any],
         new: Sequence[Any],
     ) -> tuple[list[Any], list[cst.EmptyLine]]:
-        """Return the new statements, and the comments that no longer have a place in them."""
+        """Return the new statements, and the comments that the statements do not contain."""
         statements: list[Any] = []
         comments: list[cst.EmptyLine] = []
         for before, after in zip(old, new):
@@ -82,7 +86,7 @@ class Apply(cst.CSTTransformer):
             if not moved:
                 statements.append(after)
                 continue
-            # All old names of a module move to the same new module.
+            # All old names of a module are in the same module of tf_lso.
             module = dotted(self.edits[moved[0]].rpartition(".")[0])
             names = zip(imported_names(before), imported_names(after))
             kept = [name for old, name in names if old not in self.edits]
@@ -97,7 +101,7 @@ class Apply(cst.CSTTransformer):
         return statements, comments
 
     def _moved_names(self, node: cst.BaseSmallStatement) -> list[cst.ImportAlias]:
-        """Return the names of a `from` import that must move."""
+        """Return the names of a `from` import that must come from tf_lso."""
         names = imported_names(node) if isinstance(node, cst.ImportFrom) else []
         return [alias for alias in names if alias in self.edits]
 
@@ -105,7 +109,7 @@ class Apply(cst.CSTTransformer):
 def _ended(
     statement: cst.ImportFrom, names: list[cst.ImportAlias]
 ) -> list[cst.ImportAlias]:
-    """Return the names that stay. Without parentheses the last must have no comma."""
+    """Return the remaining names, without a comma at the end if there are no parentheses."""
     if statement.lpar:
         return names
     return [*names[:-1], names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]

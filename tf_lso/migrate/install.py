@@ -9,7 +9,8 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
-# `notebooks` replaces a line that only IPython understands by a name that begins like this.
+# The beginning of placeholder names. `notebooks` puts such a name in place of a line that only
+# IPython understands.
 MAGIC = "tf_lso_magic_"
 _MAGIC = m.Expr(m.Name(m.MatchIfTrue(lambda name: name.startswith(MAGIC))))
 _IS_MAIN = m.SimpleString(m.MatchIfTrue(lambda text: text[1:-1] == "__main__"))
@@ -28,7 +29,8 @@ _FUTURE = m.SimpleStatementLine(
 )
 _IMPORTS = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom(), _MAGIC)])
 _ENVIRON = m.Attribute(m.Name("os"), m.Name("environ"))
-# A line that sets a variable which TensorFlow may read when it is imported.
+# Matches a line that sets an environment variable. The import of TensorFlow may read this
+# variable.
 _SETTING = m.SimpleStatementLine(
     body=[
         m.Assign(targets=[m.AssignTarget(m.Subscript(_ENVIRON))])
@@ -41,8 +43,8 @@ _IMPORT = "import tf_lso\n"
 def with_import(module: cst.Module) -> cst.Module:
     """Return the tree with `import tf_lso` after the first block of imports.
 
-    LibCST's AddImportsVisitor is not used here, because an import below `if TYPE_CHECKING`
-    would be enough for it.
+    This function does not use LibCST's AddImportsVisitor, because that class adds no import if
+    there is already one below `if TYPE_CHECKING`.
     """
     index = _first(module.body)
     while index < len(module.body) and m.matches(module.body[index], _IMPORTS):
@@ -55,16 +57,16 @@ def with_import(module: cst.Module) -> cst.Module:
 
 
 def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
-    """Return the tree with a call of `install()`.
+    """Return the tree with `import tf_lso` and a call of `tf_lso.install()`.
 
-    The call comes after imports of Python's own modules and after lines that set environment
-    variables for TensorFlow, and before everything else. If `late` is True and no code runs
-    before the main guard, the call is the first line of the guard.
+    Only imports of Python's own modules and lines that set environment variables come before
+    the call. If `late` is True and no code runs before `if __name__ == "__main__":`, the call
+    is the first line of that block.
 
     Args:
       module: the tree.
-      like: the argument of `install`, or "".
-      late: bool, whether only functions need the call.
+      like: the argument `like` of `install`, or "" for a call without arguments.
+      late: bool, whether all uses that need the call are inside functions.
     """
     argument = f'like="{like}"' if like else ""
     call = cst.parse_statement(
@@ -94,7 +96,7 @@ def _may_run(statement: cst.CSTNode) -> bool:
 
 
 def _with_first(guard: Any, call: Any) -> Any:
-    """Return a main guard with a call as its first line."""
+    """Return the block `if __name__ == "__main__":` with a call as its first line."""
     block = guard.body
     if isinstance(block, cst.SimpleStatementSuite):
         call = call.body[0]
@@ -102,7 +104,7 @@ def _with_first(guard: Any, call: Any) -> Any:
 
 
 def _first(body: Sequence[Any]) -> int:
-    """Return the index of the first statement before which others may be added."""
+    """Return the index of the first statement before which statements may be added."""
     index = 0
     while index < len(body) and (
         m.matches(body[index], _FUTURE)
@@ -113,7 +115,7 @@ def _first(body: Sequence[Any]) -> int:
 
 
 def _may_precede(line: cst.CSTNode) -> bool:
-    """Return whether a line imports modules of Python or sets an environment variable."""
+    """Return whether a line imports only standard modules or sets an environment variable."""
     modules = set[str]()
     for node in m.findall(line, m.Import() | m.ImportFrom()):
         if isinstance(node, cst.ImportFrom):
@@ -125,7 +127,7 @@ def _may_precede(line: cst.CSTNode) -> bool:
 
 
 def _apart(statement: Any) -> Any:
-    """Return a statement with an empty line before it."""
+    """Return a statement with an empty line above."""
     lines = statement.leading_lines
     if lines and lines[0].comment is None:
         return statement

@@ -43,7 +43,7 @@ def as_json(outcome: Outcome, style: Style) -> str:
 
 
 def github(outcome: Outcome, style: Style) -> str:
-    """Return a workflow command for each finding and each file that cannot be read.
+    """Return a GitHub workflow command for each finding and each unreadable file.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
@@ -64,7 +64,7 @@ def github(outcome: Outcome, style: Style) -> str:
 
 def _command(level: str, item: Finding | Unreadable, title: str, message: str) -> str:
     where = {"line": item.line, "col": getattr(item, "column", None)}
-    if item.cell:  # lines of the file are those of its JSON text
+    if item.cell:  # GitHub counts the lines of the JSON text, not of a cell
         message = f"cell {item.cell}, line {item.line}: {message}"
         where = {}
     properties = {"file": os.path.normpath(item.file), **where, "title": title}

@@ -38,7 +38,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso migrate` to its parser."""
+    """Add the arguments of `tf-lso migrate` to a parser."""
     options.add_shared(parser, _FORMATS)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
-    """Print the report. If stdout is for a program, print the report to stderr."""
+    """Print the report to stdout, or to stderr if the migrated program goes to stdout."""
     from tf_lso.migrate import files, machine, report
 
     style = report.Style(report.wants_colour(), args.verbose)

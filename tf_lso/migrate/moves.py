@@ -1,4 +1,4 @@
-"""Fix an old name: replace its use, or move the import or alias that binds it."""
+"""Fix an old name: change the use, or the import or alias that binds the name."""
 
 import libcst as cst
 
@@ -11,7 +11,7 @@ _GUARDED = "{}: it is left to tf_lso.install()."
 
 
 def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
-    """Return whether the program guards a finding. If it does, remove its fix."""
+    """Return whether a guard is around a node. If there is one, remove the finding's fix."""
     guard = guards.guard(program, node)
     if guard:
         finding.guarded = True
@@ -22,7 +22,7 @@ def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
 
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
-    """Set the fix of a finding at an expression, unless the program guards it."""
+    """Set the fix of a finding at an expression, unless a guard is around the expression."""
     new = finding.verdict.replacement
     if new and not is_guarded(program, finding, node):
         finding.fix = new
@@ -33,12 +33,12 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
     """Replace a chain of attributes.
 
     If the first name of the chain is itself bound to an old module or class, the import or
-    the alias that binds this name is moved instead.
+    the alias that binds this name is changed instead.
     """
     first = root(node)
     path, bindings = program.path(first), list(program.bindings(first))
     if not path:
-        return  # an attribute of a class. The binding of the class is moved instead.
+        return  # an attribute of a class; the binding of the class is changed instead
     if not verdicts.moves_whole(path):
         finding.edits[node] = new
     elif not any(is_guarded(program, finding, binding) for binding in bindings):
@@ -47,7 +47,7 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
 
 
 def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
-    """Move the import, or the expression of the alias, that binds a name."""
+    """Change an import, or the expression of an alias, so that it names tf_lso."""
     path = program.path(binding)
     if isinstance(binding, cst.ImportAlias):
         path, statement = binding.evaluated_name, program.parent(binding)

@@ -1,4 +1,4 @@
-"""Small questions about LibCST's nodes."""
+"""Small functions that read or make nodes of LibCST's tree."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ class _Collector(cst.CSTVisitor):
 
 
 def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
-    """Return the nodes of a tree in their order, by their type."""
+    """Return {type: list of the nodes of this type, in the order of the tree}."""
     collector = _Collector()
     module.visit(collector)
     return collector.nodes
@@ -65,7 +65,7 @@ def imported_module(node: cst.ImportFrom) -> str:
 
 
 def imported_names(node: cst.ImportFrom) -> list[cst.ImportAlias]:
-    """Return the list of names of a `from` import. It is empty for a star import."""
+    """Return the list of names of a `from` import. The list is empty for a star import."""
     return [] if isinstance(node.names, cst.ImportStar) else list(node.names)
 
 
@@ -83,7 +83,7 @@ def keywords(call: cst.Call) -> Mapping[str, cst.Arg]:
 
 
 def positional(call: cst.Call) -> list[cst.BaseExpression] | None:
-    """Return the positional arguments of a call, or None if it has `*arguments`."""
+    """Return the positional arguments of a call, or None if the call has `*arguments`."""
     if m.findall(call, m.Arg(star="*")):
         return None
     return [arg.value for arg in call.args if not arg.keyword and not arg.star]

@@ -1,8 +1,8 @@
-"""Examine notebooks: join the cells to one program, and split it into cells again.
+"""Examine notebooks: join the cells to one program, and split the result into cells again.
 
-Cells share their names, so they are examined as one program, with a marker name between them.
-Lines that only IPython understands are replaced by placeholders before parsing and put back
-afterwards. All other bytes of the file stay the same.
+Cells share their variables, so they are examined as one program. A line with a marker name
+separates two cells. Lines that only IPython understands are replaced by placeholders before
+parsing and put back afterwards. All other bytes of the file stay the same.
 """
 
 import json
@@ -43,13 +43,13 @@ class Cell(NamedTuple):
 
     number: int  # the number of the cell, from 1
     text: str  # the source
-    python: str  # the source with placeholders, which is parsed
-    hidden: dict[str, str]  # placeholder -> the line that it replaces
+    python: str  # the source with placeholders, in the form that is parsed
+    hidden: dict[str, str]  # maps each placeholder to the line that it replaces
     indent: str  # the indent of the whole cell, which IPython ignores
 
 
 def cells(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield (number, source) of the code cells of a Python notebook.
+    """Yield (number, source) for each code cell of a Python notebook.
 
     Raises:
       ValueError: if the file is not a notebook.
@@ -69,10 +69,10 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def parse(number: int, text: str) -> Cell | None:
-    """Return a cell, or None for a cell in another language.
+    """Return the `Cell` for a source, or None if the cell is in another language.
 
-    Lines are replaced by placeholders only if Python fails on them, so that the `%` of
-    arithmetic stays.
+    Lines are replaced by placeholders only if Python cannot parse them, so that lines with the
+    operator `%` stay unchanged.
 
     Raises:
       SyntaxError: if the cell is not Python even with placeholders.
@@ -188,20 +188,21 @@ def _restored(text: str, cell: Cell) -> str:
 
 
 class _Replace(cst.CSTTransformer):
-    """A visitor that replaces nodes by others."""
+    """A visitor that replaces nodes by other nodes."""
 
     def __init__(self, new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
         self.new = new
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Return the new node if there is one."""
+        """Return the new node for a node, or the same node if there is no new one."""
         return self.new.get(original_node, updated_node)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
     """Return the bytes of a notebook with new sources for some of its cells.
 
-    JSON is also an expression of Python, so LibCST keeps everything that is not replaced.
+    JSON is also an expression of Python, so LibCST can parse the text. LibCST keeps everything
+    that is not replaced.
     """
     if not sources:
         return data
@@ -218,12 +219,12 @@ def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
 
 
 def _item(node: Any, name: str) -> Any:
-    """Return the value of a key of a dict. If there are several, JSON uses the last one."""
+    """Return the value of a key of a dict. As in JSON, the last of several values counts."""
     return {literal(item.key): item.value for item in node.elements}[name]
 
 
 def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
-    """Return the node for a new source. Like the old one, it is a string or a list of lines."""
+    """Return the node for a new source: a string or a list of lines, like the old node."""
 
     def spelled(text: str) -> cst.SimpleString:
         # Some notebooks escape characters that are not ASCII, others do not.

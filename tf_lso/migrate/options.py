@@ -59,7 +59,7 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
 
 
 def explained(args: argparse.Namespace) -> bool:
-    """Print the entry of the rule that `--explain` names. Return whether it names one."""
+    """Print the entry of the rule in `--explain`. Return whether there is such a rule."""
     if not args.explain:
         return False
     (entry,) = (e for e in help.entries("rules.md") if e.name == args.explain)
@@ -68,7 +68,7 @@ def explained(args: argparse.Namespace) -> bool:
 
 
 def selected(args: argparse.Namespace) -> "Options | None":
-    """Return the options of a command. Exit if it names no path.
+    """Return the options of a command. Exit if the command has no path.
 
     If LibCST is not installed, print how to install it and return None.
     """

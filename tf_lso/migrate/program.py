@@ -20,7 +20,8 @@ from tf_lso.migrate.nodes import (
 )
 from tf_lso.names.targets import TODAY, Target
 
-# `tensorflow.compat.v2.compat.v1` is `tensorflow.compat.v1`.
+# Matches what paths with several `compat` parts can omit. For example,
+# `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -36,7 +37,7 @@ class Program:
       packages: the packages of the imported modules.
       defined: the names of all functions that the program defines.
       called: the full paths of all called objects and base classes.
-      words: the names of all attributes, and all strings.
+      words: the names of all attributes, and the texts of all strings.
     """
 
     def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
@@ -48,10 +49,10 @@ class Program:
         self._positions = wrapper.resolve(md.PositionProvider)
         self.findings: list[Finding] = []
         self._nodes = nodes_by_type(module)
-        # The names that patterns of `match` bind. LibCST does not know them.
+        # The names that the patterns of `match` bind. LibCST does not know these names.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        # Target of an assignment -> the path on its right side.
+        # Maps the target of an assignment to the chain of names on the right side.
         self._assigned: dict[cst.CSTNode, cst.BaseExpression] = {}
         for node in self.nodes(cst.Assign):
             if isinstance(node.value, (cst.Name, cst.Attribute)):
@@ -68,7 +69,7 @@ class Program:
         self.words.update(literal(s) or "" for s in self.nodes(cst.SimpleString))
 
     def _local_values(self) -> dict[str, list[cst.BaseExpression | None]]:
-        """Return the values of each local name, such as `f.<locals>.mp`.
+        """Return {local name, such as `f.<locals>.mp`: list of the values assigned to it}.
 
         None stands for a value that is not a path. Functions with the same name share their
         local names.
@@ -104,11 +105,11 @@ class Program:
     # --- Nodes.
 
     def nodes(self, kind: type[_Node]) -> list[_Node]:
-        """Return the list of all nodes of a type in their order."""
+        """Return the list of all nodes of a type, in the order of the tree."""
         return self._nodes.get(kind, [])
 
     def chains(self) -> Iterator[list[cst.Attribute]]:
-        """Yield for each chain of attributes the list of its parts, the longest part first."""
+        """Yield a list of parts for each chain of attributes, with the longest part first."""
         others = (cst.Attribute, cst.ImportFrom, cst.ImportAlias)
         for node in self.nodes(cst.Attribute):
             if not isinstance(self.parent(node), others):
@@ -118,7 +119,7 @@ class Program:
                 yield parts
 
     def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the nodes around a node, the nearest first."""
+        """Yield the nodes around a node, from the parent to the module."""
         while parent := self._parents.get(node):
             yield parent
             node = parent
@@ -158,13 +159,13 @@ class Program:
     def path(self, node: cst.CSTNode) -> str:
         """Return the dotted path to which an expression refers.
 
-        Return "" if the path is unknown or the expression may refer to several.
+        Return "" if the path is unknown or the expression may refer to several paths.
         """
         paths = self.paths(node)
         return paths[0] if len(paths) == 1 else ""
 
     def paths(self, node: cst.CSTNode) -> list[str]:
-        """Return the dotted paths to which an expression may refer. "" is an unknown path."""
+        """Return the paths to which an expression may refer. "" stands for an unknown path."""
         first = root(node)
         if isinstance(first, cst.Name) and first.value in self._captured:
             return []
@@ -172,7 +173,7 @@ class Program:
         return sorted({path for name in names for path in self._follow(name, rest)})
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
-        """Return what a node means by any of its assignments, also by later ones."""
+        """Return the qualified names of a node from all its assignments, even later ones."""
         scope = self._scopes.get(node)
         if isinstance(node, cst.Name) and scope:
             return frozenset(scope.get_qualified_names_for(node.value))
@@ -180,7 +181,7 @@ class Program:
         return frozenset(found() if isinstance(found, LazyValue) else found)
 
     def _follow(self, name: md.QualifiedName, rest: list[str]) -> set[str]:
-        """Return the full paths for attributes of a name. "" is an unknown path."""
+        """Return the full paths for attributes of a name. "" stands for an unknown path."""
         path = ".".join([name.name, *rest])
         paths = {path}
         if name.source is not md.QualifiedNameSource.IMPORT:
@@ -190,7 +191,7 @@ class Program:
         }
 
     def _through_values(self, name: str) -> set[str]:
-        """Return the paths for a local name and attributes of its values."""
+        """Return the paths for a dotted name that begins with a local name."""
         parts = name.split(".")
         for end in range(len(parts), 0, -1):
             local, rest = ".".join(parts[:end]), parts[end:]
@@ -204,7 +205,7 @@ class Program:
     def _value_paths(self, local: str) -> set[str]:
         """Return the paths to which a local name may refer."""
         if local in self._followed:
-            return {""}  # two names that are bound to one another
+            return {""}  # the name is bound to itself through other names
         self._followed.append(local)
         paths = {
             path
@@ -233,7 +234,7 @@ class Program:
         return []
 
     def binds_otherwise(self, package: str) -> bool:
-        """Return whether any scope binds a package's name to something else."""
+        """Return whether any scope binds the name of a package to something else."""
         itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
         return package in self._captured or any(
             assignment.name.partition(".")[0] == package

@@ -18,26 +18,26 @@ class Style(NamedTuple):
     """The style of a report.
 
     Attributes:
-      colour: whether it has colours.
-      verbose: whether it contains uses that work.
+      colour: whether the report has colors.
+      verbose: whether the report contains uses that work today.
     """
 
     colour: bool = False
     verbose: bool = False
 
     def paint(self, text: str, colour: str) -> str:
-        """Return a text in a colour."""
+        """Return a text in a color, or unchanged if the report has no colors."""
         return f"\033[{colour}m{text}\033[0m" if self.colour and text else text
 
 
 def wants_colour() -> bool:
-    """Return whether stdout is a terminal and no variable asks for plain text."""
+    """Return whether stdout is a terminal and no environment variable forbids colors."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return not plain and sys.stdout is not None and sys.stdout.isatty()
 
 
 def check_text(outcome: Outcome, style: Style) -> str:
-    """Return the findings, followed by a summary."""
+    """Return the report of `tf-lso check`: the findings and a summary."""
     shown = [f for f in outcome.findings if style.verbose or f.is_problem]
     parts = [_shown(found, _label(found, style), style) for found in shown]
     parts.append(_failures(outcome, "unreadable", style))
@@ -55,7 +55,7 @@ def check_text(outcome: Outcome, style: Style) -> str:
 
 
 def migrate_text(outcome: Outcome, style: Style) -> str:
-    """Return the diffs, the findings that a person must handle, and a summary."""
+    """Return the report of `tf-lso migrate`: diffs, remaining findings and a summary."""
     left = [found for found in outcome.left if style.verbose or found.is_problem]
     parts = [painted_diff(outcome, style), "\n" if outcome.changed else ""]
     parts += [_shown(found, style.paint("left", _YELLOW), style) for found in left]
@@ -77,7 +77,7 @@ def migrate_text(outcome: Outcome, style: Style) -> str:
 
 
 def painted_diff(outcome: Outcome, style: Style) -> str:
-    """Return the diffs of all files that change."""
+    """Return the diffs of all files that change, in colors if the style has colors."""
     text = "".join(map(diff, outcome.changed))
     if style.colour:
         text = re.sub("(?m)^-.*$", lambda found: style.paint(found[0], _RED), text)
@@ -86,7 +86,7 @@ def painted_diff(outcome: Outcome, style: Style) -> str:
 
 
 def closing(outcome: Outcome) -> str:
-    """Return a line about changes that were not checked, with the command for them."""
+    """Return the line that says how to handle changes of Keras 3 that were not checked."""
     version = outcome.options.like or "VERSION"
     scripts = [file.path for file in outcome.files if not file.notebook]
     commands = []
@@ -103,7 +103,7 @@ def closing(outcome: Outcome) -> str:
 
 
 def _arguments(outcome: Outcome) -> list[str]:
-    """Return the options of the run as arguments of a command."""
+    """Return the options of the run as arguments of `tf-lso migrate`."""
     options = outcome.options
     like = ["--like", options.like] if options.like else []
     return like + (["--select", ",".join(options.select)] if options.select else [])
@@ -153,7 +153,7 @@ def _failures(outcome: Outcome, label: str, style: Style) -> str:
 
 
 def location(file: str, cell: int | None, *others: int | None) -> str:
-    """Return `file:cell 3:line:column`. Parts that are None are left out."""
+    """Return a position such as `file:cell 3:line:column`, without parts that are None."""
     parts = [file, f"cell {cell}" if cell else None, *others]
     return ":".join(str(part) for part in parts if part)
 

@@ -1,4 +1,4 @@
-"""Change single findings according to facts about the whole program."""
+"""Adjust the findings of a program to facts about the whole program."""
 
 import libcst as cst
 import libcst.matchers as m
@@ -23,7 +23,8 @@ from tf_lso.migrate.rules.constructors import NUMBER
 from tf_lso.migrate.rules.methods import BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
-# Functions that wrap an optimizer, or make `compile` wrap it.
+# `_POLICY` has the functions that make `compile` wrap an optimizer. `_WRAPPING` also has the
+# classes and functions that wrap an optimizer themselves.
 _POLICY = {"set_global_policy", "set_policy"}
 _WRAPPING = {*names.OPTIMIZERS, *_POLICY}
 _KERAS_3 = "The file uses names that only Keras 3 has, and nothing of the old API."
@@ -35,12 +36,12 @@ _KERAS_3_PATHS = tuple(
 _OWN_NAME = "The program uses the name tf_lso for something of its own."
 _INSTALLED = "tf_lso.install() is called in this file."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
-# The rules whose findings work after install().
+# The rules about uses that work once the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
 
 
 def settle(program: Program) -> list[Finding]:
-    """Return the findings of a program after facts about the whole program were applied."""
+    """Return the findings of a program, adjusted to facts about the whole program."""
     findings = _merged(program.findings)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
         return []  # the program has nothing to do with loss scaling
@@ -62,7 +63,7 @@ def settle(program: Program) -> list[Finding]:
 
 
 def settle_by_install(findings: list[Finding]) -> None:
-    """Mark the findings that work after the added install() as fixed."""
+    """Mark as fixed the findings about uses that work once `install()` is added."""
     for found in findings:
         of_method = found.rule in (METHOD, SILENT) and found.why_not != BARE
         if of_method or (found.needs_install and not found.guarded):
@@ -70,9 +71,9 @@ def settle_by_install(findings: list[Finding]) -> None:
 
 
 def installs_for_policy(program: Program) -> set[str]:
-    """Return the reason for `install()` if the program compiles models under a policy.
+    """Return a set with a reason for `install()` if a policy changes what `compile` does.
 
-    The set is empty if the program sets no policy, does not compile, or runs on Keras 2.
+    The set is empty if the program sets no policy, never calls `compile`, or runs on Keras 2.
     """
     sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
@@ -86,7 +87,7 @@ def is_installed(program: Program) -> bool:
 
 
 def _merged(findings: list[Finding]) -> list[Finding]:
-    """Return one finding for each position. A finding about arguments replaces others."""
+    """Return one finding for each position, preferably the finding about arguments."""
     merged: dict[tuple[int, int], Finding] = {}
     for found in findings:
         if found.rule == ARGUMENTS or (found.line, found.column) not in merged:
@@ -95,7 +96,7 @@ def _merged(findings: list[Finding]) -> list[Finding]:
 
 
 def _settle_installed(findings: list[Finding]) -> None:
-    """Remove the fixes, since the program calls install(), except for bare optimizers."""
+    """Remove the fixes of uses that work because the program calls `install()`."""
     for found in findings:
         if found.rule in _INSTALLABLE and found.why_not != BARE:
             found.leave("")
@@ -104,7 +105,7 @@ def _settle_installed(findings: list[Finding]) -> None:
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
-    """Return whether the program uses names of Keras 3 alone and no old API."""
+    """Return whether the program uses names that only Keras 3 has, and no old API."""
     if any(f.rule in (GONE, METHOD, SILENT) and f.is_problem for f in findings):
         return False
     words = program.words
@@ -119,7 +120,7 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
 
 
 def _settle_methods(program: Program, findings: list[Finding]) -> None:
-    """Change findings about methods if the program makes optimizers of tf_lso."""
+    """Adjust findings about methods if the program makes loss-scaled optimizers itself."""
     already = any(map(_wraps_already, program.called))
     if already or any(_moving_symbol(path) in _WRAPPING for path in program.called):
         for found in findings:
@@ -130,7 +131,7 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
                 found.why_not = found.needs_install = ""
                 if already:
                     found.now(WORKS, "Works: this file makes optimizers of tf_lso.")
-    elif _tests_type(program):  # once migrated, for tf_lso's class
+    elif _tests_type(program):  # after the migration, it tests for tf_lso's class
         for found in findings:
             if found.rule == METHOD and found.is_problem:
                 name = found.verdict.name
@@ -138,7 +139,7 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
 
 
 def _moving_symbol(path: str) -> str:
-    """Return the symbol of a path that does not work today and moves to tf_lso, or ""."""
+    """Return the symbol of an old name that may fail today, or "" for any other path."""
     verdict = verdicts.of_path(path)
     return verdicts.symbol(path) if verdict and verdict.status != WORKS else ""
 
@@ -148,7 +149,7 @@ def _wraps_already(path: str) -> bool:
 
 
 def _tests_type(program: Program) -> bool:
-    """Return whether the program calls `isinstance` with an old LossScaleOptimizer."""
+    """Return whether the program calls `isinstance` with an old LossScaleOptimizer class."""
     for call in program.nodes(cst.Call):
         if m.matches(call.func, m.Name("isinstance")):
             kinds = m.findall(call, m.Name() | m.Attribute())

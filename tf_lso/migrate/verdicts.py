@@ -1,49 +1,49 @@
-"""Return the verdict on a dotted path, from the tables in `tf_lso.names`."""
+"""Look up in the tables of `tf_lso.names` what happens today with an old name."""
 
 from tf_lso import names
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.targets import TODAY, Target, prefixes
 
-# Full name of an imported module -> its namespace in tf_lso.
+# Maps the full name of an old module to the namespace that replaces the module in tf_lso.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
-# The packages of these modules, such as `tensorflow.keras`.
+# The packages that contain the modules of `MODULES`, such as `tensorflow.keras`.
 PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 
 def _use(path: str) -> names.Use | None:
-    """Return the `Use` for a path, or None if it is not an old name."""
+    """Return the `Use` for a path, or None if the path is not an old name."""
     module, _, name = path.rpartition(".")
     return names.mirror_names(MODULES.get(module, "")).get(name)
 
 
 def symbol(path: str) -> str:
-    """Return the key in `names.SYMBOLS` for a path, or ""."""
+    """Return the key in `names.SYMBOLS` for a path, or "" if the path is not an old name."""
     use = _use(path)
     return use.symbol if use else ""
 
 
 def is_old(path: str) -> bool:
-    """Return whether a path is that of an old module, or of an old name in a module."""
+    """Return whether a path names an old module, or an old name in a module."""
     return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
     """Return whether an import of the path moves to tf_lso as a whole.
 
-    An import of a module such as `tf.train.experimental` stays, since the module also has
-    names that are not about loss scaling.
+    An import of a module such as `tf.train.experimental` is not changed, since the module also
+    has names that are not about loss scaling.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
 
 def in_tf_keras(path: str) -> bool:
-    """Return whether a path begins with `tf_keras`. This package still has the API."""
+    """Return whether a path is in the package `tf_keras`, which still has the old API."""
     return path.partition(".")[0] == "tf_keras"
 
 
 def is_there(path: str, target: Target = TODAY) -> bool:
-    """Return whether an old module or name exists in TensorFlow, its Keras or tf_keras."""
+    """Return whether an old module or name exists in the libraries of a target."""
     module, _, name = path.rpartition(".")
     return path in target.modules or name in target.modules.get(module, ())
 
@@ -55,12 +55,12 @@ def _is_shared(module: str) -> bool:
 def of_path(
     path: str, imported: bool = False, target: Target = TODAY
 ) -> Verdict | None:
-    """Return the verdict on a path, or None if it is not an old name.
+    """Return the verdict on a path, or None if the path is not an old name.
 
     Args:
       path: the full name, such as `tensorflow.keras.mixed_precision.Policy`.
-      imported: bool, whether an import statement contains it. A few modules exist only as
-        attributes.
+      imported: bool, whether an import statement contains the path. A few modules can be
+        reached as attributes but cannot be imported.
       target: the TensorFlow on which the program will run.
     """
     module, _, name = path.rpartition(".")
@@ -76,7 +76,7 @@ def of_path(
 
 
 def _gone(path: str, imported: bool, target: Target) -> str:
-    """Return a sentence that says that a path is gone, or ""."""
+    """Return a sentence that says that a path is gone, or "" if the path exists."""
     attributes = tuple(f"{keras}." for keras in target.by_attribute)
     if not is_there(path, target):
         if in_tf_keras(path):
@@ -92,7 +92,7 @@ def _gone(path: str, imported: bool, target: Target) -> str:
 def _spelled(module: str) -> tuple[str, str]:
     """Return the public old name of a module, and its name in tf_lso."""
     namespace = MODULES[module]
-    if in_tf_keras(module):  # its `_v1` and `_v2` APIs have the same names
+    if in_tf_keras(module):  # tf_keras's `_v1` and `_v2` APIs use the same names
         return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 
@@ -126,7 +126,7 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
         today = f"{gone} TensorFlow {use.versions} had it."
         return Verdict(old, BREAKS, today, new)
     if breaks and use.today == names.CHANGED:
-        # Only `compile` uses the global policy, and perhaps the program never calls it.
+        # Only `compile` uses the global policy, and perhaps the program never calls `compile`.
         is_policy = use.symbol == "set_global_policy"
         return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
     return Verdict(old, WORKS, "Works as before.", new)

@@ -1,4 +1,4 @@
-"""Write the files that change, each in one step, and make diffs of the changes."""
+"""Write each changed file in one atomic step, and make diffs of the changes."""
 
 import contextlib
 import difflib
@@ -30,10 +30,10 @@ def migrate(
 
 
 def _replace(path: str, old: bytes, new: bytes) -> None:
-    """Replace the contents of a file in one step. Its mode stays the same."""
+    """Replace the contents of a file in one atomic step, and keep the file's mode."""
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".tf-lso-{os.getpid()}")
-    try:  # `finally` removes the file even after an interrupt
+    try:  # `finally` removes the temporary file even after an interrupt
         with open(temporary, "xb") as file:
             os.chmod(temporary, 0o600)
             file.write(new)
@@ -43,7 +43,8 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     finally:
-        with contextlib.suppress(FileNotFoundError):  # after `os.replace`
+        # The temporary file does not exist after `os.replace`.
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
 
 

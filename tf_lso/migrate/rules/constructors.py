@@ -13,7 +13,7 @@ _TODAY = (
     "It refuses these arguments, or they mean something else."
 )
 _POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
-# Reasons not to change a call that no old version accepted.
+# Reasons why `migrate` does not change a call that no old version accepted.
 NUMBER = (
     "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."
@@ -61,7 +61,7 @@ def _differs(
 
 
 def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression]) -> str:
-    """Return the reason why no old version accepted the arguments, or ""."""
+    """Return the reason why no old version accepted the arguments, or "" if one did."""
     if "loss_scale" in keywords(node):
         return _SCALE
     second = values[1] if len(values) > 1 else None

@@ -10,7 +10,7 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.", "keras.")
-# Functions of Keras that read what an older version wrote.
+# The ends of the paths of Keras functions that read what an older version may have written.
 _LOADING = (
     *(".load_model", ".model_from_config", ".model_from_json"),
     *(".optimizers.deserialize", ".optimizers.get"),
@@ -34,18 +34,19 @@ def find(program: Program) -> None:
 
 
 def _loads(node: cst.Call, path: str) -> bool:
-    """Whether a call of Keras may read the config of an optimizer."""
+    """Return whether a call of a Keras function may read the config of an optimizer."""
     if not (path.startswith(_KERAS) and path.endswith(_LOADING)):
         return False
     text = literal(node.args[0].value) if node.args else None
-    return text is None or not path.endswith(".optimizers.get")  # not get("adam")
+    # `optimizers.get("adam")` reads no config.
+    return text is None or not path.endswith(".optimizers.get")
 
 
 def _restores(program: Program, node: cst.Call, name: str, path: str) -> bool:
-    """Whether a call of a method may read the variables of an optimizer."""
+    """Return whether a call of a method may read the variables of an optimizer."""
     if path and not path.startswith(_MAKERS):
         return False
-    if name == "load_weights":  # an HDF5 file has the weights of layers
+    if name == "load_weights":  # an HDF5 file has only the weights of layers
         text = literal(node.args[0].value) if node.args else None
         return not (text or "").endswith(("h5", "hdf5"))
     return name in _RESTORING and bool(program.called.intersection(_MAKERS))

@@ -19,7 +19,8 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 _FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
-# If a file imports one of these but not TensorFlow, its optimizers are of that library.
+# If a file imports one of these libraries but no name of `_FRAMEWORKS`, its optimizers belong
+# to that library.
 _OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
@@ -34,14 +35,14 @@ _SILENT = (
     "is left out. The loss is not scaled, but the gradients are divided by the scale."
 )
 _LIKE = "tf-lso run --like 2.4 and install(like='2.4') give it the old base class."
-# Methods that TensorFlow called on an optimizer class up to 2.10, and methods that such
-# methods called.
+# Methods of an optimizer class that TensorFlow called up to version 2.10, and methods that
+# these methods called.
 _PROTOCOL = (
     *("_resource_apply_dense", "_resource_apply_sparse", "_create_slots"),
     *("_resource_apply_sparse_duplicate_indices", "_set_hyper", "_get_hyper"),
 )
-# Name of a method or class that is not in `names.METHODS` -> the rule, what happens today,
-# and what to do.
+# Maps the name of a method or class that is not in `names.METHODS` to a tuple: the rule, what
+# happens today, and what to do.
 _PRIVATE = {
     **dict.fromkeys(
         _PROTOCOL,
@@ -67,7 +68,7 @@ _PRIVATE = {
 
 
 def find(program: Program) -> None:
-    """Find methods such as `get_scaled_loss` on any object, and tests for them."""
+    """Find uses of methods such as `get_scaled_loss`, and tests for such methods."""
     if not program.packages & _FRAMEWORKS and program.packages & _OTHERS:
         return
     for node in program.nodes(cst.Attribute):
@@ -88,7 +89,7 @@ def _attribute(program: Program, node: cst.Attribute, name: str) -> None:
 
 
 def _private(program: Program, node: cst.Name) -> None:
-    """Report `def _resource_apply_dense`, or `model._get_optimizer`."""
+    """Report a private name, as in `def _create_slots` or `model._get_optimizer`."""
     rule, today, why = _PRIVATE.get(node.value, ("", "", ""))
     has_protocol = program.target.legacy_optimizers or "tf_keras" in program.packages
     if rule and not (rule == PROTOCOL and has_protocol):
@@ -96,7 +97,7 @@ def _private(program: Program, node: cst.Name) -> None:
 
 
 def _method(program: Program, node: cst.Attribute, name: str) -> None:
-    """Report `optimizer.get_scaled_loss`."""
+    """Report the use of a method, such as `optimizer.get_scaled_loss`."""
     full, today = f"LossScaleOptimizer.{name}", names.METHODS[name]
     if program.target.keras_2 or not today:
         program.report(METHOD, node.attr, Verdict(full, WORKS, "Works as before."))
@@ -113,7 +114,7 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
 
 
 def _guard(program: Program, node: cst.Call) -> None:
-    """Report `hasattr(optimizer, "get_scaled_loss")`."""
+    """Report a test for a method, such as `hasattr(optimizer, "get_scaled_loss")`."""
     name = _tested_method(node)
     if not name or name in program.defined or _is_served(program):
         return
@@ -125,7 +126,10 @@ def _guard(program: Program, node: cst.Call) -> None:
 
 
 def _tested_method(node: cst.Call) -> str:
-    """Return the scaling method for which `hasattr`, or `getattr` with a default, tests."""
+    """Return the scaling method for which a call tests, or "".
+
+    Such a call is `hasattr`, or `getattr` with a default.
+    """
     name = node.func.value if isinstance(node.func, cst.Name) else ""
     needed = {"hasattr": 2, "getattr": 3}.get(str(name))
     if needed is None or len(node.args) < needed:

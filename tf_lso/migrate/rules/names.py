@@ -19,7 +19,7 @@ _STORED = "The program assigns something of its own to an old name."
 _LAYOUT = "There is a comment or there are parentheses inside the name."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
-# Names that belong to loss scaling wherever they come from.
+# Names that are about loss scaling, whatever module they are imported from.
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
@@ -30,7 +30,7 @@ _RELATIVE = "It comes from another module of the program, which is not read for 
 
 
 def find(program: Program) -> None:
-    """Find imports of old names, and chains such as `tf.keras.mixed_precision.Policy`."""
+    """Find imports and uses of old names, such as `tf.keras.mixed_precision.Policy`."""
     for plain in program.nodes(cst.Import):
         for alias in plain.names:
             _import(program, plain, alias, alias.evaluated_name)
@@ -52,7 +52,7 @@ def find(program: Program) -> None:
 
 
 def _star(program: Program, node: cst.ImportStar, module: str) -> None:
-    """Report `from tensorflow.keras.mixed_precision import *`."""
+    """Report a star import such as `from tensorflow.keras.mixed_precision import *`."""
     if verdict := verdicts.of_path(f"{module}.*", True, program.target):
         rule = UNSEEN if verdict.status == UNSURE else GONE
         program.report(rule, node, verdict, _STAR)
@@ -93,7 +93,7 @@ def _use(program: Program, node: cst.Attribute, path: str) -> None:
 
 
 def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict) -> str:
-    """Return the reason why a chain is not replaced, or ""."""
+    """Return the reason why a chain is not replaced, or "" if it is replaced."""
     if program.is_stored(node):
         return _STORED
     if verdicts.in_tf_keras(path) and verdict.status == WORKS:

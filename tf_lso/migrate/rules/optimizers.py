@@ -1,4 +1,4 @@
-"""LSO109: the arguments `lr` and `decay` of an optimizer whose class is certain."""
+"""LSO109: the arguments `lr` and `decay` in calls of Keras optimizer classes."""
 
 import re
 
@@ -13,7 +13,7 @@ from tf_lso.migrate.program import Program
 _CLASS = re.compile(
     r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"
 )
-# Argument of old optimizers -> what happens today.
+# Maps each argument of old optimizers to a sentence about what happens today.
 _ARGUMENTS = {
     "lr": "ValueError: Keras 3's optimizers have no argument `lr`.",
     "decay": "Keras 3's optimizers warn and ignore `decay`, so the learning rate stays.",

@@ -15,9 +15,9 @@ _SHADOWED = (
 
 
 def find(program: Program) -> None:
-    """Find chains such as `self.tf.keras.mixed_precision.Policy`.
+    """Find chains of attributes such as `self.tf.keras.mixed_precision.Policy`.
 
-    Also find chains that begin with a name that the program imports from another module.
+    The first name of a chain may also come from another module of the program.
     """
     for parts in program.chains():
         for part in parts:
