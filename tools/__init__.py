@@ -1,1 +1,1 @@
-"""The tools of tf_lso's developers. Each of them explains itself with `--help`."""
+"""The tools of tf_lso's developers. Each tool explains itself with `--help`."""

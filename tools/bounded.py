@@ -1,10 +1,10 @@
 """Runs a command with a time limit: bounded.py MINUTES COMMAND...
 
-After MINUTES it ends the command and all processes that the command started, and exits with
-code 124. coreutils' `timeout` does the same, but macOS lacks it. The timeouts of pytest end
-only a single test, and pytest-xdist waits forever for a process that is stuck between two
-tests. The tool also ends the command if it receives SIGINT (from Ctrl-C) or SIGTERM. Its
-exit code is then 128 plus the number of the signal.
+After MINUTES the tool ends the command and all processes that the command started, and exits
+with code 124. The `timeout` of coreutils does the same, but macOS does not have `timeout`. The
+timeouts of pytest end only a single test, and pytest-xdist waits forever for a process that is
+stuck between two tests. The tool also ends the command if the tool receives SIGINT (from
+Ctrl-C) or SIGTERM. The exit code is then 128 plus the number of the signal.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 
-# The time that an interrupted command has to end, so that pytest can report failures.
+# An interrupted command has this time to end itself, so that pytest can report failures.
 GRACE_SECONDS = 30
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -47,8 +47,8 @@ def main(minutes, *command):
 
 
 def stop(number, frame):
-    """Leave `main` through its `finally`, which ends the command."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # GNU `timeout` sends it twice
+    """Handle a signal: leave `main` through its `finally` clause, which ends the command."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # GNU `timeout` sends SIGTERM twice
     raise SystemExit(128 + number)
 
 
@@ -63,9 +63,9 @@ def adopt_orphans():
 
 
 def interrupt(process):
-    """Interrupt the process group of a running command and give it some time to end.
+    """Interrupt the process group of a running command, and wait for the command's end.
 
-    A second Ctrl-C ends the waiting.
+    The wait ends after `GRACE_SECONDS`, or at a second Ctrl-C.
     """
     if process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired, SystemExit):
@@ -82,7 +82,8 @@ def kill_descendants(process):
         process.wait()
     children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")
     while children.exists():
-        # The children of a killed process become children of this one, so repeat.
+        # The children of a killed process become children of this process,
+        # so repeat.
         for pid in children.read_text().split():
             os.kill(int(pid), signal.SIGKILL)
         try:

@@ -1,8 +1,8 @@
-"""Counts what `tf-lso check` and `migrate` find in other people's code, without changing it.
+"""Counts what `tf-lso check` and `migrate` find in other people's code. Changes no file.
 
-`tools/corpus PATH...` prints for each folder how often each rule reports something, what
-`migrate` does about it, how many files cannot be read, and how many do not parse after their
-fixes. With `--show` it also prints the changed lines.
+`tools/corpus PATH...` prints a row for each folder. The row says how often each rule reports
+something, what `migrate` does about the findings, how many files cannot be read, and how many
+files do not parse after their fixes. With `--show` the tool also prints the changed lines.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def counted(folder, show):
             found[finding.rule] += 1
             found["fixed"] += bool(finding.fix)
             found["left"] += bool(finding.why_not)
-            # A finding that would break must be fixed or reported as not changed.
+            # A use that would break must be fixed, or have a reason why it is not fixed.
             found["lost"] += finding.fails and not (finding.fix or finding.why_not)
         if show and done.new != done.old:
             print(writing.diff(done))

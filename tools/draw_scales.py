@@ -1,6 +1,7 @@
 """Draws compat_docs/pictures/scales.svg, which shows how the loss scale changes.
 
-A step overflows if the scale is too large for its gradients or if its batch is bad.
+A step overflows if the scale is too large for the gradients of the step, or if the batch is
+bad.
 `python -m tools.draw_scales` needs matplotlib but not TensorFlow.
 """
 
@@ -12,7 +13,8 @@ PICTURE = pathlib.Path(__file__).parents[1] / "compat_docs" / "pictures" / "scal
 STEPS = range(400)
 TRIES = ScaleRule(growth_steps=50)
 SINGLE = (60, 170, 280)
-# Title, first scale, rule, and the steps whose gradients are not finite at any scale.
+# Each run is a tuple: the title, the first scale, the rule, and the steps whose gradients are
+# not finite at any scale.
 RUNS = (
     ("starts too high, then tries to double every 50 steps", 2.0**15, TRIES, ()),
     ("single bad batches halve it", 2.0**9, ScaleRule(), SINGLE),
@@ -25,7 +27,7 @@ def scales(start, rule, bad):
     """Return the list of scales at each step of a run, and the list of skipped steps."""
     state, seen, skipped = ScaleState(start, 0), [], []
     for step in STEPS:
-        # Gradients become smaller as a model learns, and so allow larger scales.
+        # Gradients become smaller while a model learns, so larger scales are possible.
         finite = step not in bad and state.scale <= 2.0 ** (10 + step // 130)
         seen.append(state.scale)
         if not finite:

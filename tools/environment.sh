@@ -1,10 +1,12 @@
-# The tools in this folder source this file. It sets the variables of python.sh and
-# `environment`, the path of the virtual environment, which it makes or updates if necessary.
-# The variables PYTHON and TF_LSO_TENSORFLOW choose the environment, see tools/run --help.
+# The tools in this folder source this file. It makes or updates a virtual environment if
+# necessary, and sets `environment` to the path of that environment. It also sets the variables
+# of python.sh. The variables PYTHON and TF_LSO_TENSORFLOW choose the environment, see
+# tools/run --help.
 
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 
-# Identifies the sources of the environment. If it changes, everything is installed again.
+# Prints a checksum of all that determines the environment. If the checksum changes, everything
+# is installed again.
 fingerprint() {
   { printf '%s\n' "$root" "$distribution"; cat "$root/setup.cfg" "$root/pyproject.toml"; } |
     cksum
@@ -22,9 +24,9 @@ make_environment() {
   # The stamp is removed first and written last, so that an interrupted installation does not
   # look complete.
   rm -f "$stamp"
-  # uv needs a sixth of pip's time, so it is tried first if it is installed. It does not read
-  # pip's settings, so pip may find packages that uv does not find. TensorFlow comes first,
-  # because uv chooses the newest version of the first package.
+  # uv needs a sixth of pip's time, so uv is tried first if it is installed. uv does not read
+  # pip's settings, so pip may find packages that uv does not find. TensorFlow is the first
+  # package, because uv chooses the newest version of the first package.
   wanted=("$distribution" -e "$root[$distribution,tf-keras,benchmark,demo,docs,test]")
   { command -v uv >/dev/null && uv pip install -q --python "$environment/bin/python" "${wanted[@]}"; } \
     >&2 || "$environment/bin/python" -m pip install -q "${wanted[@]}" >&2 ||
@@ -37,8 +39,8 @@ sys.exit(of("tensorflow") != of(sys.argv[1]))'
   fingerprint >"$stamp"
 }
 
-# The default is the distribution that tf-keras requires. The other one gets its own
-# environment, since it cannot be installed cleanly over the default.
+# The default is the distribution that tf-keras requires. The other distribution
+# gets its own environment, since it cannot be installed cleanly over the default.
 distribution=${TF_LSO_TENSORFLOW:-tensorflow}
 environment=$root/.venv-$version${TF_LSO_TENSORFLOW:+-$distribution}
 stamp=$environment/tf-lso-stamp

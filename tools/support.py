@@ -1,7 +1,8 @@
-"""The supported pairs of TensorFlow and Keras, and the table of test results for each.
+"""The supported pairs of TensorFlow and Keras, and the table of their test results.
 
-noxfile.py runs the tests of a pair. In compat_docs/reference the results are in
-`support.json`, and `support.md` shows them. This module needs only the standard library.
+noxfile.py runs the tests of a pair. compat_docs/reference/support.json contains the results,
+and the page support.md in the same folder shows the results. This module needs only the
+standard library.
 """
 
 import collections
@@ -13,13 +14,14 @@ from xml.etree import ElementTree
 REFERENCE = Path(__file__).resolve().parents[1] / "compat_docs" / "reference"
 COLUMNS = ("core", "programs")
 FRAMEWORKS = ("python", "tensorflow", "keras", "tf_keras")
-# An environment: the minor versions of its frameworks and of Python. `keras` is the version of
-# `tf.keras`. `tf_keras` is that of the package tf_keras, or "" if it is not installed.
+# A pair describes an environment: its name and the minor versions of its frameworks and of
+# Python. `keras` is the version of `tf.keras`. `tf_keras` is the version of the package
+# tf_keras, or "" if that package is not installed.
 Pair = collections.namedtuple("Pair", "name tensorflow keras tf_keras python")
 
-# TensorFlow 2.16 is the first with Keras 3. The Keras 2 of TensorFlow 2.12-2.15 has the same
-# version number as TensorFlow. The Python versions are spread over the pairs, but the pairs
-# that .ci/run names have the same Python.
+# TensorFlow 2.16 is the first version with Keras 3. The Keras 2 of TensorFlow 2.12-2.15 has the
+# same version number as TensorFlow. The Python versions are spread over the pairs, but the
+# pairs that .ci/run names use the same Python.
 PAIRS = (
     Pair("2.12", "2.12", "2.12", "", "3.11"),
     Pair("2.13", "2.13", "2.13", "", "3.10"),
@@ -35,8 +37,9 @@ PAIRS = (
     Pair("2.21-python3.13", "2.21", "3.15", "2.21", "3.13"),
 )
 
-# Nightly builds of the next releases. The page shows their failures, but CI does not fail. To
-# test newer builds, change these requirements and the versions of `NEXT`.
+# Nightly builds of the next releases. The page shows the tests that fail with these builds, but
+# CI does not fail because of such tests. To test newer builds, change these requirements and
+# the versions of `NEXT`.
 NIGHTLY_BUILDS = {
     "tensorflow": "tf-nightly-cpu==2.22.0.dev20260905",
     "keras": "keras-nightly==3.16.0.dev2026102704",
@@ -71,12 +74,12 @@ def requirements(pair, tensorflow="tensorflow-cpu"):
 
 
 def read(folder=REFERENCE):
-    """Return the {pair: result} that noxfile.py has written into a folder."""
+    """Return {name of a pair: result}, as noxfile.py has written it into a folder."""
     return json.loads((folder / "support.json").read_text(encoding="utf-8"))
 
 
 def write(results, folder=REFERENCE):
-    """Write the results as JSON and into the page."""
+    """Write the results into `support.json` and into the page."""
     ordered = {p.name: results[p.name] for p in ROWS if p.name in results}
     text = json.dumps(ordered, indent=1) + "\n"
     (folder / "support.json").write_text(text, encoding="utf-8")
@@ -87,10 +90,11 @@ def write(results, folder=REFERENCE):
 
 
 def shown(results):
-    """Return the part of the page that shows the results. Equal lines are counted.
+    """Return the part of the page that shows the results.
 
-    A failure names its test. A limit does not, because only the reason says what does not
-    work there; `support.json` has the tests.
+    Equal lines become one line with their number. The line of a failure names the test. The
+    line of a limit names no test, because the reason says what does not work. `support.json`
+    names the tests of the limits.
     """
     lines = [_HEAD, *(row(pair, results.get(pair.name)) for pair in ROWS)]
     for kind, heading in (("failed", "What failed"), ("limits", "Limits")):
@@ -112,12 +116,12 @@ def shown(results):
 
 
 def named(test):
-    """Return the name of a test without its case, as a line of the page has it."""
+    """Return the name of a test without its parameters, as text for a line of the page."""
     return f", `{test.partition('[')[0]}`"
 
 
 def row(pair, result):
-    """Return the line of the table for a pair. `result` is None if it was not run."""
+    """Return the line of the table for a pair. `result` is None if no test was run."""
     versions, results = pair._asdict(), ["not run"] * 3
     if result is not None:
         versions, results = result["versions"], [_outcome(result[c]) for c in COLUMNS]
@@ -140,7 +144,7 @@ def is_good(result):
 
 
 def count(report):
-    """Count the tests in a JUnit report of pytest, in the format xunit1."""
+    """Count the tests in a JUnit report that pytest wrote in the format xunit1."""
     kinds = {"failure": "failed", "error": "failed", "skipped": "skipped"}
     found = {kind: {} for kind in ("passed", "skipped", "failed", "limits")}
     for case in ElementTree.fromstring(report).iter("testcase"):

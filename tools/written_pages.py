@@ -1,6 +1,6 @@
 """Writes the parts of pages in compat_docs that come from tables of the package.
 
-Run `python -m tools.written_pages` to write them. A test fails if one is out of date.
+Run `python -m tools.written_pages` to write the parts. A test fails if a part is out of date.
 """
 
 import collections
@@ -16,7 +16,7 @@ PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
 
 
 def with_part(text, name, content):
-    """Return the text of a page in which a part between two marks has new content."""
+    """Return the text of a page with new content in the part between two marks."""
     begin = re.escape(f"<!-- {name}: written by tools/")
     pattern = rf"({begin}.*?-->\n).*?(<!-- end of {name} -->)"
     page, count = re.subn(
@@ -36,7 +36,7 @@ _TODAY = {names.MISSING: "gone", names.CHANGED: "different", names.SAME: "works"
 
 
 def _symbols():
-    """One row for each class and function, wherever it was."""
+    """Return the table with a row for each old class and function."""
     rows = []
     for name, symbol in names.SYMBOLS.items():
         own = f"`{symbol.current}`" if symbol.current else DASH
@@ -47,7 +47,7 @@ def _symbols():
 
 
 def _modules():
-    """For each old module the names that it had."""
+    """Return a table for each old module with the names in the module."""
     parts = []
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):
@@ -57,7 +57,10 @@ def _modules():
 
 
 def _rows(uses):
-    """Return rows for the names of a module, one for equal versions and fate."""
+    """Return the rows for the names of a module.
+
+    Names with the same versions and the same state today share a row.
+    """
     alike = collections.defaultdict(list)
     for name, use in sorted(uses.items()):
         versions = use.versions + ("2.21" if use.versions.endswith("-") else "")
@@ -86,7 +89,7 @@ def _with_dashes(text):
     return re.sub(r"(\d\.\d+)-(\d\.\d+)", rf"\1{DASH}\2", text)
 
 
-# Page -> {part of the page: function that returns its content}.
+# Maps a page to {name of a part: function that returns the content of the part}.
 WRITTEN = {
     "reference/old-names.md": {
         "symbols": _symbols,
@@ -102,7 +105,7 @@ WRITTEN = {
 
 
 def page(path, text):
-    """Return the text of a page in which all parts are up to date."""
+    """Return the text of a page with new content in all its parts."""
     for name, content in WRITTEN[path].items():
         text = with_part(text, name, content())
     return text

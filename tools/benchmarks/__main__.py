@@ -1,4 +1,4 @@
-"""`tools/benchmark`: read the arguments and run the measuring processes."""
+"""The command `tools/benchmark`: read the arguments and run the measuring processes."""
 
 import argparse
 import functools
@@ -29,8 +29,8 @@ tools/benchmark --workloads resnet50,bert --modes function --out figures
 _SECONDS = 600  # the most seconds that a process may run
 # Replicas are logical CPU devices, so that every machine measures the same thing.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
-# Make the allocator return freed memory at once. Otherwise the peak depends on what it keeps.
-# This is too slow for measuring time.
+# Make the allocator return freed memory at once. Otherwise the peak depends on the memory
+# that the allocator keeps. These settings are too slow for measuring time.
 _FOR_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
 _FOR_MEMORY["MALLOC_TRIM_THRESHOLD_"] = "0"
 
@@ -75,7 +75,7 @@ def settings(options):
     """Return the list of settings to measure."""
     chosen = options.modes, options.strategies, options.families, options.workloads
     found = [plan.Setting(*names) for names in itertools.product(*chosen)]
-    # TensorFlow cannot compile steps of several logical CPU replicas.
+    # TensorFlow cannot compile steps of several replicas on logical CPUs.
     return [s for s in found if s.mode != "xla" or s.strategy == "default"]
 
 
@@ -105,7 +105,7 @@ def main(arguments=None):
         result = json.loads(options.draw.read_text(encoding="utf-8"))
         report.draw(result["figures"], options.out)
         return 0
-    import tqdm  # imported here, since the help does not need it
+    import tqdm  # imported here, since `--help` does not need tqdm
 
     # A signal that ends this process, for instance from a time limit, also ends its children.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

@@ -24,14 +24,15 @@ _WRAPPERS = {
     (plan.OURS, "Keras 3"): tf_lso.LossScaleOptimizer,
     (plan.OURS, "tf_keras"): tf_lso.LossScaleOptimizer,
 }
-# With these no gradient overflows or becomes denormal in any number of measured steps.
+# With this learning rate and scale, no gradient overflows or becomes denormal in any number of
+# measured steps.
 _LEARNING_RATE = 1e-4
 _SCALE = 2.0**15
 _BATCH = 64
 
 
 class Steps:
-    """The steps of the candidates. They share variables and inputs, but not slots."""
+    """The steps of the candidates. All steps share variables and inputs, but not slots."""
 
     def __init__(self, setting, strategy=None):
         self.setting, self.workload = setting, plan.workload(setting.workload)
@@ -47,7 +48,7 @@ class Steps:
         )
 
     def time(self, candidates, rounds):
-        """Return {candidate: dict of the seconds of each round and sizes of its graph}."""
+        """Return {candidate: dict with the seconds of each round and sizes of the graph}."""
         steps = {name: self.step(name) for name in candidates}
         calls = {n: lambda step=s: step(*self.inputs) for n, s in steps.items()}
         times = in_turns(calls, rounds, self.workload.repeats)
@@ -60,7 +61,7 @@ class Steps:
         return measured
 
     def memory(self, name):
-        """Return {name: dict of the peak memory of three steps} for one candidate."""
+        """Return {name: dict with the peak memory of three steps} for one candidate."""
         step = self.step(name)
         gc.collect()
         counting.reset_peak()
@@ -69,7 +70,7 @@ class Steps:
         return {name: {"peak_bytes": counting.peak_bytes()}}
 
     def step(self, name):
-        """Make a candidate, run two of its steps, and return its step."""
+        """Return the step of a candidate, after the step has run twice."""
         family = plan.FAMILIES[self.setting.family]
         with self.strategy.scope():
             momentum = self.workload.momentum
@@ -89,13 +90,13 @@ class Steps:
             unscale = optimizer.get_unscaled_gradients
         else:
             scale_loss, unscale = optimizer.scale_loss, _as_it_is
-        # This is outside of the scope, in which each strategy would be the default.
+        # Ask outside the scope, since inside its own scope each strategy is the default.
         is_default = self.strategy is tf.distribute.get_strategy()
 
         def on_replica(*inputs):
             if not is_default:
-                # Keras 3's sum over the replicas needs the device of each tensor, which an
-                # argument of a traced function lacks. This does not copy values.
+                # Keras 3's sum over the replicas needs the device of each tensor. Arguments of
+                # a traced function have no device. `tf.identity` does not copy their values.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))
             if name == plan.LIMIT:
@@ -149,14 +150,14 @@ def _values(gradient):
 
 def _uniform(shape, number, replica=0, limit=1.0):
     """Return a tensor of random numbers between -limit and limit."""
-    # NumPy makes the numbers. TensorFlow's allocator would keep the temporary memory of its
-    # own operations, and a step that reuses it would not raise the peak memory.
+    # NumPy makes the numbers. If TensorFlow made them, its allocator would keep the temporary
+    # memory, and a step that reuses this memory would not raise the peak.
     numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
     return tf.convert_to_tensor((numbers - 0.5) * 2 * limit)
 
 
 def in_turns(calls, rounds, repeats):
-    """Time all calls in each round. Return {name: list of the seconds for one call}.
+    """Time all calls in each round. Return {name: list of the seconds per call in a round}.
 
     Args:
       calls: {name: function}.
@@ -184,7 +185,7 @@ def in_turns(calls, rounds, repeats):
 
 
 def main(job, file):
-    """Measure the job that is described in JSON and write the result to a file.
+    """Measure a job, which is described in JSON, and write the result to a file.
 
     `__main__.measure` starts this process.
     """

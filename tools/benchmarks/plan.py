@@ -1,10 +1,10 @@
-"""The choices of `tools/benchmark`, and its workloads. This imports no TensorFlow."""
+"""The choices and workloads of `tools/benchmark`, for use without TensorFlow."""
 
 import math
 import re
 from typing import NamedTuple
 
-# Name in commands, files and tables -> name in plots.
+# Maps the name in commands, files and tables to the name in plots.
 MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
 STRATEGIES = {"default": "one device", "mirrored2": "two replicas"}
 
@@ -14,7 +14,8 @@ class Family(NamedTuple):
 
     framework: str  # the framework that defines the optimizers, for plots
     optimizers: str  # "keras3", "legacy" or "new", see `one_process`
-    # Whether the step calls get_scaled_loss and get_unscaled_gradients, not scale_loss.
+    # Whether the step calls get_scaled_loss and get_unscaled_gradients. If not, the step calls
+    # scale_loss.
     is_legacy: bool
 
 
@@ -25,9 +26,9 @@ FAMILIES = {
     "legacy": Family("tf_keras", "legacy", True),
     "new": Family("tf_keras", "new", True),
 }
-# The limit is one sum over all gradients without a step, since every wrapper must read each
-# gradient once. The other candidates are a step without loss scaling, one with the
-# framework's own wrapper, and one with tf_lso.
+# The limit is no step, but one sum over all gradients, since every wrapper must read each
+# gradient once. The other candidates are a step without loss scaling, a step with the
+# framework's own wrapper, and a step with tf_lso.
 CANDIDATES = LIMIT, BARE, OWN, OURS = "limit", "bare", "own", "tf_lso"
 
 
@@ -47,13 +48,14 @@ class Workload(NamedTuple):
     shapes: list[tuple[int, ...]]  # the shapes of the variables and their gradients
     repeats: int = 1  # the number of steps that are timed together
     momentum: float = 0.9  # the momentum of the inner SGD
-    # The number of rows of each gradient, a `tf.IndexedSlices`. None if it is dense.
+    # The number of rows of each gradient if the gradients are `tf.IndexedSlices`, or None if
+    # the gradients are dense.
     rows: int | None = None
     trains: bool = False  # whether the step also computes the loss and its gradients
 
     @property
     def gradients(self):
-        """The shapes of the gradients or of the values of their slices."""
+        """The shapes of the gradients. For `tf.IndexedSlices`, the shapes of their values."""
         return [(self.rows or size, *others) for size, *others in self.shapes]
 
     @property
@@ -83,7 +85,8 @@ def _bert_base(width=768):
     """Return the shapes of the 199 variables of BERT-base."""
     dense, norm = [(width, width), (width,)], [(width,), (width,)]
     widened = [(width, 4 * width), (4 * width,), (4 * width, width), (width,)]
-    layer = [*dense * 4, *norm, *widened, *norm]  # query, key, value, output first
+    # The four dense layers are query, key, value and output.
+    layer = [*dense * 4, *norm, *widened, *norm]
     return [(30522, width), (512, width), (2, width), *norm, *layer * 12, *dense]
 
 
@@ -101,7 +104,10 @@ WORKLOADS = {
 
 
 def workload(name):
-    """Return the workload with a name, or None. `100x256` is 100 tensors of 256 values."""
+    """Return the workload with a name, or None if there is no such workload.
+
+    The name `100x256` means 100 tensors of 256 values.
+    """
     if sized := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name):
         tensors, values = map(int, sized.groups())
         repeats = 5 if tensors * values < 100_000 else 1

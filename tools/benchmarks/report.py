@@ -1,12 +1,12 @@
-"""Compute figures from the measured seconds, and make tables and plots of them."""
+"""Compute figures from the measured seconds, and make tables and plots of the figures."""
 
 import math
 import statistics
 
 from tools.benchmarks import plan
 
-_CLOCK_MS = 1e-4  # about the time that reading the clock needs
-_COLUMNS = {  # key -> heading, format
+_CLOCK_MS = 1e-4  # about the time for one reading of the clock
+_COLUMNS = {  # maps the key of a column to its heading and format
     "ms": ("ms", "{:.2f}"),
     "added_ms": ("added ms", "{:.3f}"),
     "added_iqr_ms": ("IQR", "{:.3f}"),
@@ -40,10 +40,10 @@ def figures(setting, measured):
             more = row["operations"] - bare["operations"]
             tensors = len(plan.workload(setting.workload).shapes)
             row["operations_per_gradient"] = more / tensors
-        if row.get("peak_bytes") and not is_limit:  # not every system reports it
+        if row.get("peak_bytes") and not is_limit:  # not every system reports the peak
             row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
-    # A ratio means nothing unless the added time of own is at least twice the random error of
-    # its median.
+    # A ratio means nothing unless the time that the framework's own wrapper adds is at least
+    # twice the random error of the median of this time.
     chance = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
     if own["added_ms"] > max(2 * chance, _CLOCK_MS):
         for row in rows:
@@ -52,7 +52,7 @@ def figures(setting, measured):
 
 
 def added(seconds, bare):
-    """Return the quartiles of the differences in milliseconds in each round."""
+    """Return the quartiles of the milliseconds by which a step is slower than the bare step."""
     differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
     differences *= 2 if len(differences) == 1 else 1
     return statistics.quantiles(differences, n=4, method="inclusive")
@@ -80,9 +80,9 @@ def _cell(row, key):
 
 
 def draw(rows, folder):
-    """Draw a PNG with bars of the added time for each mode and strategy.
+    """Draw one PNG for each mode and strategy, with bars that show the added time.
 
-    The rows may come from an earlier version of this tool and contain other candidates.
+    The rows may come from an earlier version of this tool and may contain other candidates.
     """
     from matplotlib import patches
     from matplotlib.figure import Figure
@@ -110,7 +110,7 @@ def draw(rows, folder):
 
 
 def _draw_bars(panel, rows):
-    """Draw the bars of a workload, two for each family, with their spread and number."""
+    """Draw two bars for each family on one workload, with their quartiles and values."""
     families = list(dict.fromkeys(row["family"] for row in rows))
     for row in rows:
         is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
@@ -118,7 +118,7 @@ def _draw_bars(panel, rows):
         color = _COLORS[
             plan.OURS if is_ours else plan.FAMILIES[row["family"]].framework
         ]
-        # `abs`, since rounding makes differences below zero if all rounds are equal.
+        # Take `abs`, since rounding can make a difference negative if all rounds are equal.
         spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
         bar = panel.bar(position, value, 0.4, yerr=spread, color=color)
         panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
