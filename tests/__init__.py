@@ -1,1 +1,1 @@
-"""Tests of tf_lso; the folders mirror the package."""
+"""Tests of tf_lso. The folders mirror the folders of the package."""

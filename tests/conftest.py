@@ -1,4 +1,4 @@
-"""Logical devices, and the strategies and families that tests share."""
+"""The logical devices, fixtures and hooks that all tests share."""
 
 import gc
 import os
@@ -11,8 +11,8 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 
-# So a failed assertion in a helper shows the values, as one in a test file does. Before
-# the helpers are imported; what is imported already has no assertions.
+# Let failed assertions in these modules show their values, as in test files. This must happen
+# before the modules are imported. A module that is already imported contains no assertions.
 _HELPERS = {f"tests.{path.stem}" for path in HERE.iterdir()} - sys.modules.keys()
 pytest.register_assert_rewrite(*_HELPERS)
 
@@ -24,10 +24,10 @@ devices.hide_others()
 
 
 def pytest_configure(config):
-    """Register a mark, and make the four CPUs that the strategies of tests use.
+    """Register a mark, and make the four logical CPUs that the strategies of tests use.
 
-    TensorFlow can only make them before anything has started it, and test files start it
-    when they are imported. The process of pytest-xdist that runs no test needs none.
+    TensorFlow can make logical CPUs only before its first use, and test files use TensorFlow
+    when they are imported. The main process of pytest-xdist runs no test and needs no CPUs.
     """
     config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
     runs_no_test = config.getoption("numprocesses", None) and not hasattr(
@@ -42,7 +42,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave out absent families; begin with the files of long tests, so none waits."""
+    """Drop the tests of absent families, and run the files with long tests first."""
     items[:] = [item for item in items if not _is_of_absent_family(item)]
     long = {
         item.path
@@ -53,16 +53,16 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let the garbage collector pass over what is there before the first test.
+    """Exempt all objects that exist before the first test from garbage collection.
 
-    That is most of what there ever is; looking through it took a tenth of the time.
+    These are most objects of a run. Examining them took a tenth of the time of the tests.
     """
     gc.collect()
     gc.freeze()
 
 
 def _is_of_absent_family(item):
-    """Whether a test has a family, as a parameter or mark, that is not there."""
+    """Return whether a test needs Keras 3, by a parameter or a mark, but Keras 3 is absent."""
     if HAS_KERAS3:
         return False
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
@@ -72,16 +72,16 @@ def _is_of_absent_family(item):
 
 @pytest.fixture(params=["keras3", "legacy", "new"])
 def family(request):
-    """The name of each optimizer family in turn; see `_is_of_absent_family`."""
+    """The name of an optimizer family. Each test runs once for every installed family."""
     return request.param
 
 
 @pytest.fixture(scope="session")
 def mirrored2():
-    """The one MirroredStrategy of this process: two logical CPUs.
+    """The only MirroredStrategy of this process, on two logical CPUs.
 
-    Strategies of one process share collective keys, and abort each other where they
-    reduce different dtypes; four replicas run in a process of their own.
+    All strategies of a process share collective keys, and they abort each other if they reduce
+    different dtypes. So tests with four replicas run in another process.
     """
     import tensorflow as tf
 

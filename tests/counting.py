@@ -1,6 +1,7 @@
-"""Count what timings cannot tell: operations, collectives, memory.
+"""Count the operations and collectives of graphs, and measure the memory of a process.
 
-For the tests of the distributed step and of long runs, and for `tools/benchmark`.
+The tests of the distributed step and of long runs use these functions, and so does
+`tools/benchmark`.
 """
 
 import collections
@@ -9,19 +10,19 @@ import functools
 import pathlib
 import re
 
-# Python runs in these, or the host waits for a value of the device.
+# Operations that run Python code, or for which the host waits for a value from the device.
 _HOST = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "HostCompute", "PrintV2", "Print"}
 
 
 def operations(graph):
-    """How many operations of each type a `tf.Graph` holds, inner functions included.
+    """Return a Counter of the types of operations in a `tf.Graph` and in its functions.
 
-    The body of a function counts once for each call of it, both branches of a
+    The body of a function counts once for each call of the function. Both branches of a
     conditional count, and the body of a loop counts once.
     """
     definition = graph.as_graph_def()
     bodies = {f.signature.name: f.node_def for f in definition.library.function}
-    bodies[None] = definition.node  # of the graph itself
+    bodies[None] = definition.node  # the key None stands for the graph itself
 
     @functools.cache
     def count(name):
@@ -38,30 +39,30 @@ def operations(graph):
 
 
 def collectives(graph):
-    """How many collective operations a graph holds, over all replicas in it."""
+    """Return the number of collective operations in a graph, summed over all replicas."""
     counted = operations(graph)
     kinds = [k for k in counted if k.startswith(("Collective", "Nccl"))]
     return sum(counted[kind] for kind in kinds if "Group" not in kind)
 
 
 def host_operations(graph):
-    """The types of operations in a graph that call back to Python or print."""
+    """Return the types of operations in a graph that call Python or print."""
     return sorted(_HOST & set(operations(graph)))
 
 
 def resident_bytes():
-    """The memory that this process holds now; None where the system does not say."""
+    """Return the bytes of memory that this process uses now, or None if they are unknown."""
     return _status("VmRSS")
 
 
 def reset_peak():
-    """Let `peak_bytes` count from here on, where the system can do that."""
+    """Reset the value of `peak_bytes` to the present memory, if the system supports this."""
     with contextlib.suppress(OSError):
         pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_bytes():
-    """The most memory that this process has held; None where the system does not say."""
+    """Return the most bytes that this process has used at once, or None if unknown."""
     return _status("VmHWM")
 
 

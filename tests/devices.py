@@ -1,7 +1,7 @@
-"""Which devices tests and measurements use: logical CPUs, or the machine's GPUs.
+"""Choose the devices of tests and measurements: logical CPUs, or the machine's GPUs.
 
-`TF_LSO_DEVICES=GPU` in the environment chooses GPUs, as `tools/test --gpu` does. Nothing
-here imports TensorFlow before it is needed.
+The environment variable `TF_LSO_DEVICES=GPU` chooses GPUs, and so does `tools/test --gpu`. The
+functions import TensorFlow only when they need it.
 """
 
 import os
@@ -11,7 +11,7 @@ VARIABLE = "TF_LSO_DEVICES"
 
 
 def kind():
-    """`CPU` or `GPU`."""
+    """Return the kind of the chosen devices, `CPU` or `GPU`."""
     chosen = os.environ.get(VARIABLE) or CPU
     if chosen not in (CPU, GPU):
         raise ValueError(f"{VARIABLE}={chosen}: use {CPU} or {GPU}.")
@@ -19,21 +19,21 @@ def kind():
 
 
 def environment():
-    """What a process needs in its environment to use these devices."""
+    """Return the environment variables that let a process use only the chosen devices."""
     if kind() == CPU:
         return {"CUDA_VISIBLE_DEVICES": "-1"}
-    # Several processes, one after the other, and perhaps those of other people.
+    # Reserve GPU memory only as needed, since other processes may use the GPUs, too.
     return {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
 def hide_others():
-    """Let TensorFlow, which is not imported yet, see these devices alone."""
+    """Hide all other devices from TensorFlow. Call this before importing TensorFlow."""
     for name, value in environment().items():
         os.environ.setdefault(name, value)
 
 
 def make_logical_cpus(tensorflow, count):
-    """Make so many CPUs of one, before anything has started TensorFlow."""
+    """Split one CPU into `count` logical CPUs. Call this before any use of TensorFlow."""
     tensorflow.config.set_logical_device_configuration(
         tensorflow.config.list_physical_devices(CPU)[0],
         [tensorflow.config.LogicalDeviceConfiguration()] * count,
@@ -41,9 +41,9 @@ def make_logical_cpus(tensorflow, count):
 
 
 def end_replicas_at_once(tensorflow):
-    """Let `strategy.run` look each 5 ms whether its threads have ended.
+    """Let `strategy.run` check every 5 ms whether its threads have ended.
 
-    TensorFlow does so each second: a thread that lives a moment longer costs all of it.
+    TensorFlow checks every second. A thread that ends a moment after a check costs a second.
     """
     coordinator = tensorflow.train.Coordinator
     wait = coordinator.wait_for_stop
@@ -55,7 +55,7 @@ def end_replicas_at_once(tensorflow):
 
 
 def mirrored(count):
-    """A MirroredStrategy on so many devices. Call it before anything uses TensorFlow."""
+    """Return a MirroredStrategy on `count` devices. Call this before any use of TensorFlow."""
     import tensorflow as tf
 
     if kind() == CPU:
@@ -64,9 +64,9 @@ def mirrored(count):
 
 
 def strategy(name):
-    """The strategy that a command calls mirrored2 or multiworker, say; else None.
+    """Return the strategy with a name such as `mirrored2` or `multiworker`, or None.
 
-    Call it before anything uses TensorFlow. Workers find each other by `TF_CONFIG`.
+    Call this before any use of TensorFlow. Workers find each other through `TF_CONFIG`.
     """
     if name.startswith("mirrored"):
         return mirrored(int(name.removeprefix("mirrored")))
@@ -77,9 +77,9 @@ def strategy(name):
 
 
 def wait():
-    """Return when all devices have done what they were given.
+    """Wait until all devices have finished their work.
 
-    On CPUs an eager call returns when its work is done.
+    On CPUs there is no need to wait, since an eager call returns after its work is done.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The float dtypes of gradients: what NumPy calls them, and their limits."""
+"""The NumPy types and the numeric limits of the float dtypes of gradients."""
 
 import types
 
@@ -7,12 +7,13 @@ import tensorflow as tf
 
 DTYPES = {
     "float16": np.float16,
-    "bfloat16": tf.bfloat16.as_numpy_dtype,  # before TensorFlow 2.13 one of its own
+    "bfloat16": tf.bfloat16.as_numpy_dtype,  # TensorFlow's own NumPy type before 2.13
     "float32": np.float32,
     "float64": np.float64,
 }
 
-# NumPy has none of these. Eight bits of exponent as in float32, seven of fraction.
+# NumPy does not have these limits. A bfloat16 has 8 bits for the exponent, like a float32, and
+# 7 bits for the fraction.
 _BFLOAT16 = types.SimpleNamespace(
     max=np.float32((2 - 2.0**-7) * 2.0**127),
     min=np.float32((2.0**-7 - 2) * 2.0**127),
@@ -23,5 +24,5 @@ _BFLOAT16 = types.SimpleNamespace(
 
 
 def limits(dtype):
-    """The `finfo` of a dtype, by its name."""
+    """Return the limits of the dtype with a name, as `numpy.finfo` does."""
     return _BFLOAT16 if dtype == "bfloat16" else np.finfo(dtype)

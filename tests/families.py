@@ -1,7 +1,8 @@
-"""The optimizer families that every contract holds for: those of this TensorFlow.
+"""The installed optimizer families, for which every contract must hold.
 
-Beside TensorFlow 2.16 and later they are those of Keras 3 and of tf_keras, before that
-those of `tf.keras`, which is Keras 2. Tests take their families and Kerases from here.
+With TensorFlow 2.16 and later, these are the families of Keras 3 and of tf_keras. With earlier
+versions, they are the families of `tf.keras`, which is Keras 2. Tests get their families and
+their Keras modules from this file.
 """
 
 import importlib
@@ -15,13 +16,14 @@ from tests.generation import HAS_KERAS3
 from tf_lso.frameworks import keras_versions
 from tf_lso.keras.mixed_precision import experimental
 
-# For tests of Keras 3 itself, which are left out where it is not; see conftest.py. Tests of
-# all families take `FAMILIES`.
+# Marks tests of Keras 3 itself. conftest.py drops these tests if Keras 3 is not installed.
+# Tests of all families use `FAMILIES`.
 needs_keras3 = pytest.mark.keras3
 
-# The package of Keras 2, and the modules with the public names of it and of `tf.keras`.
+# `KERAS2_PACKAGE` is the package of Keras 2. `keras2` is the module with the public names of
+# Keras 2, and `keras` is the module with the public names of `tf.keras`.
 KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
-KERAS2_SPELLED = "tf_keras" if HAS_KERAS3 else "tf.keras"  # by programs
+KERAS2_SPELLED = "tf_keras" if HAS_KERAS3 else "tf.keras"  # how programs spell Keras 2
 importlib.import_module(KERAS2_PACKAGE)
 keras2 = keras_versions.public(KERAS2_PACKAGE)
 keras = keras_versions.public("keras")
@@ -40,44 +42,45 @@ FAMILIES = {
 # The family of `tf.keras.optimizers`.
 CURRENT = "keras3" if HAS_KERAS3 else "new"
 
-# Family, or what both of Keras 2 are -> its Keras, and the package of that.
+# `KERASES` maps a family to the module of its Keras, and `PACKAGES` maps a family to the
+# package of its Keras. The key "keras2" stands for both families of Keras 2.
 KERASES = {"keras2": keras2, "legacy": keras2, "new": keras2}
 PACKAGES = dict.fromkeys(KERASES, KERAS2_PACKAGE)
 if HAS_KERAS3:
     KERASES["keras3"], PACKAGES["keras3"] = keras, "keras"
 
-# The Kerases without their families.
+# The installed versions of Keras, as keys of `KERASES`.
 GENERATIONS = [name for name in ("keras3", "keras2") if name in KERASES]
 
 
 def here(*names):
-    """Those of the families that this TensorFlow has, a tuple."""
+    """Return a tuple of those of the named families that are installed."""
     return tuple(name for name in names if name in FAMILIES)
 
 
 def raw(variable):
-    """The TensorFlow variable behind a Keras variable."""
+    """Return the TensorFlow variable of a Keras variable, or any other variable itself."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
 
 def bare_sums(family):
-    """Whether the bare optimizer sums gradients over replicas, as Keras does since 3.2."""
+    """Return whether bare optimizers sum gradients over replicas. Keras 3 does since 3.2."""
     return family != "keras3" or keras_versions.is_at_least("keras", 3, 2)
 
 
 def numpy(variable):
-    """The value on the first local replica."""
+    """Return the value of a variable on the first local replica."""
     return copies(variable)[0]
 
 
 def number(value):
-    """A number, or the value of a variable of any Keras, as a float."""
+    """Return a number, or the value of a variable of any Keras, as a float."""
     return float(np.asarray(raw(value)))
 
 
 def copies(variable):
-    """The values on all local replicas."""
+    """Return the values of a variable on all local replicas."""
     variable = raw(variable)
     strategy = getattr(variable, "distribute_strategy", None)
     if strategy is None:
@@ -86,14 +89,14 @@ def copies(variable):
 
 
 def per_replica(strategy, values):
-    """A tensor of each replica's own value."""
+    """Return a per-replica tensor from a list with a value for each replica."""
     return strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(values[context.replica_id_in_sync_group])
     )
 
 
 def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **kwargs):
-    """A tf_lso optimizer, stable or experimental, around a new one of the family."""
+    """Return a stable or experimental tf_lso optimizer around a new optimizer of a family."""
     inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)
     if api == "experimental":
         return experimental.LossScaleOptimizer(
@@ -105,14 +108,14 @@ def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **k
 
 
 def bare_step(optimizer, loss_fn, variables):
-    """One step of an optimizer that scales nothing."""
+    """Take one step with an optimizer that does not scale the loss."""
     with tf.GradientTape() as tape:
         loss = loss_fn()
     optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
 
 def legacy_step(optimizer, loss_fn, variables, **keywords):
-    """One step in the style of TensorFlow 2.4-2.15."""
+    """Take one step in the style of TensorFlow 2.4-2.15."""
     with tf.GradientTape() as tape:
         scaled = optimizer.get_scaled_loss(loss_fn())
     gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, variables))
@@ -120,7 +123,7 @@ def legacy_step(optimizer, loss_fn, variables, **keywords):
 
 
 def keras3_step(optimizer, loss_fn, variables):
-    """One step in the style of Keras 3."""
+    """Take one step in the style of Keras 3."""
     with tf.GradientTape() as tape:
         scaled = optimizer.scale_loss(loss_fn())
     return optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables))

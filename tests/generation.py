@@ -1,4 +1,4 @@
-"""Which Kerases are there, without an import of them."""
+"""Find out which versions of Keras are installed, without importing Keras."""
 
 import importlib.metadata
 import importlib.util
@@ -10,19 +10,20 @@ def _minor():
     try:
         return ".".join(importlib.metadata.version("keras").split(".")[:2])
     except importlib.metadata.PackageNotFoundError:
-        return "3"  # then the tests say that it is missing
+        return "3"  # the tests report that Keras is missing
 
 
-# Its minor version, such as "3.0".
+# The minor version of the package `keras`, such as "3.0".
 KERAS = _minor()
 HAS_KERAS3 = int(KERAS.split(".")[0]) >= 3
 
 
 def limit(reason, *versions):
-    """Mark a test that fails by what these versions of Keras themselves cannot do.
+    """Mark a test that fails because some versions of Keras cannot do something.
 
     Args:
-      reason: str, what they cannot do. The table of supported versions shows it.
+      reason: str, what these versions cannot do. The table of supported versions shows this
+        text.
       *versions: str, minor versions of the package `keras`, such as "3.0".
     """
     return pytest.mark.xfail(KERAS in versions, reason=reason, strict=True)
@@ -33,9 +34,10 @@ needs_tf_keras = pytest.mark.skipif(
     not HAS_TF_KERAS, reason="tf_keras is not installed"
 )
 
-# What makes `save` write a .keras file that is a zip file: in 2.12 it is an .h5 file.
+# The arguments with which `save` writes a .keras file as a zip file. Without them, Keras 2.12
+# writes an HDF5 file.
 ZIPPED = {"save_format": "keras_v3"} if KERAS == "2.12" else {}
 
-# The `default` of `json.dumps`: Keras 2 of TensorFlow 2.12-2.15 puts numbers of NumPy into
-# configs.
+# The argument `default` for `json.dumps` of configs. The Keras 2 of TensorFlow 2.12-2.15 puts
+# NumPy numbers into configs.
 AS_NUMBER = None if HAS_KERAS3 else float

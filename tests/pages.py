@@ -1,19 +1,20 @@
-"""The code and the commands of a page, run, and compared with what stands below them.
+"""Run the code and the commands of a page, and compare their output with the page.
 
-Marks, each an HTML comment on the line above a ```python block:
+An HTML comment on the line above a ```python block can mark the block:
 
     <!-- own process -->            the block runs alone, in a process of its own
-    <!-- own process, 2 workers --> the same, in each of two TensorFlow workers
-    <!-- does not run today -->     alone, too; the block has to fail
+    <!-- own process, 2 workers --> the block runs in each of two TensorFlow workers
+    <!-- does not run today -->     the block runs alone, and must fail
     <!-- file: train.py -->         the block is a file for the ```console blocks
 
-All other Python blocks of a page are one program, in its order. A ```text block right
-after a Python block is what that block prints, with the last line of its error.
+All Python blocks without a mark form one program, in the order of the page. A ```text block
+right after a Python block contains what the Python block prints. If the Python block must fail,
+the text ends with the last line of the error.
 
-All ```console blocks of a page run in its order, in one new folder that has the files of
-the page. A line `$ tf-lso ...` or `$ python ...` is a command. What stands between it
-and the next one is its standard output, then the last line of the error that ends a
-program.
+All ```console blocks of a page run in the order of the page, in one new folder that contains
+the files of the page. A line `$ tf-lso ...` or `$ python ...` is a command. The lines up to the
+next command are the standard output of the command. If the command fails, the last line of the
+error follows.
 """
 
 import doctest
@@ -36,8 +37,8 @@ _CONSOLE = re.compile(r"^```console\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOT
 MARKS = ("", "own process", "own process, 2 workers", "does not run today")
 _END = "--- end of a block ---"
 _WIDE = {"COLUMNS": "88"}
-# Runs the program of a worker, whose two streams are one: what it prints comes together,
-# after all that TensorFlow logs.
+# Runs the program of a worker. The two output streams of a worker are one file, so this code
+# writes everything that the program prints after everything that TensorFlow logs.
 _APART = """
 import contextlib, io, runpy, sys
 with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -50,29 +51,29 @@ class Program(NamedTuple):
     """The Python blocks of a page that run in one process."""
 
     mark: str
-    lines: list[str]  # with the code on the lines that it has in the page
-    outputs: list[str | None]  # of each block: what it has to print, if that is written
+    lines: list[str]  # the code, with each line at its line number in the page
+    outputs: list[str | None]  # what each block must print, if the page says it
 
     @property
     def line(self):
-        """The first line of its code in the page."""
+        """The number of the first line of the code in the page."""
         return 1 + next(number for number, line in enumerate(self.lines) if line)
 
     @property
     def workers(self):
-        """How many processes run it."""
+        """The number of processes that run the program."""
         return 2 if "2 workers" in self.mark else 1
 
 
 class Command(NamedTuple):
     """One command of a page."""
 
-    words: list[str]  # what a shell makes of it
-    output: str  # what has to be printed
+    words: list[str]  # the words into which a shell splits the command
+    output: str  # what the command must print
 
 
 def programs_of(text):
-    """The programs of a page: all blocks without a mark, then each that has one."""
+    """Return the programs of a page: all blocks without a mark, then each marked block."""
     found = [Program("", [], [])]
     for match in _BLOCK.finditer(text):
         mark = match["mark"] or ""
@@ -90,13 +91,13 @@ def programs_of(text):
 
 
 def files_of(text):
-    """The files of a page, from name to text."""
+    """Return {name: text} of the files of a page."""
     marks = [(block["mark"] or "", block["code"]) for block in _BLOCK.finditer(text)]
     return {mark[6:]: code for mark, code in marks if mark.startswith("file: ")}
 
 
 def commands_of(text):
-    """The commands of a page, in order."""
+    """Return the commands of a page, in the order of the page."""
     commands = []
     for match in _CONSOLE.finditer(text):
         for part in re.split(r"^\$ ", match["lines"], flags=re.MULTILINE)[1:]:
@@ -106,7 +107,7 @@ def commands_of(text):
 
 
 def unused_files(text):
-    """The files of a page that no command can mean: it names neither them nor a folder."""
+    """Return the files of a page that no command names, directly or by their folder."""
     words = {word for command in commands_of(text) for word in command.words}
     return [
         name
@@ -116,9 +117,10 @@ def unused_files(text):
 
 
 def problems_of_program(program, folder, by=start):
-    """Run a program, written into a folder; return what is wrong, a list of str.
+    """Write a program into a folder, run the program, and return a list of problems.
 
-    `by`: `start`, or `preloaded.run`, which is sooner. Not for workers.
+    `by` is the function that runs the program: `start`, or the faster `preloaded.run`. Workers
+    do not use `by`.
     """
     path = folder / "page.py"
     path.write_text("\n".join(program.lines), encoding="utf-8")
@@ -146,7 +148,7 @@ def _problems(program, code, printed, errors):
 
 
 def problems_of_commands(text, folder):
-    """Run the commands of a page in a folder; return what is wrong, a list of str."""
+    """Run the commands of a page in a folder, and return a list of problems."""
     for name, code in files_of(text).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +163,7 @@ def problems_of_commands(text, folder):
 
 
 def _difference(source, wanted, printed):
-    """How what is printed differs from what stands in the page; None if it does not."""
+    """Return how the printed text differs from the page, or None if the texts agree."""
     checker = doctest.OutputChecker()
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     if checker.check_output(wanted, printed, flags):

@@ -1,8 +1,9 @@
-"""Runs Python programs in processes that begin with TensorFlow imported.
+"""Runs Python programs in processes in which TensorFlow is already imported.
 
-The import takes longer than most of the programs. So a server imports TensorFlow once, and
-forks for each program. TensorFlow has started no device or thread by then: a program finds
-it as it is after its own import. Only for programs that import TensorFlow first.
+The import of TensorFlow takes longer than most of the programs. So a server imports TensorFlow
+once, and forks for each program. The server has not started any device or thread, so a program
+finds TensorFlow in the same state as after its own import. Programs that do not import
+TensorFlow first must not run in this way.
 """
 
 import atexit
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from tests import devices, processes
 
-# Elsewhere a process that has imported what has threads cannot fork.
+# On other systems, a process that has imported libraries with threads cannot fork.
 CAN_FORK = sys.platform == "linux"
 
 _lock = threading.Lock()
@@ -61,7 +62,7 @@ def run(arguments, cwd=None, **variables):
 
 @functools.cache
 def _server(path, legacy_keras):
-    """Return the server for these values of the variables that the imports read."""
+    """Return the server that has these values of the variables that its imports read."""
     variables = {"PYTHONPATH": path, "TF_USE_LEGACY_KERAS": legacy_keras}
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.preloaded"],
@@ -71,18 +72,19 @@ def _server(path, legacy_keras):
         text=True,
     )
     atexit.register(server.wait)
-    atexit.register(server.stdin.close)  # first, and the server ends
+    atexit.register(server.stdin.close)  # runs first, and ends the server
     return server
 
 
 def serve():
-    """Fork for each request; return the request in the process that is to run it."""
+    """Fork for each request. Return the request in the new process, and None at the end."""
     import tensorflow as tf
 
     devices.end_replicas_at_once(tf)
-    gc.freeze()  # so that a program does not look for garbage in TensorFlow
+    gc.freeze()  # so that garbage collection in a program skips TensorFlow
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the children leave no zombies
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the input ends
+    # On Ctrl-C the test process closes the input, and the loop below ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         if not os.fork():
             return json.loads(line)
@@ -105,10 +107,10 @@ def _wait_in_parent(code):
 
 
 def run_request(arguments, cwd, environment, files):
-    """Run a program in this process as if it had just begun."""
+    """Run a program in this process as if the process had just begun."""
     stdout, stderr, code = files
     _wait_in_parent(code)
-    signal.alarm(processes.HANGS_AFTER)  # which kills it then
+    signal.alarm(processes.HANGS_AFTER)  # the signal kills a process that hangs
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
@@ -119,7 +121,7 @@ def run_request(arguments, cwd, environment, files):
         opened = os.open(path, mode)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdin = open(0)  # the other one may have read further requests
+    sys.stdin = open(0)  # the old `sys.stdin` may have read more requests
     first, *rest = arguments
     sys.argv[:] = arguments if first not in ("-m", "-c") else [first, *rest[1:]]
     sys.path[0] = cwd

@@ -1,7 +1,7 @@
-"""Programs in processes of their own: one alone, or several TensorFlow workers.
+"""Run programs in separate processes: one program alone, or several TensorFlow workers.
 
-A worker that waits for a peer that has died waits for ever, and a collective that hangs
-does not react to SIGTERM. So `run_workers` kills what does not end.
+If a worker dies, the other workers may wait for it forever. A worker that hangs in a collective
+does not react to SIGTERM. So `run_workers` kills all workers that do not end.
 """
 
 import contextlib
@@ -19,21 +19,22 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
-# Seconds after which a process counts as hanging. A slow machine must not come near it. It
-# is below the `timeout` of setup.cfg, which ends the whole test process.
+# The seconds after which a process counts as hanging. Even a slow machine must stay far below
+# this limit. The limit is below the `timeout` of setup.cfg, which ends the whole test process.
 HANGS_AFTER = 600
 
-# For processes whose errors are read: TensorFlow prints little, and looks for no GPU.
+# Variables for processes whose error output is read. TensorFlow prints little with them and
+# does not look for GPUs.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 def environment(**variables):
-    """Return the environment of a process: that of this one, and `variables`."""
+    """Return the environment for a new process: this process's environment and `variables`."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}
 
 
 def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
-    """Run Python to its end; return a `subprocess.CompletedProcess` with texts.
+    """Run Python to its end. Return a `subprocess.CompletedProcess` whose outputs are str.
 
     `preloaded.run` is faster for a program that imports TensorFlow first.
     """
@@ -50,7 +51,7 @@ def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
 
 
 def run(program, by=start, **variables):
-    """Run Python on `program`; return the lines it printed, or fail with its errors."""
+    """Run a Python program. Return the printed lines, or fail with the error output."""
     done = by(["-c", textwrap.dedent(program)], **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -59,20 +60,20 @@ def run(program, by=start, **variables):
 class WorkerResult(NamedTuple):
     """How one worker ended."""
 
-    returncode: int  # -9 if it had to be killed
-    output: str  # its standard output and errors
+    returncode: int  # -9 if the worker had to be killed
+    output: str  # the standard output and errors of the worker
 
 
 def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
     """Run a command once for each worker of a cluster, all at the same time.
 
     Args:
-      argv: list of str, the command; all workers run the same.
-      count: how many workers; each gets its own `TF_CONFIG`.
-      timeout: seconds after which all that still run are killed, with their children.
+      argv: list of str, the command of all workers.
+      count: the number of workers. Each worker gets its own `TF_CONFIG`.
+      timeout: seconds after which all running workers are killed, with their children.
       variables: dict of environment variables.
-      grace: seconds that the others have, once one worker has failed.
-      cwd: the folder to run in.
+      grace: seconds after which all running workers are killed if one worker has failed.
+      cwd: the folder in which the workers run.
 
     Returns:
       A list of `WorkerResult`.
@@ -81,7 +82,7 @@ def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
     workers = []
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in addresses]
-        stack.callback(kill, workers)  # also if one cannot start, and on Ctrl-C
+        stack.callback(kill, workers)  # also if a worker cannot start, and on Ctrl-C
         for index, log in enumerate(logs):
             of_worker = {**(variables or {}), "TF_CONFIG": tf_config(addresses, index)}
             worker = subprocess.Popen(
@@ -115,7 +116,7 @@ def _result(worker, log, killed):
 
 
 def kill(workers):
-    """Kill those that still run, with their own children."""
+    """Kill the workers that still run, with their children."""
     for worker in workers:
         if worker.poll() is None:
             with contextlib.suppress(ProcessLookupError):
@@ -124,7 +125,7 @@ def kill(workers):
 
 
 def assert_succeeded(results):
-    """Fail with the output of all workers unless every one of them exited with 0."""
+    """Fail with the output of all workers, unless every worker exited with 0."""
     if any(result.returncode for result in results):
         raise AssertionError(
             "\n".join(
@@ -141,9 +142,9 @@ def tf_config(addresses, index):
 
 
 def free_ports(count):
-    """Return so many different ports of 127.0.0.1 that nobody listens on now."""
+    """Return `count` different ports of 127.0.0.1 on which no process listens now."""
     with contextlib.ExitStack() as stack:
-        # All are held until the last is found, so that none is given out twice.
+        # All sockets stay open until the last port is found, so that no port is found twice.
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for free in sockets:
             free.bind(("127.0.0.1", 0))
@@ -151,7 +152,7 @@ def free_ports(count):
 
 
 def hiding(*packages):
-    """Return the start of a program in which those packages cannot be imported."""
+    """Return the first lines of a program in which these packages cannot be imported."""
     return textwrap.dedent(f"""
         import importlib.abc
         import sys

@@ -1,4 +1,4 @@
-"""What is refused, in one line: the error, and parts of its message."""
+"""Expect errors that a test describes in one line: the class and parts of the message."""
 
 import builtins
 import contextlib
@@ -10,7 +10,8 @@ import pytest
 def refused(expected):
     """Expect an error such as `ValueError: 'grads' ... 1 elements`.
 
-    Its class is exactly this one, and its message has all parts, in any order.
+    The class of the error must be exactly the given class, not a subclass. The message must
+    contain all parts, in any order.
     """
     name, _, parts = expected.partition(": ")
     error = getattr(builtins, name)

@@ -1,12 +1,12 @@
-"""Runs the contract in this process under a strategy named on the command line.
+"""Runs the contract in this process, under the strategy that the command line names.
 
     python -m tests.contract mirrored4
     TF_LSO_DEVICES=GPU python -m tests.contract none
     python -m tests.contract multiworker    # with TF_CONFIG set
 
-Prints lines on each case and exits with 1 if one failed. All workers run the same cases
-in the same order; a case that fails on one worker may leave the others waiting, so the
-caller bounds the time.
+Prints lines about each case and exits with 1 if a case failed. All workers run the same cases
+in the same order. If a case fails on one worker, the other workers may wait forever, so the
+caller must limit the time.
 """
 
 import argparse

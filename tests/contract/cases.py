@@ -1,7 +1,8 @@
-"""The contract: what holds for each family, protocol, strategy and mode.
+"""The contract: what must hold for each family, protocol, strategy and mode.
 
-Each function takes a `Setting` and asserts. `test_contract.py` runs them in its own
-process, `__main__.py` in processes of four replicas and of several workers.
+Each case is a function of a `Setting` that contains assertions. `test_contract.py` runs the
+cases in the test process. `__main__.py` runs them in processes with four replicas or with
+several workers.
 """
 
 import numpy as np
@@ -30,31 +31,31 @@ def case(styles=("legacy", "keras3"), modes=MODES, only=None):
     return register
 
 
-# It has limits of its own: in `_runs` and `equals_the_bare_optimizer`.
+# TensorFlow 2.12 has limits of its own, see `_runs` and `equals_the_bare_optimizer`.
 _IS_2_12 = tf.__version__.startswith("2.12.")
 
 
 def _runs(name, mode, strategy):
-    """Whether TensorFlow itself can do what a case does."""
+    """Return whether TensorFlow itself supports what a case does."""
     if mode == "jit":
-        return not strategy  # it cannot compile collectives on CPUs
+        return not strategy  # TensorFlow cannot compile collectives on CPUs
     workers = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    # Its workers cannot sum rows in eager code: "all_reduce_indexed_slices is not
-    # supported in eager mode", also with the bare optimizer.
+    # In TensorFlow 2.12, workers cannot sum IndexedSlices in eager code, not even with the bare
+    # optimizer: "all_reduce_indexed_slices is not supported in eager mode".
     return not (_IS_2_12 and workers and mode == "eager" and "sparse" in name)
 
 
 def combinations(families_, strategy, modes=MODES, choice="all"):
-    """Yield (case name, family, style, mode) of all that can run under `strategy`.
+    """Yield (case name, family, style, mode) for all cases that can run under `strategy`.
 
     Args:
       families_: names of optimizer families.
-      strategy: a strategy or its name, or None for none at all.
-      modes: those of "eager", "function" and "jit" that are wanted.
-      choice: "all"; "styles", where the protocols take turns: a family meets one in
-        each mode, and the other under a strategy; "families", where the families take
-        turns too, and a case meets one of them in each mode; or "others", the styles
-        that "families" leaves out.
+      strategy: a strategy or its name, or None for no strategy.
+      modes: the wanted modes, a subset of `MODES`.
+      choice: "all" yields all combinations. "styles" yields one protocol for each case, family
+        and mode. The protocols take turns, and a strategy swaps them. "families" yields one
+        family with one protocol for each case and mode. The families take turns, too. "others"
+        yields what "styles" yields and "families" does not.
     """
     for number, (name, function) in enumerate(CASES.items()):
         allowed = [f for f in families_ if function.only is None or f in function.only]
@@ -80,7 +81,7 @@ def finite_steps_apply_and_count(s):
     for _ in range(3):
         step(1.0)
     check_state(optimizer, scale=16.0, count=1, iterations=3)
-    # 1 + 1.9 + 2.71 times the learning rate and the sum over replicas.
+    # The steps add 1 + 1.9 + 2.71, times the learning rate of 0.1 and the number of replicas.
     check_equal(x, np.array([1.0, 2.0]) - 0.561 * s.replicas, exact=False)
 
 
@@ -124,7 +125,7 @@ def overflow_of_the_sum_skips(s):
 
 @case()
 def large_gradients_may_overflow_as_scaled_sums(s):
-    """Times the scale, each replica's is finite, but not their sum; nobody asks for it."""
+    """The scaled gradients are finite, but their sum is not. No step computes this sum."""
     optimizer, x, y, step = s.linear([0.0, 0.0], 0.0)
     step(3.9e37, 1.0)
     check_equal(x, np.full(2, -3.9e36 * s.replicas), exact=False)
@@ -138,7 +139,7 @@ def overflow_of_a_float16_sum_skips(s):
 
 
 def _equals_one_of_the_scope(s, build, gradients):
-    """Whether an Adam made outside the scope trains as one that was made in it."""
+    """Check that an Adam made outside the scope trains like an Adam made in the scope."""
     s.built = False
     optimizer = families.wrapped(s.family, "Adam", growth=2)
     x = s.variable([1.0, 2.0])
@@ -167,7 +168,7 @@ def built_outside_the_scope(s):
 
 
 def _sparse_step(s, optimizer, x, dense_shape=True):
-    """A step of the values of rows and their indices, as `s.feed` takes them."""
+    """Return a step function of the values and the indices of rows."""
 
     def replica_step(values, indices):
         def grads_of(scaled_by):
@@ -191,7 +192,7 @@ def _rows(*values):
 
 @case()
 def sparse_gradients_apply(s):
-    # XLA has no operation for the momentum of rows that the legacy SGD asks for.
+    # XLA has no operation for momentum of single rows, which the legacy SGD uses.
     momentum = 0.0 if (s.family, s.mode) == ("legacy", "jit") else 0.9
     for dense_shape in (True, False):
         optimizer, x = s.optimizer(momentum=momentum), s.variable(np.ones((4, 2)))
@@ -203,7 +204,7 @@ def sparse_gradients_apply(s):
 
 @case(modes=("function",), styles=("legacy",))
 def repeated_rows_have_one_gradient(s):
-    """Adam squares their sum, as in TensorFlow 2.1-2.15, not each of them."""
+    """Adam squares the sum of repeated rows, as in TensorFlow 2.1-2.15, not each row."""
 
     def made():
         optimizer, x = s.optimizer("Adam"), s.variable(np.ones((4, 2)))
@@ -219,9 +220,12 @@ def repeated_rows_have_one_gradient(s):
 
 @case(modes=("function",))
 def clipping_takes_repeated_rows_as_they_are(s):
-    """As in TensorFlow 2.0-2.15, and by Keras 3's bare optimizers: before the sum."""
+    """Repeated rows are clipped before they are summed, as in TensorFlow 2.0-2.15.
+
+    The bare optimizers of Keras 3 do the same.
+    """
     if s.family == "keras3" and not keras3_private.aggregates():
-        return  # it clips their sum
+        return  # this version of Keras 3 clips the sum of repeated rows
     values = np.array([1.0, 2.0, 3.0] * s.replicas)
     for argument, clipped in (
         ("clipvalue", np.clip(values, -2, 2)),
@@ -276,12 +280,12 @@ OPTIMIZERS = {
 
 @case(modes=("function",), styles=("legacy",))
 def equals_the_bare_optimizer(s):
-    """Bit for bit, for each optimizer, fed the unscaled gradients."""
+    """Each optimizer trains bit for bit like the bare optimizer on unscaled gradients."""
     if not _bare_sums(s):
         return
     if _IS_2_12 and s.replicas > 2:
-        # Its rewrite of graphs adds more than two terms in an order that depends on what
-        # else is in the graph: not as written, but each time the same.
+        # TensorFlow 2.12 rewrites sums of more than two terms. The new order of the terms
+        # depends on the rest of the graph, but is the same in each run.
         options = {"arithmetic_optimization": False}
         tf.config.optimizer.set_experimental_options(options)
     shape = (4, s.replicas, 3, 2)
@@ -289,16 +293,16 @@ def equals_the_bare_optimizer(s):
     kit = families.FAMILIES[s.family]
     names = [name for name in OPTIMIZERS if hasattr(kit, name)]
     if s.family == "new" and s.replicas > 1:
-        names.remove("Nadam")  # Keras 2's own leaves different values on the replicas
+        names.remove("Nadam")  # Keras 2's own Nadam leaves the replicas different
     assert len(names) >= 8
     if s.api == "experimental":
-        names = names[:2]  # the stable class has all
+        names = names[:2]  # the stable class covers all optimizers
     for name in names:
         arguments = OPTIMIZERS[name]
         optimizer, x = s.optimizer(name, **arguments), s.variable(np.ones((3, 2)))
         bare, y = s.bare(name, **arguments), s.variable(np.ones((3, 2)))
         s.build(optimizer, [x])
-        s.build(bare, [y])  # Keras 3's cannot build in a traced replica
+        s.build(bare, [y])  # Keras 3's optimizer cannot build in a traced replica
         step = s.linear_step(optimizer, [x])
         bare_step = s.bare_step(bare, y)
         for by_replica in gradients:
@@ -342,7 +346,8 @@ def replicas_agree_where_the_caller_aggregates(s):
         check_equal(x, 1.0)
         check_state(optimizer, scale=4.0, count=0, iterations=1)
         step(1.0)
-        check_equal(x, 1.0 - 0.2, exact=False)  # not summed; the scale is 4 by now
+        # The gradients are not summed, and are divided by the new scale 4.
+        check_equal(x, 1.0 - 0.2, exact=False)
         check_state(optimizer, scale=4.0, count=1, iterations=2)
 
 
@@ -447,7 +452,7 @@ def loss_scale_update_agrees(s):
 
 @case(modes=("function",), styles=("legacy",))
 def keras_model_trains(s):
-    """A Keras model of the family's own Keras, in a custom loop."""
+    """A model of the family's own Keras trains in a custom loop."""
     kit = families.KERASES[s.family]
     dense = kit.layers.Dense
     with s.scope():
@@ -474,7 +479,7 @@ def keras_model_trains(s):
 
 
 def _reductions(function, *args):
-    """How many reductions over replicas stand in a function, and in its branches."""
+    """Return the number of reductions over replicas in a function, and in its branches."""
     definition = function.get_concrete_function(*args).graph.as_graph_def()
 
     def count(nodes):
@@ -487,9 +492,9 @@ def _reductions(function, *args):
 
 @case(modes=("function",), styles=("legacy",))
 def no_reduction_more_than_the_bare_optimizer(s):
-    """None in the default path, one of a scalar where the caller aggregates.
+    """A step adds no reduction by default, and one scalar if the caller aggregates.
 
-    And none in a branch, where a replica that takes another would wait for ever.
+    No branch contains a reduction, since a replica in another branch would wait forever.
     """
     if s.replicas == 1 or not _bare_sums(s):
         return
@@ -515,10 +520,10 @@ def no_reduction_more_than_the_bare_optimizer(s):
 
 @case(modes=("function",), styles=("legacy",))
 def fit_skips_what_one_replica_overflows(s):
-    """`fit` of the family's own Keras, where its bare optimizer's fit works."""
+    """Run `fit` of the family's own Keras, if `fit` works with the bare optimizer."""
     multiworker = isinstance(s.strategy, tf.distribute.MultiWorkerMirroredStrategy)
     if s.family == "keras3" and multiworker:
-        return  # Keras 3's own fit fails there: keras#20585
+        return  # Keras 3's own `fit` fails with workers: keras#20585
     kit = families.KERASES[s.family]
     with s.scope():
         model = kit.Sequential([kit.layers.Dense(1)])

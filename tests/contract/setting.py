@@ -1,4 +1,4 @@
-"""Where a contract case runs: family, protocol, strategy and mode."""
+"""The setting of a contract case: family, protocol, strategy and mode."""
 
 import contextlib
 import dataclasses
@@ -16,13 +16,13 @@ class Setting:
 
     Attributes:
       family: name of the optimizer family.
-      style: "legacy" or "keras3", which protocol the step uses.
+      style: the protocol of the step, "legacy" or "keras3".
       mode: "eager", "function" or "jit".
-      strategy: a tf.distribute.Strategy, or None for none at all.
-      api: "stable" or "experimental", which class wraps.
-      built: whether a case makes the optimizer's variables before its first step. A
-        function that makes them in its first call is traced twice, and most of the time
-        is tracing.
+      strategy: a tf.distribute.Strategy, or None for no strategy.
+      api: the class of the wrapper, "stable" or "experimental".
+      built: whether a case makes the optimizer's variables before its first step. A function
+        that makes variables in its first call is traced twice, and tracing takes most of the
+        time.
     """
 
     family: str
@@ -58,7 +58,7 @@ class Setting:
                 optimizer.build(variables)
 
     def prepare(self, optimizer, variables):
-        """Make the optimizer's variables now, where this setting does."""
+        """Make the optimizer's variables now if `built` is True."""
         if self.built:
             self.build(optimizer, variables)
 
@@ -67,7 +67,7 @@ class Setting:
             return tf.Variable(tf.constant(value, dtype), name="x")
 
     def compiled(self, replica_fn):
-        """`replica_fn` as this setting runs it: a callable of per-replica values."""
+        """Return a function of per-replica values that runs `replica_fn` in this setting."""
 
         def everywhere(*args):
             if self.strategy is None:
@@ -79,14 +79,14 @@ class Setting:
         return tf.function(everywhere, jit_compile=self.mode == "jit" or None)
 
     def fed(self, replica_fn, *dtypes):
-        """`compiled`, of values of those dtypes as `feed` takes them."""
+        """Return `compiled(replica_fn)` with `feed` applied to each argument."""
         step, dtypes = self.compiled(replica_fn), dtypes or (tf.float32,)
         return lambda *values: step(
             *(self.feed(*of) for of in zip(values, dtypes, strict=True))
         )
 
     def feed(self, by_replica, dtype=tf.float32):
-        """A value for each replica: a list of one a replica, or a value for all."""
+        """Return a per-replica tensor from one value, or from a list of values for replicas."""
         if not isinstance(by_replica, list):
             by_replica = [by_replica] * self.replicas
         tensors = [tf.constant(value, dtype) for value in by_replica]
@@ -95,23 +95,23 @@ class Setting:
         return families.per_replica(self.strategy, tensors)
 
     def only_last(self, bad, good):
-        """The value `good` on each replica but the last, which gets `bad`."""
+        """Return a list with `good` for each replica but the last, and `bad` for the last."""
         return [good] * (self.replicas - 1) + [bad]
 
     def local(self, value):
-        """What a step returned on each local replica, a list."""
+        """Return a list of the values that a step returned on the local replicas."""
         if self.strategy is None:
             return [value]
         return list(self.strategy.experimental_local_results(value))
 
     def linear(self, *values, **options):
-        """An optimizer, its variables with those values, and their `linear_step`."""
+        """Return an optimizer, variables with the given values, and their `linear_step`."""
         optimizer = self.optimizer(**options)
         variables = [self.variable(value) for value in values]
         return optimizer, *variables, self.linear_step(optimizer, variables)
 
     def linear_step(self, optimizer, variables):
-        """A step whose gradients are its arguments, one a variable."""
+        """Return a step function whose arguments are the gradients of the variables."""
         step = families.STYLES[self.style]
         self.prepare(optimizer, variables)
 
@@ -125,7 +125,7 @@ class Setting:
         return self.fed(replica_step, *(v.dtype for v in variables))
 
     def bare_step(self, optimizer, variable):
-        """A step that applies its argument with a bare optimizer."""
+        """Return a step function that applies its argument with a bare optimizer."""
 
         def replica_step(gradient):
             # The product has the replica's device, which Keras 3's sum needs.
@@ -135,7 +135,7 @@ class Setting:
 
 
 def check_state(optimizer, *, scale, count, iterations):
-    """Assert the loss scale, the finite steps in a row, and the steps in all."""
+    """Assert the loss scale, the count of finite steps in a row, and the iterations."""
     scale_variable = optimizer.loss_scale_state._current_loss_scale
     got = {
         "scale": set(map(float, families.copies(scale_variable))),

@@ -1,7 +1,7 @@
-"""One optimizer and one variable, to see which scale divides which gradient.
+"""One optimizer and one variable, which show by which scale each gradient is divided.
 
-The loss is 2x and the learning rate 1, so a right step subtracts 2 from x. All numbers
-are powers of two, which keeps them exact.
+The loss is 2x and the learning rate is 1, so a correct step subtracts 2 from x. All numbers are
+powers of two, so that results are exact.
 """
 
 import concurrent.futures
@@ -17,7 +17,7 @@ NAN = float("nan")
 
 
 class Bench:
-    """An optimizer, its variable x, and the calls that programs are made of."""
+    """An optimizer, its variable x, and methods for the calls that programs make."""
 
     def __init__(self, family, scale=8.0, growth=1000, strategy=None):
         self.strategy = strategy
@@ -29,7 +29,7 @@ class Bench:
 
     @property
     def steps(self):
-        """The number of right steps that x has had, on each replica the same."""
+        """The number of correct steps that x has taken. All replicas must have the same x."""
         (value,) = {float(copy) for copy in copies(self.x)}
         return value / -2.0 / self.replicas
 
@@ -54,7 +54,7 @@ class Bench:
         self.apply(self.gradient(method, factor))
 
     def finish(self):
-        """Drop a scaled loss, as the refusals advise."""
+        """Drop a scaled loss in the way that the error messages advise."""
         self.optimizer.get_unscaled_gradients([])
 
     def move_scale(self, value):
@@ -63,6 +63,6 @@ class Bench:
 
 
 def in_thread(function, *args):
-    """Call `function` in a thread that ends."""
+    """Call a function in a new thread, and return the result after the thread has ended."""
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         return threads.submit(function, *args).result()

@@ -1,4 +1,4 @@
-"""Each test runs in a folder of its own, and leaves TensorFlow and Keras as they were."""
+"""Run each test in a folder of its own, and restore TensorFlow and Keras afterwards."""
 
 import pytest
 import tensorflow as tf
@@ -9,7 +9,7 @@ from tests.families import KERASES
 
 @pytest.fixture(autouse=True)
 def restored(tmp_path, monkeypatch):
-    """Undo what the programs of the page switch on for the whole process."""
+    """Run a test in `tmp_path`, and undo what the test switches on for the whole process."""
     monkeypatch.chdir(tmp_path)
     yield
     if tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled():
@@ -21,7 +21,7 @@ def restored(tmp_path, monkeypatch):
 
 @pytest.fixture
 def shown(caplog, capfd):
-    """Return what was logged and printed since the last call, as one text."""
+    """A function that returns all text that was logged and printed since its last call."""
 
     def read():
         logged = caplog.text
@@ -33,5 +33,5 @@ def shown(caplog, capfd):
 
 @pytest.fixture
 def variables():
-    """The variables of a model with one weight, which is 2."""
+    """A list with the only weight of a model. The value of the weight is 2."""
     return [tf.Variable(2.0)]

@@ -1,4 +1,4 @@
-"""Models for the tests of the page: some that Keras 2 trained, and the same in Keras 3."""
+"""Models for the tests of the page: models that Keras 2 trained, and equal new models."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from tests.families import keras, keras2
 
 
 def loss_of(variables):
-    """Return the loss of the one weight, whose gradient is twice the weight."""
+    """Return the loss of a model with one weight. The gradient is twice the weight."""
     return variables[0] ** 2
 
 
@@ -34,19 +34,19 @@ def old_model(policy="float32", names=("one", "two"), optimizer="legacy"):
 
 
 def old_checkpoint():
-    """Return the path of a checkpoint of such a model, as TensorFlow 2.15 wrote it."""
+    """Return the path of a checkpoint of `old_model()`, in the layout of TensorFlow 2.15."""
     model = old_model()
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer).save("ckpt")
 
 
 def new_model(names=("one", "two"), built=True):
-    """Return the same model in the Keras of TensorFlow, not trained."""
+    """Return an untrained model with the layers of `old_model`, made with `tf.keras`."""
     layers = [keras.layers.Dense(2, name=name) for name in names]
     return keras.Sequential([keras.Input((2,)), *layers] if built else layers)
 
 
 def one_layer(optimizer, built=True):
-    """Return a compiled model of one layer that has the global policy."""
+    """Return a compiled model with one layer. The layer has the global policy."""
     inputs = [keras.Input((2,))] if built else []
     model = keras.Sequential([*inputs, keras.layers.Dense(1)])
     model.compile(optimizer, "mse")

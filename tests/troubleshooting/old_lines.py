@@ -1,7 +1,7 @@
-"""Lines of programs for Keras 2 that Keras 3 refuses; `--like 2.4` makes each of them run.
+"""Lines of programs for Keras 2. Keras 3 refuses the lines, but they run with `--like 2.4`.
 
-Each function has the name of its entry in the section "Old programs and Keras 3", or stands
-in `SAID_BY_KERAS_3` of `test_old_keras.py`.
+Each function has the name of an entry in the section "Old programs and Keras 3" of the page, or
+of a key in `SAID_BY_KERAS_3` of `test_old_keras.py`.
 """
 
 import warnings
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def trained():
-    """Return a model that has seen two batches, with its callbacks' history."""
+    """Return a model that `fit` has trained with a callback."""
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2)])
     model.compile("sgd", "mse")
     plateau = tf.keras.callbacks.ReduceLROnPlateau(monitor="loss")
@@ -26,7 +26,7 @@ def batches():
 
 
 class WithSelf(tf.keras.Model):
-    """A model that gives `self` to the constructor of its base class."""
+    """A model that passes `self` to the constructor of its base class."""
 
     def __init__(self):
         super().__init__(self)
@@ -37,7 +37,7 @@ class WithSelf(tf.keras.Model):
 
 
 class NamedFirst(tf.keras.layers.Layer):
-    """A layer that passes the name of its weight first."""
+    """A layer that passes the name of a weight as the first argument."""
 
     def build(self, shape):
         self.w = self.add_weight("w", shape=(2, 1))

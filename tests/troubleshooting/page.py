@@ -1,4 +1,4 @@
-"""The entries of the troubleshooting page, and what their tests ask of them."""
+"""The entries of the troubleshooting page, and assertions about their messages."""
 
 import contextlib
 
@@ -18,10 +18,10 @@ def raises(name):
 
 
 def assert_explained(name, text):
-    """Assert that a text, such as a log, holds the message of an entry."""
+    """Assert that a text, such as a log, contains the message of an entry."""
     assert ENTRIES[name].explains(text), text
 
 
 def assert_not_explained(name, text):
-    """Assert that the message of an entry is not in a text."""
+    """Assert that a text does not contain the message of an entry."""
     assert not ENTRIES[name].explains(text), text
