@@ -1,7 +1,7 @@
-"""What old TensorFlow versions did, recorded, and replayed on tf_lso.
+"""Compare tf_lso with recorded results of old TensorFlow versions.
 
-`record/README.md` tells where the numbers come from; `harness.py` reads them. A `replay_*`
-module does what a case says, a `Section` of `comparing.py` compares what that gives with
-what each version gave, and `record/differences.json` has where the two differ, and why.
-`test_sections.py` has the table of sections.
+`record/README.md` says where the recorded results come from, and `harness.py` reads them. A
+`replay_*` module does what a case describes. A `Section` of `comparing.py` compares the result
+with the result of each version. `record/differences.json` lists the cases whose results differ,
+with reasons. `test_sections.py` has the table of sections.
 """

@@ -1,7 +1,8 @@
-"""Compares what tf_lso gives with a recorded section, version by version.
+"""Compares the results of tf_lso with a recorded section, version by version.
 
-Each recorded case is replayed once on each optimizer family that has it. It gives what
-every version gave, or what its entry in `record/differences.json` says.
+Each recorded case is replayed once on each optimizer family to which the case applies. The
+result must equal the result of every version, or else the result that an entry in
+`record/differences.json` gives for the case.
 """
 
 import dataclasses
@@ -15,7 +16,8 @@ import pytest
 from tests import families
 from tests.golden import differences, encoding, harness, messages
 
-# Family in the record -> the families here; policies have none, but are of a Keras.
+# Maps a family of the record to the families that replay its cases. The key None is for cases
+# without a family, such as policies, which are replayed once for each Keras.
 FAMILIES = {
     "v2": families.here("legacy", "keras3"),
     "new": families.here("new", "keras3"),
@@ -28,12 +30,15 @@ def same(actual, expected, case, family):
 
 
 def current(case, family):
-    """Marks that leave families which are not today's to the longer run."""
+    """Return the mark `slow` for all families but the family of today's `tf.keras`."""
     return [pytest.mark.slow] if family != families.CURRENT else []
 
 
 def once(case, family):
-    """And there cases that those of the stable class show, too."""
+    """Return the marks of `current`, and `slow` for experimental cases on Keras 3.
+
+    On Keras 3, the cases of the stable class show the same.
+    """
     again = case.get("api") == "experimental" and family == "keras3"
     return [pytest.mark.slow] if again else current(case, family)
 
@@ -43,15 +48,15 @@ class Section:
     """One section of a file of the record.
 
     Attributes:
-      file: the file's name.
-      name: that of the section.
-      replay: function of (api, family, case) that does what the case says.
-      equal: function of (actual, expected, case, family).
-      families: family in the record -> the families here.
-      has: function of (case, family): whether the section has it, and this Keras.
-      marks: function of (case, family): the marks of the replay.
-      part: function of a case: the names of the part of the section that it belongs to.
-      api: the class that replays all cases, in place of that of each case.
+      file: the name of the file.
+      name: the name of the section.
+      replay: function of (api, family, case) that does what the case describes.
+      equal: function of (actual, expected, case, family) that compares results.
+      families: maps a family of the record to the families that replay its cases.
+      has: function of (case, family) that returns whether the family replays the case.
+      marks: function of (case, family) that returns the marks of the replay.
+      part: function of a case that returns names. Cases with equal names form one test.
+      api: the class that replays all cases, or None if each case names its class.
     """
 
     file: str
@@ -65,7 +70,7 @@ class Section:
     api: str | None = None
 
     def replays(self):
-        """Yield (case, results, family), one family after the other."""
+        """Yield (case, results, family) for each replay, one family after the other."""
         cases = harness.cases(self.name, self.file)
         for family in sorted({f for found in self.families.values() for f in found}):
             for case, results in cases:
@@ -74,10 +79,10 @@ class Section:
                     yield case, results, family
 
     def actual(self, family, case):
-        """What tf_lso gives; played once.
+        """Return the result of tf_lso for a case. Each program runs only once.
 
-        Cases that differ in the family of the record alone are one program on `family`,
-        and so are those of both classes where one class replays all.
+        Cases that differ only in the recorded family are the same program on `family`. If one
+        class replays all cases, cases that differ only in the class are also the same program.
         """
         shared = ("family", "api") if self.api else ("family",)
         program = {name: value for name, value in case.items() if name not in shared}
@@ -85,7 +90,7 @@ class Section:
         return _played(self.replay, api, family, json.dumps(program))
 
     def check(self, case, results, family):
-        """Assert that tf_lso gives what each version gave, or what its entry says."""
+        """Assert that tf_lso gives the result of each version, or of the entry for the case."""
         actual = self.actual(family, case)
         listed = differences.find(self.file, self.name, case, family)
         recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
@@ -114,10 +119,10 @@ class Section:
         try:
             return self.equal(actual, expected, case, family)
         except (AttributeError, LookupError, TypeError, ValueError):
-            return False  # one is an error, or is not of the same form
+            return False  # one result is an error or has another form
 
     def _check_message(self, message, recorded, case, pattern):
-        """Assert that a message matches `pattern`, or is as clear as those recorded."""
+        """Assert that a message matches `pattern`, or else is as clear as recorded messages."""
         if pattern:
             assert re.search(pattern, message), f"unclear: {message}"
             return
@@ -126,7 +131,7 @@ class Section:
             assert is_clear, f"{version}: unclear: {message}"
 
     def unused(self):
-        """Return the entries that hold for no case."""
+        """Return the entries of differences.json that apply to no case of the section."""
         return [
             one
             for one in differences.of(self.file, self.name)
@@ -134,7 +139,7 @@ class Section:
         ]
 
     def wrong_on_tf_keras(self):
-        """How many cases tf_keras's own wrapper replays, and where it gives another result."""
+        """Replay on tf_keras's own wrapper. Return (number of cases, list of wrong results)."""
         played, wrong = 0, []
         for case, results in harness.cases(self.name, self.file, api="stable"):
             recorded = harness.result_of(results, harness.REFERENCE)
@@ -151,7 +156,7 @@ class Section:
 
 
 def play(replay, api, family, case):
-    """What the record would hold for the case."""
+    """Return the result of a case in the form of the record."""
     return encoding.plain(encoding.attempt(lambda: replay(api, family, case)))
 
 
@@ -160,14 +165,15 @@ def _played(replay, api, family, case):
     return play(replay, api, family, json.loads(case))
 
 
-# --- Many recorded cases in one test, which tells all that fail and not the first.
+# --- Many recorded cases in one test, which reports all cases that fail.
 
 
 def grouped(sections, more_marks=None):
-    """A `pytest.param` for each part of a section on a family.
+    """Return a `pytest.param` for each part of a section on a family.
 
-    Each is a list of (section, case, results, family). Replays with marks, such as slow
-    ones, have groups of their own. `more_marks` are further marks: {name of a group: list}.
+    The value of each param is a list of (section, case, results, family). Replays with marks,
+    such as slow replays, have groups of their own. `more_marks` is
+    {name of a group: list of further marks}.
     """
     more_marks = more_marks or {}
     groups = {}
@@ -185,7 +191,7 @@ def grouped(sections, more_marks=None):
 
 
 def check_all(replays):
-    """Check each of a group; fail with all that differ, by their names."""
+    """Check all replays of a group. Fail with the names of all cases that differ."""
     problems = []
     for section, case, results, family in replays:
         try:

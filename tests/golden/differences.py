@@ -1,8 +1,8 @@
-"""Where tf_lso gives another result than a recorded version did: what it gives, and why.
+"""The cases in which tf_lso gives another result than a recorded version, with reasons.
 
-`record/differences.json` has an entry for each such case, whose form `record/README.md`
-describes. `comparing.py` fails where tf_lso gives something else than its entry says, and
-where an entry has no case that differs.
+`record/differences.json` has entries for these cases. `record/README.md` describes the form of
+an entry. `comparing.py` fails if tf_lso does not give the result that the entry describes, and
+if no case of an entry differs.
 """
 
 import copy
@@ -13,13 +13,13 @@ import json
 from tests.golden import harness
 from tests.golden.encoding import decode
 
-# How the reasons begin that are rows of compat_docs/reference/differences.md.
+# A reason that begins with this text names a row of compat_docs/reference/differences.md.
 ROW = "differences.md: "
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Difference:
-    """One entry; `record/README.md` describes the attributes."""
+    """One entry. `record/README.md` describes the attributes."""
 
     case: dict
     because: list
@@ -30,18 +30,18 @@ class Difference:
     message: str | None = None
 
     def holds(self, case, family):
-        """Whether a case is one of this entry, replayed on a family."""
+        """Return whether the entry applies to a case that is replayed on a family."""
         return (not self.families or family in self.families) and all(
             case.get(name) in (value if isinstance(value, list) else (value,))
             for name, value in self.case.items()
         )
 
     def versions_of(self, recorded):
-        """Return those of the recorded versions that gave another result, a set."""
+        """Return the set of the recorded versions that gave another result."""
         return set(recorded if self.versions is None else self.versions)
 
     def expected(self, section, file, case, results):
-        """Return what tf_lso gives for a case of this entry."""
+        """Return the result that the entry describes for a case."""
         version = self.like.get("version")
         names = {k: v for k, v in self.like.items() if k != "version"}
         if names:
@@ -50,7 +50,11 @@ class Difference:
 
 
 def changed(recorded, changes):
-    """Return `recorded` with {"key > index > * > key": value} set in a copy of it."""
+    """Return a copy of a result with changes: {"key > index > * > key": value}.
+
+    A path such as "rows > * > scale" leads through dicts and lists to the changed value. `*`
+    stands for all elements of a list.
+    """
     recorded = copy.deepcopy(recorded)
     for path, value in changes.items():
         if not path:
@@ -77,20 +81,20 @@ def _read():
 
 @functools.cache
 def of(file, section):
-    """Return the entries of a section of a file of the record."""
+    """Return the entries for a section in a file of the record."""
     entries = _read().get(file, {}).get(section, [])
     return [Difference(**{**e, "gives": decode(e.get("gives", {}))}) for e in entries]
 
 
 def find(file, section, case, family):
-    """Return the entry of a case on a family, or None."""
+    """Return the entry that applies to a case on a family, or None."""
     found = [one for one in of(file, section) if one.holds(case, family)]
     assert len(found) <= 1, f"several entries hold for {case} on {family}: {found}"
     return found[0] if found else None
 
 
 def rows():
-    """Return how the rows of the page begin that entries name."""
+    """Return a set with the beginning of each row of the page that an entry names."""
     return {
         reason.removeprefix(ROW)
         for sections in _read().values()

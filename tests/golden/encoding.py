@@ -1,4 +1,4 @@
-"""Values in the form of the record, and how two of them are compared."""
+"""Bring values into the form of the record, and compare two such values."""
 
 import re
 
@@ -11,14 +11,14 @@ from tests import families
 NAN, INF = float("nan"), float("inf")
 
 EXACT = {"rtol": 0, "atol": 0}
-# Between kernels: a few units in the last place of float32 over 25 steps.
+# Results of different kernels differ by a few units in the last place of float32 over 25 steps.
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-7}
-# Stands in an expected result for any value.
+# This text in an expected result stands for any value.
 ANYTHING = "ANYTHING"
 
 
 def encode(value):
-    """Return `value` as the record has it, without the Python types of tensors."""
+    """Return a value in the form of the record, without the Python types of tensors."""
     value = families.raw(value)
     if isinstance(value, tf.IndexedSlices):
         parts = ("dense_shape", "indices", "values")
@@ -31,7 +31,7 @@ def encode(value):
     if isinstance(value, (tf.Tensor, tf.Variable)):
         array = value.numpy()
         if value.dtype == tf.bfloat16:
-            array = array.astype(np.float32)  # as the record has it
+            array = array.astype(np.float32)  # as in the record
         content = {"shape": list(array.shape), "v": array.tolist()}
         return {"dtype": array.dtype.name, **content}
     if isinstance(value, tuple):
@@ -45,16 +45,16 @@ def encode(value):
 
 
 def instance(value):
-    """An object that is no number, as the record has it."""
+    """Return the type and `repr` of an object in the form of the record."""
     return plain({"py": type(value).__name__, "repr": repr(value)})
 
 
 class Outcome(dict):
-    """{"ok": encoded result}, or {"error": type of the exception, "message": text}."""
+    """A dict {"ok": encoded result}, or {"error": class of the error, "message": text}."""
 
 
 def attempt(function):
-    """The `Outcome` of a call, which may be one that the call returns."""
+    """Return the `Outcome` of a call. If the call returns an `Outcome`, return that one."""
     try:
         value = function()
         return value if isinstance(value, Outcome) else Outcome(ok=encode(value))
@@ -63,9 +63,9 @@ def attempt(function):
 
 
 def plain(value):
-    """Return a copy of `value` in whose texts classes have no module, objects no address.
+    """Return a copy of a value without modules of classes and addresses in its texts.
 
-    Callables are told apart from other values only, not from each other.
+    The texts of all callables become the same.
     """
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
@@ -79,9 +79,9 @@ def plain(value):
 
 
 def decode(value):
-    """Return a recorded value as `encode` gives it: floats, no types of tensors.
+    """Return a recorded value in the form of `encode`: with floats, without tensor types.
 
-    The names of a case stay: a replay may know a number by its text.
+    The names of a case are not decoded, since a replay may use the text of a number as a key.
     """
     if isinstance(value, dict):
         kept = {k: v for k, v in value.items() if k != "t"}
@@ -92,7 +92,7 @@ def decode(value):
 
 
 def without(value, *names):
-    """Return an encoded value without the entries of these names, at any depth."""
+    """Return an encoded value without the entries that have these names, at any depth."""
     if isinstance(value, dict):
         return {k: without(v, *names) for k, v in value.items() if k not in names}
     if isinstance(value, list):
@@ -101,9 +101,10 @@ def without(value, *names):
 
 
 def equal(actual, expected, tolerance=EXACT):
-    """Whether two encoded values are the same, floats within `tolerance`.
+    """Return whether two encoded values are equal, with floats equal within `tolerance`.
 
-    NaN equals NaN. Texts of errors are left out: `messages` compares what they speak of.
+    NaN equals NaN. The messages of errors are not compared. The module `messages` does
+    that.
     """
     if expected == ANYTHING:
         return True

@@ -1,11 +1,11 @@
-"""Replays the recorded cases, on tf_lso and on tf_keras's own wrapper.
+"""Sets up the recorded cases, for tf_lso and for tf_keras's own wrapper.
 
-How a case was set up does not stand in the record; it stands here, and the tests of the
-replays prove it: tf_keras's wrapper, driven by the same code, reproduces the record of
-tf_keras bit for bit. So where tf_lso differs, it is tf_lso.
+The record does not contain the setup of the cases. The code in this module repeats the setup,
+and the tests prove that it is right: with the same code, tf_keras's wrapper reproduces the
+record of tf_keras bit for bit. So if the result of tf_lso differs, the cause is in tf_lso.
 
-A `replay_*` module has functions of (api, family, case) that return what the record holds
-for the case, where `api` names one of `CLASSES`.
+A `replay_*` module has functions of (api, family, case) that return a result in the form of the
+record. `api` is a key of `CLASSES`.
 """
 
 import functools
@@ -25,8 +25,8 @@ from tf_lso.keras.mixed_precision import experimental
 
 RECORDS = pathlib.Path(__file__).parent / "record"
 
-# The record that the installed libraries can reproduce, to the last bit where kernels
-# and kind of machine are those it was made on.
+# The recorded version that the installed libraries can reproduce. The results are equal to the
+# last bit if the kernels and the kind of machine are the same as for the record.
 REFERENCE = "2.21-tf_keras"
 VERSIONS = [
     *("2.1.4", "2.3.4", "2.4.4", "2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1"),
@@ -39,13 +39,13 @@ AS_RECORDED = EXACT if SAME_KERNELS else TOLERANCE
 
 @functools.cache
 def record(file="golden"):
-    """The whole content of a file, a dict; see `record/README.md`."""
+    """Return the content of a file of the record as a dict, see `record/README.md`."""
     content = gzip.decompress((RECORDS / f"{file}.json.gz").read_bytes())
     return decode(json.loads(content))
 
 
 def cases(section, file="golden", **names):
-    """The cases of a section that bear these names, as (names, results) pairs."""
+    """Return pairs (case, results) for the cases of a section that contain these names."""
     return [
         (entry["case"], entry["results"])
         for entry in record(file)["sections"][section]
@@ -54,7 +54,10 @@ def cases(section, file="golden", **names):
 
 
 def result_of(results, version):
-    """What `version` gave, or None where it was not recorded; by default the newest."""
+    """Return the result of a version, or None if that version was not recorded.
+
+    The default is the newest version in the results.
+    """
     recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
     return recorded.get(version or max(recorded, key=VERSIONS.index))
 
@@ -73,7 +76,7 @@ _ARGUMENTS = {
     "RMSprop": {"learning_rate": 0.01},
 }
 
-# Case of `schedules_and_clipping` -> arguments on top of those.
+# Maps a case of `schedules_and_clipping` to arguments in addition to those in `_ARGUMENTS`.
 _CASES = {
     "schedule": {},
     "decay": {"decay": 0.1},
@@ -91,21 +94,21 @@ _CASES = {
 
 
 def inner_optimizer(family, name="SGD", case=None):
-    """Return a new optimizer of a family, as it was for the recorded case."""
+    """Return a new optimizer of a family with the arguments of the recorded case."""
     arguments = _ARGUMENTS[name] | _CASES.get(case, {})
     schedules = KERASES[family].optimizers.schedules
     if case == "schedule":
         steps, rates = [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
         arguments["learning_rate"] = schedules.PiecewiseConstantDecay(steps, rates)
     if case == "decay" and family == "keras3":
-        # Keras 3 has no argument for it; the schedule is the same quotient.
+        # Keras 3 has no argument `decay`. This schedule computes the same learning rates.
         del arguments["decay"]
         arguments["learning_rate"] = schedules.InverseTimeDecay(0.1, 1, 0.1)
     return getattr(FAMILIES[family], name)(**arguments)
 
 
 def wrap(api, inner, kind="dynamic", scale=4.0, growth=2):
-    """Wrap `inner` in the class of that api, as the record's `kind` wants it."""
+    """Wrap an optimizer in the class of an api, with a loss scale of the recorded kind."""
     fixed = kind == "fixed"
     if api == "experimental":
         loss_scale = scale if fixed else tf_lso.DynamicLossScale(scale, growth)
@@ -116,7 +119,7 @@ def wrap(api, inner, kind="dynamic", scale=4.0, growth=2):
 
 
 def wrapped(api, family, name="SGD", case=None, **configuration):
-    """`wrap` around a new `inner_optimizer`."""
+    """Return a new `inner_optimizer`, wrapped by `wrap`."""
     return wrap(api, inner_optimizer(family, name, case), **configuration)
 
 
@@ -125,11 +128,11 @@ def apply(optimizer, gradient, variable, **keywords):
     return optimizer.apply_gradients(pairs, **keywords)
 
 
-# --- What is recorded of an optimizer.
+# --- What the record contains about an optimizer.
 
 
 def counts(optimizer):
-    """Scale, counter and iterations; None where the optimizer scales nothing."""
+    """Return scale, counter and iterations. A value that the optimizer lacks is None."""
     counter = getattr(optimizer, "dynamic_counter", None)
     scale = getattr(optimizer, "loss_scale", None)
     return {
@@ -148,7 +151,7 @@ def state(optimizer, variables):
 
 
 def slots(optimizer, variables):
-    """The slot variables as the record of the family has them."""
+    """Return the values of the slot variables in the form of the family's record."""
     inner = optimizer.inner_optimizer
     if isinstance(inner, FAMILIES["legacy"].Optimizer):
         return {
@@ -178,6 +181,6 @@ def _slot(optimizer, variable, slot):
 
 
 def variables_of(optimizer):
-    """Its variables; older optimizers have a method that returns them."""
+    """Return the variables of an optimizer. Older optimizers return them from a method."""
     variables = optimizer.variables
     return list(variables() if callable(variables) else variables)

@@ -1,4 +1,4 @@
-"""Replays what programs read, set and call on a loss-scaled optimizer."""
+"""Replays the attributes and methods of a loss-scaled optimizer that programs use."""
 
 import functools
 
@@ -11,7 +11,7 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import attempt, equal
 from tests.golden.harness import CLASSES, apply, variables_of, wrapped
 
-# What each attribute was set to.
+# Maps the name of each attribute to the value that the recorded program assigned.
 VALUES = {
     **dict.fromkeys(("amsgrad", "nesterov", "use_ema"), True),
     **dict.fromkeys(("beta_1", "decay", "epsilon", "learning_rate", "lr"), 0.5),
@@ -25,13 +25,13 @@ VALUES = {
 
 @functools.cache
 def _all_read(api, family, inner, names):
-    """What each attribute of one optimizer gave, read one after the other."""
+    """Return {name: outcome} of reading the attributes of one optimizer in turn."""
     optimizer = wrapped(api, family, inner)
     return {name: attempt(lambda name=name: getattr(optimizer, name)) for name in names}
 
 
 def _read(api, family, case):
-    # One optimizer for all, since the first that is read may create variables.
+    # All attributes are read from one optimizer, since the first read may create variables.
     key = {k: case[k] for k in ("api", "inner", "case")}
     found = harness.cases("hyperparameters", "behaviour", **key)
     names = tuple(sorted(other["attribute"] for other, _ in found))
@@ -51,7 +51,7 @@ def _set(api, family, case):
 
 
 def _stepped(optimizer, variable):
-    """The variable's value after a step with the gradient 1."""
+    """Take a step with the gradient 1, and return the new value of the variable."""
     apply(optimizer, 1.0, variable)
     return float(variable.numpy())
 
@@ -117,12 +117,12 @@ def _lr_schedule(api, family, case):
     }
 
 
-# --- Weights, variables and slots: many calls on one optimizer, each a case.
+# --- Weights, variables and slots: many calls on one optimizer. Each call is a case.
 
 
 @functools.cache
 def _weights_story(api, family, inner):
-    """All calls, on one optimizer: {name of the call: what it gave}."""
+    """Return {name of the call: outcome} for all calls on one optimizer."""
     optimizer = wrapped(api, family, inner)
     x, y = tf.Variable(1.0, name="x"), tf.Variable([1.0, 2.0], name="y")
     slot = {"SGD": "momentum", "Adam": "m"}[inner]
@@ -195,14 +195,14 @@ def replay(api, family, case):
     return _OF_A_NEW_OPTIMIZER[name](optimizer, tf.Variable(1.0))
 
 
-# Keras 3's Adam rounds otherwise than OptimizerV2's; see `replay_trajectories.py`.
+# Adam of Keras 3 rounds differently than Adam of OptimizerV2, see `replay_trajectories.py`.
 _OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
 
 
 def same(actual, expected, case, family):
-    if case["case"] == "dir":  # of which tf_lso has more
+    if case["case"] == "dir":  # tf_lso has more names
         return set(expected["ok"]) <= set(actual["ok"])
-    if case["case"] == "isinstance":  # None: that version had no such class
+    if case["case"] == "isinstance":  # None means that the version had no such class
         known = {k: v for k, v in expected["ok"].items() if v is not None}
         return known.items() <= actual["ok"].items()
     tolerance = harness.AS_RECORDED if family == "legacy" else _OTHER_FORMULA

@@ -11,7 +11,7 @@ from tests.golden.harness import apply, state, wrapped
 
 
 def slices(values=(1.0, 2.0), shape=(4,), dtype=tf.float32):
-    """Two of the rows of a gradient; its shape may be missing."""
+    """Return a gradient with the rows 0 and 2. A `shape` of None means no dense shape."""
     shape = None if shape is None else tf.constant(shape)
     return tf.IndexedSlices(tf.constant(values, dtype), tf.constant([0, 2]), shape)
 
@@ -35,7 +35,7 @@ LOSSES = {
     "list": lambda: [tf.constant(1.5)],
 }
 
-# Functions of get_scaled_loss.
+# Functions of the method `get_scaled_loss` of an optimizer.
 OF_CALLABLES = {
     "callable_f32": lambda scaled: scaled(LOSSES["tensor_f32"])(),
     "callable_f16": lambda scaled: scaled(LOSSES["tensor_f16"])(),
@@ -129,7 +129,7 @@ def _half(optimizer):
 
 
 def _taped(optimizer, loss_fn, variable, factors):
-    """Take a step for each factor; yield its scaled loss and its gradient."""
+    """Take a step for each factor, and yield the scaled loss and the gradient of the step."""
     for factor in factors:
         with tf.GradientTape() as tape:
             loss = optimizer.get_scaled_loss(loss_fn(factor))
@@ -188,7 +188,7 @@ _STEPS = {
 
 
 def sparse_and_half(api, family, case):
-    """Steps with slices, float16 variables, missing gradients and other arguments."""
+    """Replay steps with slices, float16 variables, missing gradients and other arguments."""
     return _STEPS[case["case"]](wrapped(api, family, case["inner"]))
 
 
@@ -196,7 +196,10 @@ def sparse_and_half(api, family, case):
 
 
 def _minimized(loss, variables=lambda v: [v], **keywords):
-    """A case that calls minimize once, with what functions of the variable return."""
+    """Return a case that calls `minimize` once.
+
+    `loss` and `variables` are functions of the variable that return the arguments.
+    """
 
     def run(optimizer, variable):
         returned = optimizer.minimize(loss(variable), variables(variable), **keywords)
@@ -216,7 +219,7 @@ def _tensor_tape(optimizer, variable):
 
 
 def _traced(call, times=1):
-    """A case that runs `call` in a function, so many times."""
+    """Return a case that runs `call` in a `tf.function`, as often as `times` says."""
 
     def run(optimizer, variable):
         trace = []
@@ -283,7 +286,7 @@ _MINIMIZE = {
 
 
 def minimize_variants(api, family, case):
-    """minimize, and what TensorFlow 2.0-2.15 had beside it."""
+    """Replay `minimize` and the related methods of TensorFlow 2.0-2.15."""
     optimizer = wrapped(api, family, case="sgd_plain")
     return _MINIMIZE[case["case"]](optimizer, tf.Variable(1.0))
 
@@ -294,12 +297,12 @@ PATTERN = {"g": 0.5, "n": NAN, "i": INF}
 
 
 def python_value(text):
-    """The argument that the record names by its `repr`."""
+    """Return the argument whose `repr` the record contains."""
     return eval(text, {"np": np, "tf": tf, "inf": INF, "nan": NAN})
 
 
 def floor_and_overflow(api, family, case):
-    """Scales at the floor and at the largest float32, and arguments of odd types."""
+    """Replay the smallest scale, scales near the largest float32, and odd argument types."""
     scale, growth = (python_value(case[key]) for key in ("scale", "growth"))
     optimizer = wrapped(api, family, case="sgd_plain", scale=scale, growth=growth)
     variable = tf.Variable(1.0)
@@ -323,7 +326,7 @@ def floor_and_overflow(api, family, case):
 
 
 def extras(api, family, case):
-    """Gradient transformers and aggregators of OptimizerV2."""
+    """Replay the gradient transformers and aggregators of OptimizerV2."""
     seen = []
 
     def halve(pairs):
@@ -346,13 +349,15 @@ def extras(api, family, case):
 
 
 def _same(actual, expected, case, family):
-    if family == "keras3":  # whose slots have other names
+    if family == "keras3":  # slots of Keras 3 have other names
         actual, expected = (without(value, "slots") for value in (actual, expected))
     return equal(actual, expected, harness.AS_RECORDED)
 
 
-# Family in the record -> the families here whose optimizers compute the same. Those of
-# Keras 3 are the `new` ones of 2.11; what needs no inner arithmetic is played once.
+# Map a family of the record to the families whose optimizers compute the same. The optimizers
+# of Keras 3 compute the same as the `new` optimizers of TensorFlow 2.11. `_ALL` is for cases
+# that do not depend on the arithmetic of the inner optimizer. Each family replays such cases
+# once.
 _ALL = {"v2": here("legacy", "keras3"), "new": here("new")}
 _FAMILIES = {
     scaled_loss: _ALL,
@@ -360,10 +365,10 @@ _FAMILIES = {
     sparse_and_half: {"v2": here("legacy"), "new": here("new", "keras3")},
     minimize_variants: _ALL,
     floor_and_overflow: _ALL,
-    # OptimizerV2 alone has transformers and aggregators.
+    # Only OptimizerV2 has transformers and aggregators.
     extras: {"v2": here("legacy"), "new": ()},
 }
-# One class replays the cases of both.
+# The stable class replays the cases of both classes.
 SECTIONS = [
     Section("golden", f.__name__, f, _same, families, api="stable")
     for f, families in _FAMILIES.items()

@@ -1,4 +1,4 @@
-"""Replays checkpoints between kinds of optimizers, and some single programs."""
+"""Replays checkpoints of wrapped and of plain optimizers, and some single programs."""
 
 import tempfile
 
@@ -10,7 +10,7 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, encode
 from tests.golden.harness import inner_optimizer, wrap
 
-# `tf.train.Checkpoint` takes no optimizer of Keras 3.0.
+# `tf.train.Checkpoint` does not accept optimizers of Keras 3.0.
 _IS_TRACKABLE = isinstance(keras.optimizers.SGD(), tf.__internal__.tracking.Trackable)
 
 
@@ -56,7 +56,7 @@ def _passes(check):
 
 
 def _deferred(api, family):
-    """Restored before the first step has made the slots."""
+    """Restore a checkpoint before the first step has made the slots."""
     first, variable = _wrap(api, family), tf.Variable(1.0, name="Variable")
     _steps(first, variable, (1.0, 1.0, NAN, 1.0, 1.0))
     path, saved = _saved(first, variable), _with_slots(first, variable)
@@ -76,7 +76,7 @@ def _deferred(api, family):
 
 
 def _restored(first, second):
-    """A checkpoint of one kind restored into the other, and a step."""
+    """Restore a checkpoint of `first` into `second`, and take a step."""
     variable = tf.Variable(1.0, name="Variable")
     other = tf.Variable(7.0, name="Variable")
     _steps(first, variable, (1.0, 1.0))
@@ -84,7 +84,7 @@ def _restored(first, second):
     _steps(second, other, (1.0,))
     matched = _passes(status.assert_existing_objects_matched)
     if not matched and hasattr(second, "inner_optimizer"):
-        matched = "AssertionError"  # as it was recorded
+        matched = "AssertionError"  # the record has the name of the error
     return {
         "assert_consumed": _passes(status.assert_consumed),
         "assert_existing_objects_matched": matched,
@@ -112,7 +112,7 @@ def _read_in_function(api, family):
 
 
 def _old_override(api, family):
-    """An optimizer that overrides `apply_gradients` as before the keyword was there."""
+    """Wrap an optimizer whose `apply_gradients` has no keyword for the aggregation."""
 
     class Old(FAMILIES[family].SGD):
         def apply_gradients(self, grads_and_vars, name=None):

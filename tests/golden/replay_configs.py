@@ -1,7 +1,7 @@
-"""Replays configs: those of an optimizer, and those made by hand.
+"""Replays configs: configs of an optimizer, and configs that were written by hand.
 
-Configs of other versions differ in how they name a class and in keys that came with a
-version; `plain` leaves out just these. Those of tf_keras are compared as they are.
+Configs of other versions spell class names differently and have other keys. `plain` removes
+just these differences. Configs of tf_keras are compared without changes.
 """
 
 import copy
@@ -18,10 +18,11 @@ from tests.golden.harness import CLASSES
 from tf_lso.frameworks import keras_configs
 from tf_lso.optimizers import config as configs
 
-# Those made by hand have no family in the record.
+# Configs written by hand have no family in the record.
 _FAMILIES = {**comparing.FAMILIES, None: here("legacy", "keras3")}
 
-# --- Configs made by hand: "api:config", "deserialize:name:config", "optimizers.get...".
+# --- Configs written by hand. The names of these cases are "api:config",
+# "deserialize:name:config" or "optimizers.get...".
 
 _SGD = {"class_name": "SGD", "config": {"learning_rate": 0.1}}
 
@@ -62,7 +63,7 @@ def _told(optimizer):
 
 
 def _load(case, family):
-    """Load a config made by hand; it must stay as it is."""
+    """Load a config that was written by hand. Loading must not change the config."""
     kind, *names = case.split(":")
     if kind == "optimizers.get_identity":
         wrapped = CLASSES["stable"](FAMILIES[family].SGD(0.1))
@@ -148,7 +149,7 @@ _CASES = {
     "json_serializable": _json_serializable,
     "from_config_own": _from_config_own,
     "config_after_training": _after_training,
-    "serialize": lambda case, family: {},  # `same` knows what is to be loaded
+    "serialize": lambda case, family: {},  # `same` loads the recorded config
     "deserialize_serialize": _deserialize_serialize,
 }
 
@@ -161,7 +162,7 @@ def replay(api, family, case):
 
 
 def plain(config, hyperparameters):
-    """The config of a LossScaleOptimizer in the words of 2.4, without what came later."""
+    """Return a LossScaleOptimizer's config with the keys that TensorFlow 2.4 used."""
     config = {k: v for k, v in config.items() if k != "name"}
     if "loss_scale" in config:
         loss_scale = config.pop("loss_scale")
@@ -183,14 +184,14 @@ def plain(config, hyperparameters):
 
 
 def same(actual, expected, case, family):
-    """Whether a result is the expected one, configs but for names of their version."""
+    """Return whether a result is as expected, except for config keys of other versions."""
     if "error" in actual or "error" in expected or case["case"] == "json_serializable":
         return equal(actual, expected)
     actual, recorded = actual["ok"], expected["ok"]
     if "api" not in case:
         return _same_by_hand(actual, recorded, case["case"])
     if case["case"] == "serialize":
-        # What was recorded is loaded, and gives the config back.
+        # Load the recorded config, and compare the config of the loaded optimizer.
         before = copy.deepcopy(recorded)
         optimizer = configs.deserialize(recorded, package=PACKAGES[family])
         assert recorded == before
@@ -203,18 +204,19 @@ def same(actual, expected, case, family):
 
 
 def _same_by_hand(actual, recorded, name):
-    """Whether the loaded is the same; of its config the names, which the class has."""
+    """Return whether a loaded optimizer is as recorded. Of the config, only keys count."""
     if not (isinstance(actual, dict) and isinstance(recorded, dict)):
         return equal(actual, recorded)
     actual, recorded = dict(actual), dict(recorded)
     layout, wanted = (set(x.pop("config", ())) - {"name"} for x in (actual, recorded))
     if wanted and name.startswith("experimental:"):
-        wanted = {"optimizer", "loss_scale"}  # in 2.4-2.8 that of the stable class
+        # Versions 2.4-2.8 gave the config of the stable class.
+        wanted = {"optimizer", "loss_scale"}
     return equal(actual, recorded) and (not wanted or layout == wanted)
 
 
 def _parted(result, case):
-    """The config in a result, or None, and the rest."""
+    """Return the config in a result, or None, and the rest of the result."""
     if case["case"] == "get_config":
         return result, {}
     rest = dict(result)
@@ -222,7 +224,7 @@ def _parted(result, case):
 
 
 def _is_exact(wanted, case, family):
-    """Whether the config is that of tf_keras, to the last name."""
+    """Return whether the expected config is the config of tf_keras, without differences."""
     names = ("get_config", "serialize", "deserialize_serialize")
     if case["case"] not in names or case["api"] != "stable" or family == "keras3":
         return False
@@ -237,15 +239,15 @@ def _same_config(given, wanted, exact):
         (config.get("inner_optimizer") or config["optimizer"])["config"]
         for config in (wanted, given)
     )
-    # `ema_overwrite_frequency` has other defaults, and is not read without `use_ema`.
+    # The default of `ema_overwrite_frequency` varies, but has no effect without `use_ema`.
     names = inner.keys() - {"name", "ema_overwrite_frequency"}
     assert not inner.get("use_ema")
-    # What a family lacks said nothing.
+    # An argument that the family lacks must have a value without effect.
     lacking = names - ours.keys()
     assert all(keras_configs.is_neutral(name, inner[name]) for name in lacking)
     if exact and given != wanted:
         return False
-    # A learning rate in a variable is a float32.
+    # Variables store a learning rate as float32, so compare with a tolerance.
     configs_ = (plain(config, names - lacking) for config in (given, wanted))
     return equal(*configs_, TOLERANCE)
 

@@ -1,6 +1,6 @@
-"""Replays steps on two replicas, of which one, the other or both have bad gradients.
+"""Replays steps on two replicas with bad gradients on one replica or on both.
 
-`use` names the strategy: a process can have only one `MirroredStrategy`.
+`use` sets the strategy, since a process can have only one `MirroredStrategy`.
 """
 
 import functools
@@ -18,10 +18,10 @@ from tests.golden.replay_keras_training import OTHER_FORMULA
 
 _strategy = None
 
-# In a pattern: the replicas whose gradient is bad.
+# Maps a letter of a pattern to the replicas whose gradient is bad.
 _BAD = {".": (), "0": (0,), "1": (1,), "2": (0, 1)}
 
-# The gradient of each element of the variable, replica by replica.
+# The gradient of each element of the variable, one number for each replica.
 _GRADIENTS = (0.25, 0.5)
 
 
@@ -32,7 +32,7 @@ def use(strategy):
 
 
 def _aggregates(family, aggregate):
-    """Keywords of `apply_gradients` that leave the sum to the caller, or not."""
+    """Return the keywords that tell `apply_gradients` whether to sum over the replicas."""
     if aggregate is None:
         return {}
     if family == "legacy":
@@ -45,15 +45,15 @@ def _copies(variable):
 
 
 def _once(variable):
-    """The one value where all replicas hold it."""
+    """Return the value of a variable, or a list of values if the replicas differ."""
     values = [np.asarray(value).item() for value in families.copies(variable)]
     return values[0] if len(set(values)) == 1 else values
 
 
 class _Program:
-    """The program that cases share which differ in their pattern alone.
+    """The program of all cases that differ only in their pattern.
 
-    It is traced in the first of them; before the others it gets its first state again.
+    The first case traces the program. Before each other case, `begin` restores the first state.
     """
 
     def __init__(self, api, family, inner, kind, mode, where, aggregate):
@@ -68,8 +68,9 @@ class _Program:
             variable = tf.Variable([1.0, 2.0])
             if where == "in_scope":
                 optimizer = make()
-                # A function whose first step makes the slots is traced twice. It does
-                # so for the programs that are most common, and for those outside.
+                # A function whose first step makes the slots is traced twice. Only the most
+                # common programs test such a function, and programs that make the optimizer
+                # outside the scope.
                 is_common = (inner, kind) == ("SGD", "dynamic")
                 if keywords or not is_common:
                     optimizer.build([variable])
@@ -93,7 +94,7 @@ class _Program:
         return [_copies(v) for v in (self.variable, *inner, *self.scales.values())]
 
     def begin(self):
-        """Take back all steps; what the first of them has made is a slot, of zeros."""
+        """Undo all steps. Variables that the first step has made are slots and become zero."""
         for copies in self._all():
             value = self._first.get(id(copies[0]), np.zeros(copies[0].shape))
             for copy in copies:
@@ -233,7 +234,7 @@ def replay(api, family, case):
 
 
 def _same(actual, expected, case, family):
-    """SGD to the last bit; the rounding of Adam differs between formulas."""
+    """Compare SGD to the last bit, but Adam with a tolerance, since it rounds differently."""
     exact = harness.SAME_KERNELS and case.get("inner") != "Adam"
     tolerance = encoding.EXACT if exact else OTHER_FORMULA
     return encoding.equal(actual, expected, tolerance)

@@ -1,4 +1,4 @@
-"""Replays constructor calls, right and wrong, and what Python asks of any object."""
+"""Replays valid and invalid constructor calls, and operations such as `repr` and `copy`."""
 
 import copy
 import pickle
@@ -15,11 +15,11 @@ from tests.golden.harness import CLASSES, apply
 
 
 class NotOpt:
-    """No optimizer."""
+    """A class that is not an optimizer."""
 
 
-# --- Arguments of a constructor call around SGD(0.1), without the optimizer. What is
-# callable is called first.
+# --- Arguments of a constructor call in addition to the optimizer, which is SGD(0.1). A value
+# that is callable is a function that returns the arguments.
 
 _FIXED = {"dynamic": False, "initial_scale": 4.0}
 
@@ -78,12 +78,12 @@ WRAPPED = {
 
 
 def called(value):
-    """What a function without arguments returns, or the value that is none."""
+    """Return what a callable without arguments returns, or any other value itself."""
     return value() if callable(value) else value
 
 
-# --- Other cases: functions of (make, inner, wrap), where `wrap` calls the class with an
-# optimizer and what it takes beside it.
+# --- Other cases: functions of (make, inner, wrap). `make` is the class. `wrap` calls the class
+# with an optimizer and all other required arguments.
 
 
 def _wrap_again(make, inner, wrap):
@@ -132,12 +132,12 @@ def _custom(make, inner, wrap):
 
 
 def _default_optimizer(inner):
-    """What `tf.keras.optimizers.Optimizer` is in the Keras of `inner`."""
+    """Return the class `optimizers.Optimizer` in the Keras of an optimizer."""
     family = CURRENT if isinstance(inner, FAMILIES[CURRENT].Optimizer) else "new"
     return FAMILIES[family].Optimizer
 
 
-# Those whose result is the name of the type of what they return.
+# Cases whose result is the name of the type of the returned object.
 TYPES = {
     "deepcopy": lambda make, inner, wrap: copy.deepcopy(wrap(inner)),
     "pickle": lambda make, inner, wrap: pickle.loads(pickle.dumps(wrap(inner))),

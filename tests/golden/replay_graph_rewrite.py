@@ -17,7 +17,7 @@ from tf_lso import policies
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
-# The two names of the one function.
+# The two modules that have the function.
 _MODULES = {"v1": tf_lso.compat.v1.mixed_precision, "v2": tf_lso.train.experimental}
 
 _OPTIMIZERS = {
@@ -29,7 +29,7 @@ _OPTIMIZERS = {
     "str": lambda sgd: "sgd",
 }
 
-# Two finite steps, three that are skipped, and three finite ones.
+# Two finite steps, three skipped steps, and three finite steps.
 GRADIENTS = (0.5, 0.5, INF, NAN, INF, 0.5, 0.5, 0.5)
 
 
@@ -114,7 +114,7 @@ def _enabled(module, case, family):
 
 
 def _switched(switch, module, api, family):
-    """What the last of the steps gives that the name of a case tells of."""
+    """Take the steps that the name of a case describes, and return the last result."""
 
     def enable():
         module.enable_mixed_precision_graph_rewrite(FAMILIES[family].SGD(0.1))
@@ -148,7 +148,7 @@ def _options():
 
 @contextlib.contextmanager
 def _restored(api):
-    """The rewrite and the policy are off before and after."""
+    """Switch off the rewrite and the policy at the end."""
     try:
         yield
     finally:

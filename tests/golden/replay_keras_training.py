@@ -6,9 +6,9 @@ from tests.families import KERASES
 from tests.golden import encoding, harness
 from tests.golden.comparing import Section, once
 
-# Ten batches of matrices of other sizes, and a float32 tanh, in other kernels.
+# The tolerance after ten batches, whose matrix products and float32 tanh use other kernels.
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
-# Keras 3's Adam rounds otherwise than OptimizerV2's; see `replay_trajectories.py`.
+# Adam of Keras 3 rounds differently than Adam of OptimizerV2, see `replay_trajectories.py`.
 OTHER_FORMULA = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -28,7 +28,7 @@ def replay(api, family, case):
     model.compile(optimizer, "mse", run_eagerly=case["run_eagerly"])
     rows = []
     for x, y in zip(_inputs("X"), _inputs("Y")):
-        model.reset_metrics()  # Keras 3.0 gives the mean of all batches so far
+        model.reset_metrics()  # Keras 3.0 returns the mean of all batches so far
         loss = float(model.train_on_batch(x, y))
         weights = [w.tolist() for w in model.get_weights()]
         rows.append({"loss": loss, "weights": weights, **harness.counts(optimizer)})
@@ -36,7 +36,7 @@ def replay(api, family, case):
 
 
 def _same(actual, expected, case, family):
-    """Scale, counter and iterations are the same, floats as close as kernels are."""
+    """Compare scale, counter and iterations exactly, and other floats with a tolerance."""
     other = family == "keras3" and case["inner"] == "Adam"
     tolerance = OTHER_FORMULA if other else _TOLERANCE
     counts = (encoding.without(x, "loss", "weights") for x in (actual, expected))

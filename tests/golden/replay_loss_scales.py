@@ -1,7 +1,7 @@
 """Replays calls of DynamicLossScale, FixedLossScale and LossScale.
 
-They are those of tf_lso, or for the api `reference` the real ones, which TensorFlow
-keeps in `tf.compat.v1.mixed_precision`.
+The classes are those of tf_lso. For the api `reference` they are the original classes, which
+TensorFlow keeps in `tf.compat.v1.mixed_precision`.
 """
 
 import ast
@@ -19,7 +19,7 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.replay_calls import PATTERN, python_value, slices
 
-# --- The cases: functions of the module with the classes.
+# --- The cases: functions of the module that contains the classes.
 
 _CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
 _TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
@@ -137,9 +137,9 @@ def _trajectory(module, name):
 
 
 def _aliases():
-    """Which of the old names of DynamicLossScale lead to it."""
+    """Return {old name: whether the name refers to DynamicLossScale in tf_lso}."""
     ((_, results),) = harness.cases("loss_scale_classes", "behaviour", case="aliases")
-    # Each without `tf`.
+    # Maps each name to its parts without `tf`.
     names = {name: name.split(".")[1:] for name in results[0]["result"]["ok"]}
     return {
         name: functools.reduce(getattr, parts, tf_lso) is tf_lso.DynamicLossScale
@@ -167,15 +167,15 @@ def replay(api, family, case):
 
 
 def same(actual, expected, case, family):
-    """Whether a result is the expected one.
+    """Return whether a result is as expected.
 
-    Of what `update` returned that is whether to apply: the op beside it was None or a
-    variable in eager mode, by chance.
+    `update` returned an operation and whether to apply the gradients. Only the second value is
+    compared, since in eager mode the operation was None or a variable by chance.
     """
     result = expected.get("ok")
-    if case["case"].endswith("_attrs"):  # of which tf_lso may have more
+    if case["case"].endswith("_attrs"):  # tf_lso may have more names
         return set(result) <= set(actual["ok"])
-    if case["case"] == "aliases":  # of which each version had some
+    if case["case"] == "aliases":  # each version had some of the names
         return all(actual["ok"][name] for name, is_there in result.items() if is_there)
     if isinstance(result, dict):
         content = without(result, "returns", "ret")

@@ -1,4 +1,4 @@
-"""Replays what programs do with dtype policies: make, set, read, compile under them."""
+"""Replays how programs make, set and read dtype policies, and compile under a policy."""
 
 import contextlib
 import re
@@ -15,16 +15,16 @@ from tf_lso import policies
 
 
 def _has(case, family):
-    """Whether this Keras 3 does what the table of differences says of Keras 3.
+    """Return whether the installed Keras behaves as the table of differences says.
 
-    Keras 3.0 compares policies by identity, and writes only their names.
+    Keras 3.0 behaves differently: it compares policies by identity and writes only their names.
     """
     of_keras3 = case["case"] in ("eq", "hash", "layers", "Policy<None>")
     return not OLD_KERAS3 or family != "keras3" or not of_keras3
 
 
 class Api(contextlib.AbstractContextManager):
-    """The functions of one generation, for one Keras, after `install()`."""
+    """The policy functions of one generation for one Keras, while tf_lso is installed."""
 
     def __init__(self, name, family):
         self._installed = tf_lso.install()
@@ -39,12 +39,12 @@ class Api(contextlib.AbstractContextManager):
             self.get, self.set = api.experimental_global_policy, api.set_policy
 
     def __exit__(self, *error):
-        """The policy and `compile` are as at first."""
+        """Restore the global policy and `compile`."""
         self.all.set_global_policy(None)
         self._installed.uninstall()
 
 
-# --- What is recorded of a policy and a layer.
+# --- What the record contains about a policy and a layer.
 
 
 def _attribute(policy, name):
@@ -64,7 +64,7 @@ def describe(policy):
 
 
 def _dtype_of(layer, api):
-    """The dtype in a layer's config, as it was written to files."""
+    """Return the dtype in a layer's config, in the form that files contain."""
     dtype = layer.get_config()["dtype"]
     is_policy = isinstance(dtype, api.all.Policy)
     return api.keras.saving.serialize_keras_object(dtype) if is_policy else dtype
@@ -76,7 +76,7 @@ def _built(api, **arguments):
 
 
 def layers(api, attribute):
-    """A layer under a global policy, or with a policy of its own."""
+    """Describe a layer under a global policy, or a layer with a policy of its own."""
     if attribute == "dtype=Policy":
         layer, _ = _built(api, dtype=api.Policy("mixed_float16"))
         return [layer.compute_dtype, layer.variable_dtype, _dtype_of(layer, api)]
@@ -116,17 +116,17 @@ _OPTIMIZERS = {
 
 
 def compiled(api, attribute):
-    """What `compile` makes of an optimizer under a policy, and one batch."""
+    """Describe what `compile` does to an optimizer under a policy, and train on a batch."""
     policy, _, optimizer = attribute.partition("+")
     if policy in _POLICIES:
         name, loss_scale = _POLICIES[policy]
         policy = api.Policy(name, loss_scale=loss_scale())
     api.set(policy)
     given = _OPTIMIZERS[optimizer](FAMILIES[api.family].SGD)
-    # From zero, so that no scaled gradient overflows float16.
+    # The kernel is zero at first, so that no scaled gradient overflows float16.
     layer = api.keras.layers.Dense(1, kernel_initializer="zeros")
     model = api.keras.Sequential([layer])
-    # Traced in one generation, and eagerly in the other.
+    # Models run traced in the stable generation, and eagerly in the experimental generation.
     model.compile(given, "mse", run_eagerly=not api.is_stable)
     used = model.optimizer
     before, scaling = harness.counts(used)["loss_scale"], None
@@ -144,7 +144,8 @@ def compiled(api, attribute):
     }
 
 
-# --- The other calls. In the record's call `Policy(name, loss_scale=<key>)`:
+# --- The other calls. Maps a key in the recorded call `Policy(name, loss_scale=<key>)` to a
+# function that makes the loss scale.
 
 LOSS_SCALES = {
     "0.5": lambda: 0.5,
@@ -156,13 +157,14 @@ LOSS_SCALES = {
 
 
 def loss_scale_argument(key):
-    """The keyword of this loss scale; a key of none is the loss scale itself."""
+    """Return the keyword `loss_scale` for a key. An unknown key is the loss scale itself."""
     if not key or key == "default":
         return {}
     return {"loss_scale": LOSS_SCALES.get(key, lambda: key)()}
 
 
-# In the record's calls `Policy<key>` and `set(key)`: functions of the api.
+# Maps a key in the recorded calls `Policy<key>` and `set(key)` to a function of the api that
+# makes the value.
 _VALUES = {
     "None": lambda api: None,
     "Policy": lambda api: api.Policy("mixed_bfloat16"),

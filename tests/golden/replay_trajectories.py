@@ -1,8 +1,9 @@
-"""Replays the trajectories of 25 steps, some of which are skipped.
+"""Replays trajectories of 25 steps, some of which are skipped.
 
-Scale, counter and iterations, and so which steps are skipped, are equal everywhere.
-Variables and slots are equal to the last bit on tf_keras's optimizers, which are those
-of TensorFlow 2.15 with the same kernels, and on Keras 3's where the update is the same.
+Scale, counter and iterations must be equal everywhere, so the same steps are skipped. Variables
+and slots must be equal to the last bit on the optimizers of tf_keras, which are the optimizers
+of TensorFlow 2.15 with the same kernels. On the optimizers of Keras 3, variables and slots
+may differ by a small tolerance.
 """
 
 import pytest
@@ -15,7 +16,7 @@ from tests.golden.encoding import EXACT, TOLERANCE, encode, equal
 
 
 def _apply_step(optimizer, loss_fn, variables):
-    """apply_gradients on gradients that were never scaled."""
+    """Take a step with `apply_gradients`, without scaling the loss or the gradients."""
     with tf.GradientTape() as tape:
         loss = loss_fn()
     return optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
@@ -31,7 +32,7 @@ _STYLES = {
 
 
 def replay(api, family, case):
-    # Those of schedules_and_clipping all had a dynamic scale of 4 that grew after 3.
+    # All cases of schedules_and_clipping had a dynamic scale of 4 that grew after 3 steps.
     configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
     configuration |= {k: case[k] for k in configuration if k in case}
     optimizer = harness.wrapped(
@@ -45,7 +46,7 @@ def replay(api, family, case):
             first, second = variables
             return scalar * first + tf.reduce_sum(vector * second)
 
-        # At once: tensors of 2.12 have no shape after their graph is gone.
+        # Encode at once, since tensors of 2.12 have no shape after their graph is gone.
         returned.append(encode(_STYLES[case["style"]](optimizer, loss_fn, variables)))
 
     if case.get("mode") == "function":
@@ -61,14 +62,15 @@ def replay(api, family, case):
 
 # --- The comparison.
 
-# Keras 3 has the formulas of 2.11. Those of OptimizerV2 differ in rounding: Adam took
-# 1 - beta_2 in float32, which is off by 1.3e-5, and updates by half of it; RMSprop had
-# epsilon outside the root. As a share of the sum of all learning rates, and of a slot.
+# Keras 3 has the formulas of 2.11. OptimizerV2 rounds differently. Its Adam computed
+# 1 - beta_2 in float32 with an error of 1.3e-5, and an update had half of that error. Its
+# RMSprop added epsilon outside the root. Maps an optimizer to two tolerances: for variables, a
+# share of the sum of all learning rates. For slots, a share of the slot's value.
 _OLD_FORMULA = {"Adam": (1e-5, 2e-5), "RMSprop": (1e-5, 1e-6)}
-_LEARNING_RATES = {"schedule": 4.75}  # the sum of the 25; 0.25 for a rate of 0.01
+_LEARNING_RATES = {"schedule": 4.75}  # the sum of 25 rates; if each is 0.01, it is 0.25
 
-# A slot of a family `new` -> of OptimizerV2, whose names tf_lso has for all families;
-# others have the same name.
+# Maps the name of a slot of the family `new` to the name in OptimizerV2, which tf_lso uses for
+# all families. Slots that are not in the table have the same name in both.
 _SLOTS = {
     "SGD": {"m": "momentum"},
     "RMSprop": {"velocity": "rms", "average_gradient": "mg"},
@@ -76,7 +78,7 @@ _SLOTS = {
 
 
 def same(actual, expected, case, family):
-    """Whether each step, and what each trace returned, is the expected."""
+    """Return whether each step, and the value that each trace returned, is as expected."""
     if "error" in actual or "error" in expected:
         return equal(actual, expected)
     actual, expected = actual["ok"], expected["ok"]
@@ -85,8 +87,8 @@ def same(actual, expected, case, family):
         return False
     of_variables, of_slots = _tolerances(case, family)
     steps = zip(actual["steps"], expected["steps"], strict=True)
-    # A version that does not count skipped steps takes what is computed of their number
-    # from another one, from the first on.
+    # Some versions do not count skipped steps in `iterations`. After the first skipped step,
+    # values that depend on `iterations` differ, so they are not compared.
     is_behind = False
     for number, (state, step) in enumerate(steps, start=1):
         is_behind |= step["iterations"] != number
@@ -106,7 +108,7 @@ def _reads_iterations(case):
 
 
 def _slots(recorded, case, family):
-    """Recorded slots under the names that `harness.slots` gives them here."""
+    """Return recorded slots with the names that `harness.slots` uses for the family."""
     if family != "keras3" or recorded == "ANYTHING":
         return recorded
     if case["family"] == "v2":
@@ -131,8 +133,8 @@ def _tolerances(case, family):
     if family == "keras3":
         return TOLERANCE, TOLERANCE
     if harness.SAME_KERNELS and case.get("scale") == 3.0:
-        # Legacy multiplied by the float32 reciprocal of 3, tf_lso divides: a gradient
-        # may differ in its last bit, and its square in two.
+        # The old wrapper multiplied by the float32 reciprocal of 3, but tf_lso divides by 3. A
+        # gradient may differ in the last bit, and its square in the last two bits.
         return EXACT, {"rtol": 3 * 2.0**-23, "atol": 2.0**-27}
     return harness.AS_RECORDED, harness.AS_RECORDED
 
@@ -141,12 +143,12 @@ def _tolerances(case, family):
 
 
 def _marks(case, family):
-    # A function takes longer than eager steps.
+    # A `tf.function` takes longer than eager steps.
     return [pytest.mark.slow] if case.get("mode") == "function" else []
 
 
 def _has(case, family):
-    # Refused by tf_keras's own optimizer.
+    # tf_keras's own optimizer refuses the argument `decay`.
     return (family, case.get("case")) != ("new", "decay")
 
 

@@ -1,4 +1,4 @@
-"""Replays what programs are warned of."""
+"""Replays the warnings that programs cause."""
 
 import logging.handlers
 import re
@@ -14,7 +14,7 @@ from tests.golden.replay_policies import Api
 from tf_lso.frameworks import log
 from tf_lso.policies import api as policies_api
 
-# What a warning of tf_lso tells of, by the names that the record has for it.
+# Maps the record's name of a warning to a pattern in the text of tf_lso's warning.
 TOLD = {
     "get_scaled_loss and get_unscaled_gradients": r"get_scaled_loss\(\) and \S+ were not",
     "get_scaled_loss": r"get_scaled_loss\(\) was not",
@@ -23,7 +23,8 @@ TOLD = {
     "float16 is slow here": r"may run slowly",
 }
 
-# tf_keras tells of its own policies, once a process.
+# Cases without a family run only on Keras 3, since tf_keras warns about its own policies, and
+# only once in a process.
 _FAMILIES = {**comparing.FAMILIES, None: here("keras3")}
 
 
