@@ -55,14 +55,14 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Exempt all objects that exist before the first test from garbage collection.
 
-    These are most objects of a run. Examining them took a tenth of the time of the tests.
+    Most objects of a run already exist then. Examining them took a tenth of the time of a run.
     """
     gc.collect()
     gc.freeze()
 
 
 def _is_of_absent_family(item):
-    """Return whether a test needs Keras 3, by a parameter or a mark, but Keras 3 is absent."""
+    """Return whether a test has the parameter or mark `keras3`, but Keras 3 is absent."""
     if HAS_KERAS3:
         return False
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()

@@ -55,7 +55,7 @@ def end_replicas_at_once(tensorflow):
 
 
 def mirrored(count):
-    """Return a MirroredStrategy on `count` devices. Call this before any use of TensorFlow."""
+    """Return a MirroredStrategy on `count` devices. Call it before TensorFlow is used."""
     import tensorflow as tf
 
     if kind() == CPU:

@@ -12,8 +12,8 @@ DTYPES = {
     "float64": np.float64,
 }
 
-# NumPy does not have these limits. A bfloat16 has 8 bits for the exponent, like a float32, and
-# 7 bits for the fraction.
+# NumPy does not have the limits of bfloat16. A bfloat16 has 8 bits for the exponent, like a
+# float32, and 7 bits for the fraction.
 _BFLOAT16 = types.SimpleNamespace(
     max=np.float32((2 - 2.0**-7) * 2.0**127),
     min=np.float32((2.0**-7 - 2) * 2.0**127),
@@ -24,5 +24,5 @@ _BFLOAT16 = types.SimpleNamespace(
 
 
 def limits(dtype):
-    """Return the limits of the dtype with a name, as `numpy.finfo` does."""
+    """Return the limits of the dtype with this name, as `numpy.finfo` does."""
     return _BFLOAT16 if dtype == "bfloat16" else np.finfo(dtype)

@@ -54,7 +54,7 @@ GENERATIONS = [name for name in ("keras3", "keras2") if name in KERASES]
 
 
 def here(*names):
-    """Return a tuple of those of the named families that are installed."""
+    """Return a tuple of the given names, without families that are not installed."""
     return tuple(name for name in names if name in FAMILIES)
 
 
@@ -96,7 +96,7 @@ def per_replica(strategy, values):
 
 
 def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **kwargs):
-    """Return a stable or experimental tf_lso optimizer around a new optimizer of a family."""
+    """Return a stable or experimental tf_lso optimizer around a new inner optimizer."""
     inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)
     if api == "experimental":
         return experimental.LossScaleOptimizer(

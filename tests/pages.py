@@ -52,7 +52,7 @@ class Program(NamedTuple):
 
     mark: str
     lines: list[str]  # the code, with each line at its line number in the page
-    outputs: list[str | None]  # what each block must print, if the page says it
+    outputs: list[str | None]  # what each block must print, or None
 
     @property
     def line(self):

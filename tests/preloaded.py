@@ -62,7 +62,10 @@ def run(arguments, cwd=None, **variables):
 
 @functools.cache
 def _server(path, legacy_keras):
-    """Return the server that has these values of the variables that its imports read."""
+    """Return the server process for these values of environment variables.
+
+    The imports read these variables, so other values need another server.
+    """
     variables = {"PYTHONPATH": path, "TF_USE_LEGACY_KERAS": legacy_keras}
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.preloaded"],

@@ -29,12 +29,12 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 def environment(**variables):
-    """Return the environment for a new process: this process's environment and `variables`."""
+    """Return the environment for a new process: the present one with `variables` added."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}
 
 
 def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
-    """Run Python to its end. Return a `subprocess.CompletedProcess` whose outputs are str.
+    """Run Python to its end. Return a `subprocess.CompletedProcess` with str outputs.
 
     `preloaded.run` is faster for a program that imports TensorFlow first.
     """
@@ -136,7 +136,7 @@ def assert_succeeded(results):
 
 
 def tf_config(addresses, index):
-    """Return the `TF_CONFIG` of worker `index` of a cluster of workers only."""
+    """Return the `TF_CONFIG` of worker `index` in a cluster that has only workers."""
     task = {"type": "worker", "index": index}
     return json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
 

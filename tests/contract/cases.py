@@ -192,7 +192,7 @@ def _rows(*values):
 
 @case()
 def sparse_gradients_apply(s):
-    # XLA has no operation for momentum of single rows, which the legacy SGD uses.
+    # The legacy SGD updates the momentum of single rows by an operation that XLA lacks.
     momentum = 0.0 if (s.family, s.mode) == ("legacy", "jit") else 0.9
     for dense_shape in (True, False):
         optimizer, x = s.optimizer(momentum=momentum), s.variable(np.ones((4, 2)))
@@ -492,7 +492,7 @@ def _reductions(function, *args):
 
 @case(modes=("function",), styles=("legacy",))
 def no_reduction_more_than_the_bare_optimizer(s):
-    """A step adds no reduction by default, and one scalar if the caller aggregates.
+    """A step adds no reduction by default, and one of a scalar if the caller aggregates.
 
     No branch contains a reduction, since a replica in another branch would wait forever.
     """

@@ -86,7 +86,7 @@ class Setting:
         )
 
     def feed(self, by_replica, dtype=tf.float32):
-        """Return a per-replica tensor from one value, or from a list of values for replicas."""
+        """Return a per-replica tensor from one value for all, or from a list of values."""
         if not isinstance(by_replica, list):
             by_replica = [by_replica] * self.replicas
         tensors = [tf.constant(value, dtype) for value in by_replica]
@@ -95,7 +95,7 @@ class Setting:
         return families.per_replica(self.strategy, tensors)
 
     def only_last(self, bad, good):
-        """Return a list with `good` for each replica but the last, and `bad` for the last."""
+        """Return a list: `good` for each replica but the last, and `bad` for the last."""
         return [good] * (self.replicas - 1) + [bad]
 
     def local(self, value):
@@ -128,7 +128,7 @@ class Setting:
         """Return a step function that applies its argument with a bare optimizer."""
 
         def replica_step(gradient):
-            # The product has the replica's device, which Keras 3's sum needs.
+            # Keras 3's sum needs the replica's device. Only the product has this device.
             optimizer.apply_gradients([(gradient * 1.0, variable)])
 
         return self.fed(replica_step)

@@ -90,7 +90,7 @@ class Section:
         return _played(self.replay, api, family, json.dumps(program))
 
     def check(self, case, results, family):
-        """Assert that tf_lso gives the result of each version, or of the entry for the case."""
+        """Assert that tf_lso gives the result of each version, or of the case's entry."""
         actual = self.actual(family, case)
         listed = differences.find(self.file, self.name, case, family)
         recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
@@ -106,7 +106,7 @@ class Section:
             is_same = self._same(actual, expected, case, family)
             assert is_same, f"{listed}: {expected}, now {actual}"
             wanted = listed.versions_of(recorded)
-            # Some entries are about the last bit of a number.
+            # Some entries are about a difference in the last bit of a number.
             is_exact = harness.SAME_KERNELS or others.keys() - wanted
             assert not is_exact or others.keys() == wanted, (
                 f"it differs from {[*others]}, but the entry says other versions: {listed}"
@@ -122,7 +122,7 @@ class Section:
             return False  # one result is an error or has another form
 
     def _check_message(self, message, recorded, case, pattern):
-        """Assert that a message matches `pattern`, or else is as clear as recorded messages."""
+        """Assert that a message matches a pattern, or is as clear as recorded messages."""
         if pattern:
             assert re.search(pattern, message), f"unclear: {message}"
             return
@@ -139,7 +139,7 @@ class Section:
         ]
 
     def wrong_on_tf_keras(self):
-        """Replay on tf_keras's own wrapper. Return (number of cases, list of wrong results)."""
+        """Replay on tf_keras's own wrapper. Return (number of cases, wrong results)."""
         played, wrong = 0, []
         for case, results in harness.cases(self.name, self.file, api="stable"):
             recorded = harness.result_of(results, harness.REFERENCE)

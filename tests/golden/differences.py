@@ -19,7 +19,7 @@ ROW = "differences.md: "
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Difference:
-    """One entry. `record/README.md` describes the attributes."""
+    """One entry of differences.json. `record/README.md` describes the attributes."""
 
     case: dict
     because: list

@@ -31,7 +31,7 @@ def encode(value):
     if isinstance(value, (tf.Tensor, tf.Variable)):
         array = value.numpy()
         if value.dtype == tf.bfloat16:
-            array = array.astype(np.float32)  # as in the record
+            array = array.astype(np.float32)  # the record has float32
         content = {"shape": list(array.shape), "v": array.tolist()}
         return {"dtype": array.dtype.name, **content}
     if isinstance(value, tuple):

@@ -45,7 +45,7 @@ def record(file="golden"):
 
 
 def cases(section, file="golden", **names):
-    """Return pairs (case, results) for the cases of a section that contain these names."""
+    """Return pairs (case, results) for the cases that have these values of their names."""
     return [
         (entry["case"], entry["results"])
         for entry in record(file)["sections"][section]

@@ -1,4 +1,4 @@
-"""Replays the short recorded cases of the file `golden`: values, single steps, validation."""
+"""Replays the short cases of the file `golden`: values, single steps and validation."""
 
 import numpy as np
 import tensorflow as tf
@@ -129,7 +129,7 @@ def _half(optimizer):
 
 
 def _taped(optimizer, loss_fn, variable, factors):
-    """Take a step for each factor, and yield the scaled loss and the gradient of the step."""
+    """Take a step for each factor, and yield the scaled loss and the unscaled gradient."""
     for factor in factors:
         with tf.GradientTape() as tape:
             loss = optimizer.get_scaled_loss(loss_fn(factor))

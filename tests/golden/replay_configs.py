@@ -204,7 +204,7 @@ def same(actual, expected, case, family):
 
 
 def _same_by_hand(actual, recorded, name):
-    """Return whether a loaded optimizer is as recorded. Of the config, only keys count."""
+    """Return whether a loaded optimizer is as recorded, and its config has the same keys."""
     if not (isinstance(actual, dict) and isinstance(recorded, dict)):
         return equal(actual, recorded)
     actual, recorded = dict(actual), dict(recorded)
@@ -224,7 +224,7 @@ def _parted(result, case):
 
 
 def _is_exact(wanted, case, family):
-    """Return whether the expected config is the config of tf_keras, without differences."""
+    """Return whether a config must match exactly, because tf_keras gave the same config."""
     names = ("get_config", "serialize", "deserialize_serialize")
     if case["case"] not in names or case["api"] != "stable" or family == "keras3":
         return False
@@ -239,7 +239,7 @@ def _same_config(given, wanted, exact):
         (config.get("inner_optimizer") or config["optimizer"])["config"]
         for config in (wanted, given)
     )
-    # The default of `ema_overwrite_frequency` varies, but has no effect without `use_ema`.
+    # The default of `ema_overwrite_frequency` varies. It has no effect without `use_ema`.
     names = inner.keys() - {"name", "ema_overwrite_frequency"}
     assert not inner.get("use_ema")
     # An argument that the family lacks must have a value without effect.

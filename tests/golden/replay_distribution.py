@@ -68,9 +68,9 @@ class _Program:
             variable = tf.Variable([1.0, 2.0])
             if where == "in_scope":
                 optimizer = make()
-                # A function whose first step makes the slots is traced twice. Only the most
-                # common programs test such a function, and programs that make the optimizer
-                # outside the scope.
+                # A function whose first step makes the slots is traced twice. Such
+                # functions are tested only for the most common programs and for optimizers
+                # made outside the scope.
                 is_common = (inner, kind) == ("SGD", "dynamic")
                 if keywords or not is_common:
                     optimizer.build([variable])
@@ -94,7 +94,7 @@ class _Program:
         return [_copies(v) for v in (self.variable, *inner, *self.scales.values())]
 
     def begin(self):
-        """Undo all steps. Variables that the first step has made are slots and become zero."""
+        """Undo all steps. Variables that the first step made are slots and become zero."""
         for copies in self._all():
             value = self._first.get(id(copies[0]), np.zeros(copies[0].shape))
             for copy in copies:
@@ -234,7 +234,7 @@ def replay(api, family, case):
 
 
 def _same(actual, expected, case, family):
-    """Compare SGD to the last bit, but Adam with a tolerance, since it rounds differently."""
+    """Compare SGD to the last bit. Adam has a tolerance, since its formulas differ."""
     exact = harness.SAME_KERNELS and case.get("inner") != "Adam"
     tolerance = encoding.EXACT if exact else OTHER_FORMULA
     return encoding.equal(actual, expected, tolerance)

@@ -17,7 +17,7 @@ from tf_lso import policies
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
-# The two modules that have the function.
+# The two modules that contain `enable_mixed_precision_graph_rewrite`.
 _MODULES = {"v1": tf_lso.compat.v1.mixed_precision, "v2": tf_lso.train.experimental}
 
 _OPTIMIZERS = {
@@ -114,7 +114,7 @@ def _enabled(module, case, family):
 
 
 def _switched(switch, module, api, family):
-    """Take the steps that the name of a case describes, and return the last result."""
+    """Take the steps that a case names, and return the result of the last step."""
 
     def enable():
         module.enable_mixed_precision_graph_rewrite(FAMILIES[family].SGD(0.1))
@@ -148,7 +148,7 @@ def _options():
 
 @contextlib.contextmanager
 def _restored(api):
-    """Switch off the rewrite and the policy at the end."""
+    """Switch off the rewrite and the policy when the `with` block ends."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Replays ten batches of `train_on_batch`, some of which are not finite."""
+"""Replays ten calls of `train_on_batch`. Some of the batches are not finite."""
 
 import numpy as np
 

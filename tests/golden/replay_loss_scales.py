@@ -139,7 +139,7 @@ def _trajectory(module, name):
 def _aliases():
     """Return {old name: whether the name refers to DynamicLossScale in tf_lso}."""
     ((_, results),) = harness.cases("loss_scale_classes", "behaviour", case="aliases")
-    # Maps each name to its parts without `tf`.
+    # Maps each old name to the list of its parts without `tf`.
     names = {name: name.split(".")[1:] for name in results[0]["result"]["ok"]}
     return {
         name: functools.reduce(getattr, parts, tf_lso) is tf_lso.DynamicLossScale

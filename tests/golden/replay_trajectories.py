@@ -67,7 +67,7 @@ def replay(api, family, case):
 # RMSprop added epsilon outside the root. Maps an optimizer to two tolerances: for variables, a
 # share of the sum of all learning rates. For slots, a share of the slot's value.
 _OLD_FORMULA = {"Adam": (1e-5, 2e-5), "RMSprop": (1e-5, 1e-6)}
-_LEARNING_RATES = {"schedule": 4.75}  # the sum of 25 rates; if each is 0.01, it is 0.25
+_LEARNING_RATES = {"schedule": 4.75}  # the sum of 25 rates; 0.25 if all are 0.01
 
 # Maps the name of a slot of the family `new` to the name in OptimizerV2, which tf_lso uses for
 # all families. Slots that are not in the table have the same name in both.

@@ -29,7 +29,7 @@ class Bench:
 
     @property
     def steps(self):
-        """The number of correct steps that x has taken. All replicas must have the same x."""
+        """The number of correct steps of x. All replicas must have the same value of x."""
         (value,) = {float(copy) for copy in copies(self.x)}
         return value / -2.0 / self.replicas
 
@@ -43,7 +43,7 @@ class Bench:
         return self.optimizer.get_unscaled_gradients([gradient])[0]
 
     def gradient(self, method, factor=1.0):
-        """Return what a program of this protocol passes to `apply_gradients`."""
+        """Return the gradient that programs with this `method` pass to `apply_gradients`."""
         gradient = self.scaled(method, factor)
         return gradient if method == KERAS3 else self.unscale(gradient)
 
@@ -58,7 +58,7 @@ class Bench:
         self.optimizer.get_unscaled_gradients([])
 
     def move_scale(self, value):
-        """Change the scale as a checkpoint does."""
+        """Change the scale in the way in which a restored checkpoint does."""
         self.optimizer.loss_scale_state._current_loss_scale.assign(value)
 
 

@@ -1,4 +1,4 @@
-"""Test each entry of compat_docs/troubleshooting.md: the problem appears, and the fix works.
+"""Test the entries of compat_docs/troubleshooting.md: the problem and the fix of each.
 
 An entry with the name `get-scaled-loss` has a test `test_get_scaled_loss` in one of these
 files. The test causes the problem and then applies the fix, with the entry's own lines of code.

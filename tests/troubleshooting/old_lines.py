@@ -1,4 +1,4 @@
-"""Lines of programs for Keras 2. Keras 3 refuses the lines, but they run with `--like 2.4`.
+"""Lines of Keras 2 programs. Keras 3 refuses these lines, but `--like 2.4` runs them.
 
 Each function has the name of an entry in the section "Old programs and Keras 3" of the page, or
 of a key in `SAID_BY_KERAS_3` of `test_old_keras.py`.

@@ -100,7 +100,7 @@ class Unreadable:
 
 
 def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
-    """Return the `Unreadable` for an error of a parser, with the line if the error has one."""
+    """Return the `Unreadable` for a parser's error, with the line if the error has one."""
     line = getattr(error, "lineno", None)
     why = str(error)
     if isinstance(error, SyntaxError):

@@ -1,4 +1,4 @@
-"""Find guards, which are tests and `except` clauses around the use of an old name.
+"""Find guards, which are conditions and `except` clauses around uses of old names.
 
 A use with a guard is listed but not changed.
 """
@@ -18,7 +18,7 @@ _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# A `try` around one of these nodes does not guard the code inside, which may run later.
+# A `try` around such a node does not guard the code in the node, since it may run later.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
@@ -36,7 +36,7 @@ def guard(program: Program, node: cst.CSTNode) -> str:
 
 
 def _catches(node: cst.CSTNode) -> bool:
-    """Return whether a node is a `try` or `suppress` that catches the errors of old names."""
+    """Return whether a `try` or `with suppress(...)` catches errors of missing names."""
     kinds: list[cst.CSTNode | None] = []
     if isinstance(node, cst.Try):
         kinds = [handler.type for handler in node.handlers]

@@ -1,4 +1,4 @@
-"""Examine notebooks: join the cells to one program, and split the result into cells again.
+"""Examine notebooks: join the cells to one program, and split the result into cells.
 
 Cells share their variables, so they are examined as one program. A line with a marker name
 separates two cells. Lines that only IPython understands are replaced by placeholders before

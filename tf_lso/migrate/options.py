@@ -12,7 +12,7 @@ from tf_lso.names import targets
 if TYPE_CHECKING:
     from tf_lso.migrate.engine import Options
 
-NOTHING_READ = 2  # the exit code
+NOTHING_READ = 2  # the exit code if no file was read
 
 
 def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:

@@ -69,7 +69,7 @@ class Program:
         self.words.update(literal(s) or "" for s in self.nodes(cst.SimpleString))
 
     def _local_values(self) -> dict[str, list[cst.BaseExpression | None]]:
-        """Return {local name, such as `f.<locals>.mp`: list of the values assigned to it}.
+        """Return {local name, such as `f.<locals>.mp`: list of its assigned values}.
 
         None stands for a value that is not a path. Functions with the same name share their
         local names.
@@ -109,7 +109,7 @@ class Program:
         return self._nodes.get(kind, [])
 
     def chains(self) -> Iterator[list[cst.Attribute]]:
-        """Yield a list of parts for each chain of attributes, with the longest part first."""
+        """Yield a list of parts for each chain of attributes, the longest part first."""
         others = (cst.Attribute, cst.ImportFrom, cst.ImportAlias)
         for node in self.nodes(cst.Attribute):
             if not isinstance(self.parent(node), others):
@@ -165,7 +165,7 @@ class Program:
         return paths[0] if len(paths) == 1 else ""
 
     def paths(self, node: cst.CSTNode) -> list[str]:
-        """Return the paths to which an expression may refer. "" stands for an unknown path."""
+        """Return the paths to which an expression may refer, with "" for an unknown path."""
         first = root(node)
         if isinstance(first, cst.Name) and first.value in self._captured:
             return []

@@ -61,7 +61,7 @@ class Steps:
         return measured
 
     def memory(self, name):
-        """Return {name: dict with the peak memory of three steps} for one candidate."""
+        """Run three steps of a candidate. Return {name: dict with the peak memory}."""
         step = self.step(name)
         gc.collect()
         counting.reset_peak()
@@ -115,7 +115,7 @@ class Steps:
         return step
 
     def _fed(self, replica):
-        """Return the inputs of a step on one replica: gradients and their rows, or a batch."""
+        """Return the inputs of one replica: gradients and their rows, or a batch of data."""
         shapes, rows = self.workload.gradients, self.workload.rows
         if self.workload.trains:
             shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
@@ -157,7 +157,7 @@ def _uniform(shape, number, replica=0, limit=1.0):
 
 
 def in_turns(calls, rounds, repeats):
-    """Time all calls in each round. Return {name: list of the seconds per call in a round}.
+    """Time all calls in each round. Return {name: list of the seconds for one call}.
 
     Args:
       calls: {name: function}.

@@ -55,7 +55,7 @@ class Workload(NamedTuple):
 
     @property
     def gradients(self):
-        """The shapes of the gradients. For `tf.IndexedSlices`, the shapes of their values."""
+        """The shapes of the gradients, or of the values of `tf.IndexedSlices`."""
         return [(self.rows or size, *others) for size, *others in self.shapes]
 
     @property

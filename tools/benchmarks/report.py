@@ -52,7 +52,7 @@ def figures(setting, measured):
 
 
 def added(seconds, bare):
-    """Return the quartiles of the milliseconds by which a step is slower than the bare step."""
+    """Return the quartiles of the milliseconds that a step adds to the bare step."""
     differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
     differences *= 2 if len(differences) == 1 else 1
     return statistics.quantiles(differences, n=4, method="inclusive")
