@@ -27,7 +27,7 @@ def environment():
 
 
 def hide_others():
-    """Hide all other devices from TensorFlow. Call this before importing TensorFlow."""
+    """Hide all but the chosen devices from TensorFlow. Call this before importing it."""
     for name, value in environment().items():
         os.environ.setdefault(name, value)
 

@@ -115,7 +115,10 @@ def _first(body: Sequence[Any]) -> int:
 
 
 def _may_precede(line: cst.CSTNode) -> bool:
-    """Return whether a line imports standard modules or sets an environment variable."""
+    """Return whether a line may come before the call of `install()`.
+
+    Such a line imports only standard modules, or sets an environment variable.
+    """
     modules = set[str]()
     for node in m.findall(line, m.Import() | m.ImportFrom()):
         if isinstance(node, cst.ImportFrom):
