@@ -96,7 +96,7 @@ def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
             )
             workers.append(worker)
         deadline, has_failed = time.monotonic() + timeout, False
-        # Each worker is polled each time: one may fail while an earlier one still runs.
+        # Poll every worker each time, since one may fail while an earlier one still runs.
         while None in [w.poll() for w in workers] and time.monotonic() < deadline:
             if not has_failed and any(w.returncode for w in workers):
                 has_failed = True

@@ -128,9 +128,9 @@ def _entry(path: str) -> str:
 
 
 def _with_progress_bar(items: list[str], title: str) -> Iterable[str]:
-    """Return `items`, which show a progress bar if iterating takes more than a second.
+    """Return an iterable of the items that shows a progress bar after one second.
 
-    There is a bar only if tqdm is installed and stderr is a terminal.
+    It shows a bar only if tqdm is installed and stderr is a terminal.
     """
     try:
         import tqdm
