@@ -1,1 +1,1 @@
-"""What tf_lso knows of TensorFlow and Keras: versions, private names, variables, graphs."""
+"""Facts about TensorFlow and Keras: versions, private names, variables and graphs."""

@@ -1,4 +1,4 @@
-"""Which versions of TensorFlow and Keras tf_lso supports, and errors for missing packages."""
+"""Supported versions of TensorFlow and Keras, and errors for missing packages."""
 
 import importlib.metadata
 import importlib.util
@@ -10,7 +10,10 @@ from tf_lso.frameworks import log
 
 
 class Versions(NamedTuple):
-    """The tested minor versions of a Keras, and whether later ones may be used."""
+    """The oldest and newest tested minor versions of a Keras package.
+
+    `accepts_later` says whether versions after `newest` may be used too.
+    """
 
     oldest: tuple[int, int]
     newest: tuple[int, int]
@@ -27,7 +30,7 @@ def _own_keras(minor: int) -> Versions:
     return Versions((2, minor), (2, minor))
 
 
-# Minor version of TensorFlow -> {package of Keras: the versions that it works with}.
+# Maps a minor version of TensorFlow to {Keras package: versions of this package that work}.
 # TensorFlow 2.12-2.15 require the Keras of their own minor version.
 PAIRS: dict[tuple[int, int], dict[str, Versions]] = {
     **{(2, minor): {"keras": _own_keras(minor)} for minor in range(12, 15)},
@@ -51,8 +54,8 @@ def require(package: str, message: str) -> None:
 
 def require_tensorflow() -> None:
     """Raise ImportError unless a supported pair of TensorFlow and Keras is installed."""
-    # TensorFlow is no requirement of the package tf_lso, since pip could then overwrite the
-    # distribution that the user has installed.
+    # The package tf_lso does not declare TensorFlow as a requirement. Otherwise pip could
+    # overwrite the TensorFlow distribution that the user has installed.
     require("tensorflow", MISSING)
     import tensorflow as tf
 
@@ -67,13 +70,13 @@ def require_tensorflow() -> None:
 
 
 def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
-    """Raise ImportError for a Keras that cannot be imported, with the likely reason."""
+    """Raise an ImportError that says why Keras cannot be imported and what to do."""
     try:
         version = importlib.metadata.version("keras")
     except importlib.metadata.PackageNotFoundError:
         remedy = "Install TensorFlow again, which installs Keras."
     else:
-        check_pair(tensorflow, "keras", version)  # the usual reason
+        check_pair(tensorflow, "keras", version)  # raises for the usual reason
         remedy = (
             f'Install it again: `pip install --force-reinstall "keras=={version}"`.'
         )
@@ -84,10 +87,10 @@ def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:
-    """Raise ImportError for versions of TensorFlow and a Keras that do not fit together.
+    """Raise ImportError if the versions of TensorFlow and a Keras package do not fit.
 
-    Versions that are newer than the tested ones are accepted, with one warning in each
-    process.
+    From TensorFlow 2.16 on, versions that are newer than the tested versions are accepted.
+    The first such pair in a process logs a warning.
 
     Args:
       tensorflow: str, the version of TensorFlow.
@@ -119,12 +122,16 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 
 
 def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
-    """Return the entry of `PAIRS` for a minor version. Newer versions get the last entry."""
+    """Return the entry of `PAIRS` for a minor version of TensorFlow.
+
+    Versions that are newer than the last entry get the last entry.
+    """
     return PAIRS.get(min(tensorflow, max(PAIRS)), {})
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # Name the distribution that is installed. Nightly builds have no version in this range.
+    # Suggest a version of the installed distribution. A nightly build has no version in the
+    # wanted range, so suggest the release instead.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -133,7 +140,7 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-_warnings: list[str] = []  # the warnings that this process has logged, at most one
+_warnings: list[str] = []  # contains the warning if this process has logged it
 
 
 def _warn_once(found: str) -> None:
@@ -152,7 +159,7 @@ def _warn_once(found: str) -> None:
 
 
 def tensorflow_version() -> tuple[int, int]:
-    """Return the minor version of the installed TensorFlow, without importing it."""
+    """Return (major, minor) of the installed TensorFlow without importing TensorFlow."""
     names = importlib.metadata.packages_distributions().get("tensorflow", [])
     if not names:
         raise ImportError(MISSING, name="tensorflow")
@@ -162,10 +169,10 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing.
 
-    `reason` is the setting of the user that makes `tf.keras` the package tf_keras.
+    `reason` names the user's setting that makes `tf.keras` the package tf_keras.
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
-    if _is_nightly("tensorflow"):  # its minor version has no release of tf-keras yet
+    if _is_nightly("tensorflow"):  # tf-keras has no release for this version yet
         install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",
@@ -180,13 +187,13 @@ def _is_nightly(package: str) -> bool:
 
 
 def require_tensorboard(what: str) -> None:
-    """Raise ImportError if TensorBoard is missing. `what` is the function that needs it."""
+    """Raise ImportError if TensorBoard is missing. `what` names the calling function."""
     message = "needs the package tensorboard, which is not installed: "
     require("tensorboard", f"{what} {message}`pip install tensorboard`.")
 
 
 def require_legacy_keras() -> None:
-    """Raise ImportError if TF_USE_LEGACY_KERAS asks for tf_keras, but it is missing."""
+    """Raise ImportError if TF_USE_LEGACY_KERAS selects tf_keras but tf_keras is missing."""
     import tensorflow as tf
 
     wanted = os.environ.get("TF_USE_LEGACY_KERAS")
@@ -206,7 +213,7 @@ def _span(oldest: tuple[int, int], newest: tuple[int, int]) -> str:
 
 
 def _notation(oldest: tuple[int, int], newest: tuple[int, int] | None = None) -> str:
-    """Return a range of versions as pip writes it. `newest=None` means no upper bound."""
+    """Return a range of versions in pip's notation. `newest=None` means no upper bound."""
     beyond = f",<{newest[0]}.{newest[1] + 1}" if newest else ""
     return f">={oldest[0]}.{oldest[1]}{beyond}"
 

@@ -1,6 +1,6 @@
-"""The private names of Keras 2's optimizers that tf_lso needs.
+"""Access to private names of Keras 2's optimizers.
 
-No public names do the same. tests/test_private_names.py fails if Keras 2 moves one of them.
+No public names do the same. tests/test_private_names.py fails if Keras 2 moves a private name.
 """
 
 import sys
@@ -10,25 +10,26 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import variables as variables_lib
 
-# Methods of OptimizerV2 that TensorFlow and Keras call on the optimizer of a model. On a
-# wrapper they would act on the wrapper and not on its inner optimizer.
+# Methods of OptimizerV2 that TensorFlow and Keras call on the optimizer of a model. If that
+# optimizer is a wrapper, the wrapper must forward the calls to the inner optimizer.
 OF_INNER_OPTIMIZER = ("_aggregate_gradients", "_restore_slot_variable")
 
-# The method that sums gradients over replicas. The first name is that of OptimizerV2 and of
-# Horovod's optimizers in all families, and the second that of the newer optimizers of
-# Keras 2. Optimizers of Keras 3 have neither.
+# The names of the method that sums gradients over replicas. OptimizerV2 and Horovod's
+# optimizers of all families use the first name. The newer optimizers of Keras 2 use the second
+# name. Keras 3's own optimizers have neither method.
 _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
-# The attribute that marks an optimizer as wrapped. Keras 2's own wrapper sets it too.
+# The attribute that marks an optimizer as wrapped. Keras 2's own wrapper sets
+# this attribute too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
-# --- Both families.
+# --- Optimizers of both families, legacy and newer.
 
 
 def own_wrapper_of_legacy(package):
-    """Return the class of a package's own LossScaleOptimizer for legacy optimizers."""
-    # The public LossScaleOptimizer is another class, from which this one does not derive.
+    """Return the LossScaleOptimizer that a Keras 2 package has for legacy optimizers."""
+    # The public LossScaleOptimizer is another class and no base class of the returned class.
     module = keras_versions.private(package, "mixed_precision.loss_scale_optimizer")
     return module.LossScaleOptimizer
 
@@ -49,18 +50,18 @@ def mark(optimizer):
 
 
 def unmark(optimizer):
-    """Remove the mark of an earlier wrapper from an optimizer, if it has one."""
+    """Remove the mark that an earlier wrapper may have set on an optimizer."""
     vars(optimizer).pop(MARK, None)
 
 
 def unlisted_variables(optimizer):
-    """Return the variables of an optimizer that its list `variables` lacks."""
-    # Only the newer Nadam has one.
+    """Return a list of the variables that `optimizer.variables` does not contain."""
+    # Only the newer Nadam has such a variable.
     return [optimizer._u_product] if hasattr(optimizer, "_u_product") else []
 
 
 def initialize_in_sessions(package, variables):
-    """Make sessions of Keras 2 in graphs of TensorFlow 1 initialize these variables."""
+    """Make Keras 2's sessions initialize `variables`, for graphs of TensorFlow 1."""
     backend = keras_versions.public(package).backend
     track = sys.modules[backend.get_value.__module__].track_variable
     for variable in variables:
@@ -77,14 +78,14 @@ def aggregation(optimizer):
 
 
 def has_aggregation_of(cls, base):
-    """Return whether a class of optimizers aggregates gradients as its base class does."""
+    """Return whether an optimizer class inherits its gradient aggregation from `base`."""
     return all(
         getattr(cls, name, None) is getattr(base, name, None) for name in _AGGREGATIONS
     )
 
 
 def is_made_by_horovod(optimizer):
-    """Return whether Horovod made the class of an optimizer of Keras 3."""
+    """Return whether Horovod created the class of a Keras 3 optimizer."""
     names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # Horovod defines both
     return all(hasattr(type(optimizer), name) for name in names)
 
@@ -100,22 +101,25 @@ def build_legacy(optimizer, variables):
 
 
 def listed_weights(optimizer):
-    """Return the list itself from which a legacy optimizer's `weights` are read."""
+    """Return the list (not a copy) that contains a legacy optimizer's weights."""
     return optimizer._weights
 
 
 def compute_gradients(optimizer, loss, var_list, grad_loss, tape):
-    """Return the (gradient, variable) pairs that `minimize` of a legacy optimizer uses."""
+    """Compute (gradient, variable) pairs as a legacy optimizer's `minimize` does."""
     return optimizer._compute_gradients(loss, var_list, grad_loss, tape=tape)
 
 
 def transformed(optimizer, grads_and_vars):
-    """Return pairs as a legacy optimizer transforms them before it sums over replicas."""
+    """Return (gradient, variable) pairs with transformed gradients.
+
+    A legacy optimizer transforms gradients in this way before it sums them over replicas.
+    """
     return optimizer._transform_unaggregated_gradients(grads_and_vars)
 
 
 def decayed_lr(optimizer, var_dtype):
-    """Return the learning rate of the next step of a legacy optimizer."""
+    """Return the learning rate that a legacy optimizer will use in its next step."""
     return optimizer._decayed_lr(var_dtype)
 
 
@@ -123,14 +127,15 @@ def decayed_lr(optimizer, var_dtype):
 
 
 def own_variables(optimizer):
-    """Return the list of the variables that a newer optimizer made."""
+    """Return the list of the variables that a newer optimizer created."""
     return optimizer._variables
 
 
 def known_variables(optimizer):
-    """Return the variables for which a newer optimizer was built, as a dict and a function.
+    """Return a dict and a function for the variables for which an optimizer was built.
 
-    The dict is {key: index}. The function returns the key of a variable.
+    The dict maps the key of each variable to its index. The function returns the key of a
+    variable.
     """
-    # A class of the user may override `build` and never make the dict.
+    # A user's class may override `build` and never create the dict.
     return getattr(optimizer, "_index_dict", {}), optimizer._var_key

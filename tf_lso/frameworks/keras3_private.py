@@ -1,8 +1,8 @@
-"""The private names of Keras 3's optimizers and variables that tf_lso needs.
+"""Access to private names of Keras 3's optimizers and variables.
 
-No public names do the same. If Keras has moved one of the private names, `check_class` or
-`check_instance` raises an ImportError. Some functions change a single optimizer. They are
-rows of `install.table`, from which the page of changes is written.
+No public names do the same. If Keras moves one of these private names, `check_class` or
+`check_instance` raises an ImportError. The functions that change an optimizer, such as
+`scale_nothing`, are listed in `install.table`. The page of changes is made from that table.
 """
 
 import operator
@@ -12,13 +12,14 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The names in checkpoints of the variables that each optimizer of Keras 3 has. A wrapper has
-# such variables as well, but never uses them.
+# The names that checkpoints use for variables of every Keras 3 optimizer. A wrapper has these
+# variables too, but never uses them.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
 
-# Private name -> the first version of Keras that has it.
+# Maps a private name to the first version of Keras that has this name. `_OF_CLASS` is for
+# attributes of the class, and `_OF_INSTANCE` for attributes of each instance.
 _OF_CLASS = {"_var_key": (3, 0), _AGGREGATES: (3, 2)}
 _OF_INSTANCE = {
     "_iterations": (3, 5),
@@ -31,14 +32,14 @@ _OF_INSTANCE = {
 
 _summed = graphs.ThreadSwitch()
 
-# The learning rate, which is a variable or a schedule.
+# Returns an optimizer's learning rate, which is a variable or a schedule.
 learning_rate = operator.attrgetter("_learning_rate")
-# The model variables that an optimizer was built for.
+# Returns the model variables for which an optimizer was built.
 built_variables = operator.attrgetter("_trainable_variables")
-# The variables that Keras's base class has made for an optimizer.
+# Returns the variables that Keras's base class has created for an optimizer.
 own_variables = operator.attrgetter("_variables")
-# A pair of a dict and a function. The dict is {key: index} of the variables that an optimizer
-# was built for. The function returns the key of a variable.
+# Returns a dict and a function. The dict maps the key of each variable for which an optimizer
+# was built to the index of the variable. The function returns the key of a variable.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -54,34 +55,34 @@ def _check(owner, cls, names):
 
 
 def check_class():
-    """Raise ImportError if the class of optimizers lacks a name that it must have."""
+    """Raise ImportError if Keras 3's `Optimizer` lacks a private name that tf_lso uses."""
     cls = keras_versions.public("keras").optimizers.Optimizer
     _check(cls, cls, _OF_CLASS)
 
 
 def check_instance(optimizer):
-    """Raise ImportError if an optimizer lacks a name that its constructor must set."""
+    """Raise ImportError if an optimizer lacks a private attribute that tf_lso uses."""
     _check(optimizer, type(optimizer), _OF_INSTANCE)
 
 
 def iteration_variable(optimizer):
-    """Return the variable that counts steps.
+    """Return the variable that counts an optimizer's steps.
 
-    With gradient accumulation, `iterations` is not this variable, but this variable divided
-    by the number of accumulated steps.
+    With gradient accumulation, the public `iterations` is not this variable. It is the value
+    of this variable divided by the number of accumulated steps.
     """
-    # Versions of Keras without the private name have no gradient accumulation.
+    # Versions of Keras without `_iterations` have no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
 
 
 def set_built_variables(optimizer, variables):
-    """Set the list `built_variables` without Keras tracking it as the optimizer's own state."""
+    """Replace the list `built_variables`, but do not let Keras track the list as state."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
 def scale_nothing(optimizer):
-    """Set `loss_scale_factor` to None, so that only the wrapper divides by a loss scale."""
+    """Set `loss_scale_factor` to None, so that only the wrapper unscales gradients."""
     optimizer.loss_scale_factor = None
 
 
@@ -91,18 +92,18 @@ def build_under(optimizer, strategy):
 
 
 def aggregates():
-    """Return whether optimizers aggregate gradients. They do so since Keras 3.2."""
+    """Return whether Keras 3's optimizers sum gradients over replicas (since Keras 3.2)."""
     return _is_in_this_keras(_AGGREGATES)
 
 
 def sum_gradients_only_once(optimizer, instead=list):
-    """In the wrapper's steps, do not sum gradients over replicas, which are summed already."""
-    # Instead of summing, `instead` is called with (gradient, variable) pairs, which are clipped
-    # already, and returns pairs. The wrapper must sum before the inner optimizer clips,
-    # because it checks whether the sums are finite, and clipping comes last, as in legacy
-    # optimizers.
+    """In the wrapper's steps, do not sum gradients over replicas a second time."""
+    # In these steps `instead` is called and Keras's sum is not. `instead` receives the clipped
+    # (gradient, variable) pairs and returns pairs. The wrapper has summed the gradients before
+    # they were clipped: the wrapper must check whether the sums are finite, and legacy
+    # optimizers clip the sums too.
     if _AGGREGATES in vars(optimizer) or not aggregates():
-        return  # the optimizer was changed before, or never aggregates
+        return  # the method was replaced before, or Keras never sums
     keras_sum = optimizer._all_reduce_sum_gradients
 
     def sum_gradients(grads_and_vars):
@@ -112,14 +113,14 @@ def sum_gradients_only_once(optimizer, instead=list):
 
 
 def already_summed():
-    """Return a context in which optimizers do not aggregate gradients again."""
+    """Return a context for the wrapper's steps, whose gradients are already summed."""
     return _summed.on()
 
 
 def count_steps_once(optimizer):
-    """In the wrapper's steps, count each step exactly once, also with threads or replicas."""
-    # Keras 3 reads the counter and then assigns it, so steps of other threads can be lost.
-    # If the counter is not mirrored, each replica adds 1 to it.
+    """In the wrapper's steps, count each step once, even with threads or replicas."""
+    # Keras 3 reads the counter and then assigns the next value, so steps of other threads can
+    # be lost. If the counter is not mirrored, each replica adds 1 to the same counter.
     variable = iteration_variable(optimizer)
     keras_assign, keras_assign_add = variable.assign, variable.assign_add
 
@@ -139,13 +140,13 @@ def count_steps_once(optimizer):
 
 
 def build_as_bare(optimizer, variables):
-    """Build an optimizer in the way in which one without a wrapper would be built.
+    """Build an optimizer as Keras would build this optimizer without a wrapper.
 
-    This matters only if a function is being traced.
+    The difference matters only while a function is being traced.
     """
-    # TensorFlow traces a function a second time if it has made variables. The variables
-    # remain, but the first trace is dropped. Here a separate function makes the variables,
-    # with the same effect. This works even if the function around it must not make any.
+    # If a traced function creates variables, TensorFlow keeps the variables, drops the trace
+    # and traces the function again. The separate function below has the same effect, and also
+    # works where the surrounding function must not create variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -155,15 +156,15 @@ def build_as_bare(optimizer, variables):
         except Exception:
             if optimizer.built or len(optimizer.variables) != before:
                 raise
-    # The build of some optimizers reads the values of variables and cannot be traced. An
-    # example is a MultiOptimizer whose parts were copied. Such a build runs outside the graph.
+    # Some optimizers cannot be built in a trace, because `build` reads values of variables. An
+    # example is a MultiOptimizer whose parts were copied. Build these outside the graph.
     with tf.init_scope():
         optimizer.build(variables)
 
 
 def tolerate_no_gradients(part):
-    """In the wrapper's steps, accept that a part of a MultiOptimizer gets no gradient."""
-    # Keras 3 would raise an error here, after other parts have updated their variables.
+    """In the wrapper's steps, let a part of a MultiOptimizer receive no gradients."""
+    # Keras 3's `apply` would raise an error after other parts have updated their variables.
     keras_apply = part.apply
 
     def apply(grads, trainable_variables=None):

@@ -6,8 +6,8 @@ tests/test_private_names.py fails if Keras 3 moves one of them.
 
 import keras
 
-# Variable of a dynamic scale -> its name in Keras 3's own wrapper. The order is that of the
-# wrapper's variables.
+# Maps tf_lso's name of a variable of a dynamic loss scale to the name in Keras 3's own wrapper.
+# The items have the order of the variables of that wrapper.
 NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
 
 
@@ -29,7 +29,7 @@ class _View(keras.Variable):
 
 
 def views(loss_scale):
-    """Return {name in Keras 3: Keras variable} for the variables of a loss scale."""
+    """Return {Keras 3's name: Keras variable} for the variables of a loss scale."""
     named = dict(loss_scale.named_variables())
     names = sorted(named, key=[*NAMES, *named].index)
     return {NAMES.get(n, n): _View(named[n], NAMES.get(n, n)) for n in names}

@@ -1,8 +1,8 @@
-"""Make optimizers of Keras and of the user from configs of any version.
+"""Create optimizers from configs of any version, with classes of Keras or of the user.
 
-A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 it also has the keys
-"module" and "registered_name". If the caller names no package, the config decides to which
-package the optimizer belongs. A config that Keras 3 wrote gives an optimizer of Keras 3.
+A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 a config also has the
+keys "module" and "registered_name". If the caller names no package, the config decides to
+which package the optimizer belongs. A config of Keras 3 gives an optimizer of Keras 3.
 """
 
 import inspect
@@ -18,15 +18,16 @@ _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
-# Keys that are ignored if an optimizer class lacks them and the value is None, False or 0.
+# If an optimizer class has no argument with one of these keys, the key is ignored if its value
+# is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys that are ignored with any value if an optimizer class lacks them. `jit_compile` says
-# how steps are compiled, and `is_legacy_optimizer` which of two classes of one name the
-# optimizer had. The other two matter only with `use_ema`.
+# If an optimizer class has no argument with one of these keys, the key is ignored with any
+# value. `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes the two
+# classes of Keras 2 with the same name. The other two keys matter only with `use_ema`.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
-# Arguments that legacy classes accept by name, although their signatures lack them.
+# Keyword arguments that legacy classes accept, although the signatures do not list them.
 _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 
 
@@ -44,7 +45,7 @@ def plain(value):
 
 
 def plain_dict(config, what):
-    """Return a `plain` copy of a dict, or raise TypeError if `config` is no dict."""
+    """Return a `plain` copy of `config`, or raise TypeError if `config` is not a dict."""
     if not isinstance(config, dict):
         raise TypeError(
             f"{what} must be a dict, but got {config!r} of type {type(config).__name__}."
@@ -70,7 +71,7 @@ def checked(config, what="The config of an optimizer"):
 
 
 def short_name(config):
-    """Return the class name of a config without its package and in lower case."""
+    """Return the class name in a config, in lower case and without the package."""
     return config["class_name"].split(">")[-1].lower()
 
 
@@ -85,9 +86,9 @@ def _package_of(config):
     """Return the package to which the optimizer of a config belongs."""
     if _written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
-    # The configs of TensorFlow 2.12-2.15 look like those of tf_keras. If the program uses
-    # tf_keras and Keras 3, such a config belongs to tf_keras. All other configs belong to
-    # today's `tf.keras`.
+    # The configs of TensorFlow 2.12-2.15 look like those of tf_keras. If tf_keras is the only
+    # Keras 2 that the program uses, such a config belongs to tf_keras. All other configs
+    # belong to today's `tf.keras`.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
     return keras_versions.package_of_tensorflow()
@@ -105,14 +106,17 @@ def custom_class(config, custom_objects, packages, *names):
         for package in packages:
             saving = keras_versions.public(package).saving
             registered = saving.get_registered_object(name)
-            # Keras 2 also registers some classes of its own. They are not the user's.
+            # Keras 2 also registers some of its own classes. Ignore them.
             if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
     return next(filter(inspect.isclass, found), None)
 
 
 def _kind_of(cls, name):
-    """Return the package and the family of an optimizer class, see `keras_versions`."""
+    """Return the package and the family of an optimizer class.
+
+    The families are those of `keras_versions.optimizer_bases`.
+    """
     for package in keras_versions.imported():
         for kind, base in keras_versions.optimizer_bases(package).items():
             if issubclass(cls, base):
@@ -124,17 +128,18 @@ def _kind_of(cls, name):
 
 
 def _class_of_keras(config, package, base):
-    """Return the class of Keras that a config names, or raise ValueError."""
+    """Return the Keras class that a config names, or raise ValueError."""
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
-    # TensorFlow 2.9 and Keras 3 do not write the key `is_legacy_optimizer`. The default is
-    # the one that Keras 2 itself uses.
+    # TensorFlow 2.9 and Keras 3 do not write the key `is_legacy_optimizer`. For their configs
+    # use the same default as Keras 2.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
     name = short_name(config).removeprefix("experimental")
-    # After `install(like="2.4")` the first of these modules has the legacy classes.
+    # Search the classes in these modules. After `install(like="2.4")` the first module contains
+    # the legacy classes.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
@@ -151,14 +156,14 @@ def _class_of_keras(config, package, base):
 
 
 def make(config, cls=None, custom_objects=None, package=None, base=None):
-    """Make the optimizer that a `checked` config describes, which must not be a wrapper.
+    """Create an optimizer from a config, which must not be the config of a wrapper.
 
     Args:
       config: dict that `checked` returned.
       cls: the user's class, or None for a class of Keras.
-      custom_objects: dict of names and further classes or functions.
-      package: "keras" or "tf_keras" for a class of that package, or None for any.
-      base: base class that a class of Keras must have, or None for any.
+      custom_objects: dict that maps names in the config to classes or functions, or None.
+      package: "keras" or "tf_keras" if the class must belong to that package, else None.
+      base: base class of a class of Keras, or None if any base class is allowed.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
@@ -171,19 +176,19 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
 
 
 def is_neutral(key, value):
-    """Return whether an argument that a class lacks can be ignored."""
+    """Return whether an argument can be ignored if an optimizer class does not have it."""
     return key in _ANY or (key in _OFF and not value)
 
 
 def _arguments(cls, package, kind, config):
-    """Return the arguments for `cls.from_config`, or raise if `cls` does not support one."""
+    """Return the arguments for `cls.from_config`. Raise if `cls` refuses an argument."""
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:
         parameters = inspect.signature(base.__init__).parameters.values()
         for one in parameters:
             takes.setdefault(one.name, one.default)
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            break  # no argument reaches the base classes
+            break  # without **kwargs no argument reaches the base classes
     given = {}
     for key, value in config.items():
         if given.setdefault("learning_rate" if key == "lr" else key, value) != value:
@@ -196,7 +201,7 @@ def _arguments(cls, package, kind, config):
     _convert_decay(cls, package, takes, given)
     arguments = {}
     for key, value in given.items():
-        is_default = value is None and key in ("epsilon", "name")  # of Keras 2
+        is_default = value is None and key in ("epsilon", "name")  # as in Keras 2
         if is_default or (key not in takes and is_neutral(key, value)):
             continue
         if key not in takes and keras_versions.is_of_one(cls):
@@ -205,13 +210,13 @@ def _arguments(cls, package, kind, config):
                 f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
                 "or give a class of your own in `custom_objects`."
             )
-        # A class of the user may accept this key by its **kwargs.
+        # A user's class may accept this key in its **kwargs.
         arguments[key] = _as_default(cls, key, value, takes.get(key))
     return arguments
 
 
 def _as_default(cls, key, value, default):
-    """Return the value in the type of the argument's default, or raise TypeError."""
+    """Convert a number to float if the default is a float, or raise TypeError."""
     is_of_a_callable = callable(value) or isinstance(value, dict)
     if not isinstance(default, float) or value is None or is_of_a_callable:
         return value
@@ -219,13 +224,13 @@ def _as_default(cls, key, value, default):
         raise TypeError(
             f"The config of {cls.__name__} has {key!r}: {value!r}, which is not a number."
         )
-    return float(value)  # Keras 3 refuses `momentum=0` and `learning_rate=1`
+    return float(value)  # Keras 3 refuses an int as `momentum` or `learning_rate`
 
 
 def _convert_decay(cls, package, takes, config):
-    """Replace `decay` by an equal schedule if the class does not accept it."""
+    """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
     # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`. After the
-    # first step this was a float32 number. When Nadam read a config, it ignored the value.
+    # first step the constant was a float32 number. Nadam ignored `decay` when it read a config.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
@@ -246,7 +251,7 @@ def _convert_decay(cls, package, takes, config):
 def _schedule(config, package):
     """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        return config  # Keras 3 wrote this for a callable, and can read it
+        return config  # Keras 3 writes and reads such configs of callables
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules
     name, arguments = config["class_name"], config["config"]

@@ -1,4 +1,4 @@
-"""The packages of Keras that a program may use, and where each keeps its names.
+"""The Keras packages that a program may use, and the modules that contain their names.
 
 | TensorFlow | the package `keras` | the package `tf_keras` |
 |---|---|---|
@@ -21,19 +21,19 @@ from tf_lso.frameworks import environment
 
 PACKAGES = ("keras", "tf_keras")
 
-# Package of Keras 2 -> the module that was `tf.keras`. In 2.12 `keras` itself contains
-# private names.
+# Maps a Keras 2 package to the module that contains only public names. In 2.12 the module
+# `keras` itself also contains private names.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
-# Private modules that programs imported. In 2.12 they are in the same package as the public
-# names.
+# Private modules that old programs import. In 2.12 these modules are in the same package as
+# the public names.
 _PRIVATE_IN_2_12 = tuple(
     f"keras.mixed_precision.{module}"
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
 )
 
-# The packages that `install()` has changed. `install()` adds them to this set, which modules
-# that must not import `tf_lso.install` can read.
+# The packages that `install()` has changed. `install()` adds packages to this set. Modules
+# that must not import `tf_lso.install` read the set instead.
 installed: set[str] = set()
 
 _Class = TypeVar("_Class", bound=type)
@@ -45,7 +45,7 @@ def version(package: str) -> str:
 
 
 def is_at_least(package: str, major: int, minor: int) -> bool:
-    """Import a package and return whether it has at least this version."""
+    """Import a package and return whether its version is at least `major.minor`."""
     here = tuple(int(part) for part in version(package).split(".")[:2])
     return here >= (major, minor)
 
@@ -56,7 +56,7 @@ def is_keras2(package: str) -> bool:
 
 
 def keras2_spelled(package: str) -> str:
-    """Return how programs spell Keras 2 if they use `package`: `tf.keras` or `tf_keras`."""
+    """Return the name of Keras 2 for users of `package`: `tf.keras` or `tf_keras`."""
     return "tf.keras" if package == "keras" and is_keras2(package) else "tf_keras"
 
 
@@ -66,23 +66,23 @@ def has_keras3() -> bool:
 
 
 def imported() -> list[str]:
-    """Return the packages that the program has imported."""
+    """Return the Keras packages that the program has imported."""
     return [package for package in PACKAGES if package in sys.modules]
 
 
 def imported_keras2() -> list[str]:
-    """Return the packages of Keras 2 that the program has imported."""
+    """Return the Keras 2 packages that the program has imported."""
     return [package for package in imported() if is_keras2(package)]
 
 
 def public(package: str) -> types.ModuleType:
-    """Return the module with the public names of a package."""
+    """Return the module that contains the public names of a package."""
     name = _PUBLIC[package] if is_keras2(package) else package
     return importlib.import_module(name)
 
 
 def private(package: str, path: str) -> types.ModuleType:
-    """Return a private module of Keras 2 by its path.
+    """Return the private module of Keras 2 at a dotted path.
 
     The path is relative to `keras.src` or `tf_keras.src`, and in 2.12 to `keras`.
     """
@@ -90,11 +90,11 @@ def private(package: str, path: str) -> types.ModuleType:
     return importlib.import_module(f"{below}.{path}")
 
 
-@functools.cache  # later `install(like=...)` may put other classes under these names
+@functools.cache  # because `install(like=...)` may later replace these classes
 def optimizer_bases(package: str) -> dict[str, type]:
-    """Return {family: base class of optimizers}.
+    """Return {family: base class} for the families of optimizers in a package.
 
-    The family of Keras 3 is "keras3". Those of Keras 2 are "legacy" and "new".
+    Keras 3 has the family "keras3". Keras 2 has the families "legacy" and "new".
     """
     optimizers = public(package).optimizers
     if not is_keras2(package):
@@ -112,19 +112,20 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 
 def variable_of_keras3() -> type:
     """Return the base class of all variables of Keras 3."""
-    # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`.
+    # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`. So
+    # this function returns the last of the base classes that belong to Keras.
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
     return of_keras[-1]
 
 
 def state_of_keras3() -> types.ModuleType:
-    """Return the private module that holds Keras 3's policy, names and generators."""
+    """Return the private module with Keras 3's global policy, names and generators."""
     return importlib.import_module("keras.src.backend.common.global_state")
 
 
 def is_own_private(name: str) -> bool:
-    """Return whether a name is that of a private module of an imported Keras 2."""
+    """Return whether an imported Keras 2 package has a private module with this name."""
     package = name.split(".")[0]
     if package not in imported() or not is_keras2(package):
         return False
@@ -140,12 +141,12 @@ def package_of(value: Any) -> str:
 
 
 def is_of_one(value: Any) -> bool:
-    """Return whether a class or a function belongs to a package of Keras."""
+    """Return whether a class or a function belongs to a Keras package."""
     return package_of(value) in PACKAGES
 
 
 def package_of_tensorflow() -> str:
-    """Return the package that `tf.keras` is. TF_USE_LEGACY_KERAS decides that."""
+    """Return the package behind `tf.keras`, which TF_USE_LEGACY_KERAS may change."""
     environment.require_legacy_keras()
     import tensorflow as tf
 
@@ -153,25 +154,26 @@ def package_of_tensorflow() -> str:
 
 
 def register_as(cls: type, bound: type, package: str) -> None:
-    """Make a Keras save instances of `bound` under the name by which it loads `cls`."""
+    """Make a Keras package save instances of `bound` under the name of `cls` in files."""
     saving = public(package).saving
     full = _names.get(cls) or saving.get_registered_name(cls)
     namespace, _, name = full.rpartition(">")
     if namespace:
         objects = saving.get_custom_objects()
-        # The object under this name makes optimizers of all families, whereas `bound` makes
-        # those of one family. So registering `bound` must not replace the object.
-        before = objects.pop(full, cls)  # 2.12 registers no name twice
+        # The object with this name creates optimizers of all families, but `bound` creates
+        # optimizers of only one family. So registering `bound` must not replace the object.
+        before = objects.pop(full, cls)  # 2.12 refuses to register a name twice
         saving.register_keras_serializable(namespace, name)(bound)
         objects[full] = before
 
 
-# Class of tf_lso -> its name in files, by which each Keras finds the object to load it with.
+# Maps a class of tf_lso to the name of the class in files. When Keras loads a file, Keras uses
+# this name to look up the object that creates the instance.
 _names: dict[type, str] = {}
 
 
 def named_in_files(full: str) -> Callable[[_Class], _Class]:
-    """Return a decorator that gives a class of tf_lso the name `full` in files."""
+    """Return a decorator that makes `full` the name of a class of tf_lso in files."""
 
     def name(cls: _Class) -> _Class:
         _names[cls] = full

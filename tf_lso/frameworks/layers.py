@@ -1,9 +1,10 @@
-"""The private names of Keras's models and layers that tf_lso needs.
+"""Access to private names of Keras's models and layers.
 
-No public names do the same. tests/test_private_names.py fails if Keras moves one of them.
+No public names do the same. tests/test_private_names.py fails if Keras moves a private name.
 """
 
-# Attributes that contain the variables that a layer itself made, in Keras 3 and in Keras 2.
+# Attributes that list the variables that a layer created itself. The first row is for Keras 3,
+# and the second for Keras 2.
 _OWN = (
     *("_trainable_variables", "_non_trainable_variables"),
     *("_trainable_weights", "_non_trainable_weights"),
@@ -11,7 +12,7 @@ _OWN = (
 
 
 def all_layers(model):
-    """Return the list of a model and all its layers, at any depth."""
+    """Return a list of the model itself and all its layers, including nested layers."""
     if not hasattr(model, "_flatten_layers"):
         raise TypeError(
             f"'model' must be a model or layer of Keras, but got: {model!r}."
@@ -20,14 +21,14 @@ def all_layers(model):
 
 
 def own_variables(layer):
-    """Return the list of the variables that a layer itself made."""
+    """Return the list of the variables that a layer created itself."""
     lists = (getattr(layer, name, None) for name in _OWN)
     return [variable for listed in lists for variable in listed or []]
 
 
 def random_generator(layer):
-    """Return the generator of a layer of Keras 2 such as Dropout, or None.
+    """Return the random generator of a Keras 2 layer such as Dropout, or None.
 
-    Keras 2 does not track this generator.
+    Keras 2 does not track the generator as a part of the layer.
     """
     return getattr(layer, "_random_generator", None)

@@ -1,10 +1,10 @@
-"""Warnings through TensorFlow's logger."""
+"""Log warnings with TensorFlow's logger."""
 
 import logging
 
 
 def logger() -> logging.Logger:
-    """Return TensorFlow's logger. This imports TensorFlow."""
+    """Import TensorFlow and return TensorFlow's logger."""
     import tensorflow as tf
 
     tensorflow_logger: logging.Logger = tf.get_logger()

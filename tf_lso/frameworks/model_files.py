@@ -1,36 +1,38 @@
-"""Find out which kind of file of a whole model Keras is writing or reading now.
+"""Find out in which format Keras is saving or loading a whole model at the moment.
 
-When Keras asks an optimizer for its config, it does not say for which file, and no public
-name tells. So this module looks at the functions that are running.
+When Keras asks an optimizer for its config, Keras does not pass the format, and no public
+function returns the format. So this module looks at the functions on the call stack.
 """
 
 import traceback
 
 from tf_lso.frameworks import keras_versions
 
-# (The last part of a module's name, a function in it) -> the file that it writes.
+# Maps a function to the format that the function writes. The key consists of the last part of
+# the module's name and of the function's name.
 _WRITERS = {
-    ("hdf5_format", "save_model_to_hdf5"): ".h5",  # of Keras 2
-    ("legacy_h5_format", "save_model_to_hdf5"): ".h5",  # of Keras 3
+    ("hdf5_format", "save_model_to_hdf5"): ".h5",  # in Keras 2
+    ("legacy_h5_format", "save_model_to_hdf5"): ".h5",  # in Keras 3
     ("saving_lib", "save_model"): ".keras",
 }
+# Maps a function to the format that the function reads. The keys are as in `_WRITERS`.
 _READERS = {
     ("saving_lib", "load_model"): ".keras",
     ("hdf5_format", "load_model_from_hdf5"): ".h5",
     (
         "load",
         "load",
-    ): "SavedModel",  # of Keras 2, not TensorFlow's function of this name
+    ): "SavedModel",  # in Keras 2, not TensorFlow's function of the same name
 }
 
 
 def written() -> str | None:
-    """Return ".h5" or ".keras" if Keras is writing such a file of a model, else None."""
+    """Return ".h5" or ".keras" if Keras is saving a model in this format, else None."""
     return _running(_WRITERS)
 
 
 def read() -> str | None:
-    """Return ".keras", ".h5" or "SavedModel" if Keras is reading such a file, else None."""
+    """Return ".keras", ".h5" or "SavedModel" if Keras is loading this format, else None."""
     return _running(_READERS)
 
 

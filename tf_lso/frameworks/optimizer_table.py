@@ -1,4 +1,4 @@
-"""A table with the slots and hyperparameters of each class of optimizer.
+"""A table with the slots and hyperparameters of each optimizer class.
 
 This module does not import TensorFlow.
 """
@@ -11,10 +11,10 @@ from typing import Any, Literal, TypedDict
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The row of one class."""
+    """The row of the table for one optimizer class."""
 
-    # Slot name of TensorFlow 2.0-2.15 -> attribute of the optimizers since 2.11 that holds
-    # the list of variables. `a|b` means `a` in Keras 3 and `b` in tf_keras.
+    # Maps the name of a slot in TensorFlow 2.0-2.15 to the attribute that holds the list of the
+    # slot's variables in optimizers since 2.11. `a|b` means `a` in Keras 3 and `b` in tf_keras.
     slots: dict[str, str]
     # The names that the OptimizerV2 of this class passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
@@ -52,14 +52,14 @@ OPTIMIZERS = {
     "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}),
 }
 
-# The slot that every class has with `use_ema`. The form is that of `Facts.slots`.
+# The slot that every optimizer with `use_ema=True` has, in the form of `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
-# One of the next settings. It contains keys of model variables, which mean nothing in another
-# process.
+# An attribute with keys of model variables. The keys have no meaning in another process.
 EXCLUDED_VARIABLES = "_exclude_from_weight_decay"
 
-# Settings of Keras's optimizers that their configs leave out.
+# Attributes for settings of Keras's optimizers. The configs of the optimizers lack these
+# settings.
 SETTINGS_NOT_IN_CONFIGS = (
     "gradient_transformers",
     "gradient_aggregator",
@@ -68,7 +68,7 @@ SETTINGS_NOT_IN_CONFIGS = (
     EXCLUDED_VARIABLES,
 )
 
-# The arguments of Keras 3's base class that its configs contain, with their defaults.
+# Maps an argument of Keras 3's base class to its default. Configs contain these arguments.
 KERAS3_DEFAULTS: dict[str, object] = {
     "weight_decay": None,
     "clipnorm": None,
@@ -83,7 +83,10 @@ KERAS3_DEFAULTS: dict[str, object] = {
 
 
 class Keras3Arguments(TypedDict, total=False):
-    """The types of the arguments in `KERAS3_DEFAULTS`. Type checkers accept only defaults."""
+    """The types of the arguments in `KERAS3_DEFAULTS`.
+
+    Most types allow only the default, so that type checkers refuse other values.
+    """
 
     weight_decay: None
     clipnorm: None
@@ -96,7 +99,8 @@ class Keras3Arguments(TypedDict, total=False):
     gradient_accumulation_steps: None
 
 
-# Slot -> the argument that makes an optimizer have this slot, and a value for the argument.
+# Maps a slot to an argument and a value. An optimizer that is created with this value of the
+# argument has the slot.
 MADE_BY: dict[str, tuple[str, object]] = {
     "momentum": ("momentum", 0.9),
     "mg": ("centered", True),
@@ -105,12 +109,12 @@ MADE_BY: dict[str, tuple[str, object]] = {
 }
 
 
-# The methods that make slots: `_create_slots` of OptimizerV2, `build` of other optimizers.
+# The methods that create slots, in OptimizerV2 and in other optimizers.
 _MAKES_SLOTS = {"_create_slots", "build"}
 
 
 def of(classes: list[str]) -> Facts:
-    """Return the row of the first class that has one, or an empty row."""
+    """Return the row of the first of `classes` that has a row, or an empty row."""
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
 
 
@@ -119,17 +123,17 @@ OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.is_old)
 
 
 def by_attribute(slots: dict[str, str]) -> dict[str, str]:
-    """Return {attribute: slot name} of the `slots` of a row."""
+    """Return {attribute: slot name} for the `slots` of a row."""
     return {name: slot for slot, names in slots.items() for name in names.split("|")}
 
 
 def singular(attribute: str) -> str:
-    """Return how Keras names a variable in a list: "velocity" for `_velocities`."""
+    """Return Keras's name for a variable in a list, such as "velocity" for `_velocities`."""
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Attribute of Keras 3 that holds a list of slots -> the end of the names of these slots.
-# Adafactor, whose attributes are single letters, names its slots differently.
+# Maps an attribute of Keras 3 that holds a list of slots to the end of the names of the slots.
+# The attributes of Adafactor are omitted, because Adafactor names its slots differently.
 ENDS = {
     attribute: singular(attribute)
     for facts in OPTIMIZERS.values()
@@ -142,21 +146,22 @@ ENDS = {
 
 
 def attributes_of_slots(optimizer: Any) -> dict[str, str]:
-    """Return {slot name: attribute} of the nearest class of `optimizer` with a row."""
+    """Return {slot name: attribute} for an optimizer.
+
+    The names are from the row of the optimizer's class, or of the nearest base class with a
+    row.
+    """
     names = [cls.__name__ for cls in type(optimizer).__mro__]
     return of(names).slots | AVERAGE
 
 
 def slot_of_attributes(optimizer: Any) -> dict[str, str]:
-    """Return {attribute: slot name} for an optimizer.
-
-    The row of its class decides, or that of the nearest base class that has a row.
-    """
+    """Return {attribute: slot name}, the inverse of `attributes_of_slots`."""
     return by_attribute(attributes_of_slots(optimizer))
 
 
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
-    """Return {slot name: list of variables} of the slots that `optimizer` has built."""
+    """Return {slot name: list of variables} for the slots that `optimizer` has created."""
     return {
         slot: variables
         for attribute, slot in slot_of_attributes(optimizer).items()
@@ -165,8 +170,8 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
-    """Return `variables` sorted by slot names. Variables that are no slots come first."""
-    # The weights of OptimizerV2's Adam were `m` of all variables, then `v` of all.
+    """Return `variables` sorted by slot. Variables that are not slots come first."""
+    # OptimizerV2's Adam listed `m` for all model variables, and then `v` for all of them.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
@@ -177,8 +182,8 @@ def slots_made(optimizer: Any) -> set[str]:
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # In an OptimizerV2 the attribute `argument` is a variable. A flag whose name begins
-        # with "_" says whether it is used.
+        # In an OptimizerV2 the attribute `argument` is a variable. A second attribute, whose
+        # name begins with "_", is a bool and says whether the argument is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
         if slot in known and is_used:
@@ -187,11 +192,11 @@ def slots_made(optimizer: Any) -> set[str]:
 
 
 def optional_slots(optimizer: Any) -> set[str]:
-    """Return the slots of `MADE_BY` that depend on arguments of the class of `optimizer`.
+    """Return the slots of `MADE_BY` that depend on arguments of the optimizer's class.
 
-    A class of the user's own may give its slots any names, even if it only adds slots to
-    a class of Keras. So the names of its slots say nothing about its arguments. The average
-    is an exception, because `use_ema` is an argument of the base class.
+    A user's class that creates slots may give the slots any names, even if the class derives
+    from a class of Keras. So the names say nothing about the arguments of the class. The slot
+    "average" is an exception, because `use_ema` is an argument of Keras's base class.
     """
     slots = set()
     for cls in type(optimizer).__mro__:
@@ -207,12 +212,13 @@ def optional_slots(optimizer: Any) -> set[str]:
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return a set of the optional slots that only a file has, and a set of those it lacks.
+    """Return two sets of optional slots: those only in a file, those only in an optimizer.
 
-    `always` names slots that the class of the optimizer makes without the argument.
+    `in_file` names the slots in the file. `always` names slots that the class of the optimizer
+    creates even without the argument in `MADE_BY`.
     """
     names = slot_of_attributes(optimizer)
-    # In a checkpoint the averages of `use_ema` have the name of their attribute.
+    # In a checkpoint the averages of `use_ema` are named after their attribute.
     named = {names.get(name, name) for name in in_file if name not in AVERAGE}
     in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)

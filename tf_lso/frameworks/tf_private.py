@@ -1,7 +1,8 @@
-"""The private names of TensorFlow that tf_lso needs, since no public names do the same.
+"""Access to private names of TensorFlow.
 
-A name is looked up when it is used. So tf_lso can be imported even if TensorFlow has moved a
-name. tests/test_private_names.py fails if a name has moved or behaves differently.
+No public names do the same. Each private name is looked up when it is used. So tf_lso can be
+imported even if TensorFlow has moved a name. tests/test_private_names.py fails if a name has
+moved or behaves differently.
 """
 
 import contextlib
@@ -11,12 +12,12 @@ import importlib.util
 import random
 from typing import Any
 
-# Module -> the module that has the same names in TensorFlow 2.12.
+# Maps a module to the module that contains the same names in TensorFlow 2.12.
 _IN_TENSORFLOW_2_12 = {"tensorflow.python.eager.record": "tensorflow.python.eager.tape"}
 
 
 def moved(framework: str, version: str, name: str, file: str) -> ImportError:
-    """Return the error for a private name that a framework lacks and `file` uses."""
+    """Return the error to raise if `framework` lacks a private name that `file` uses."""
     return ImportError(
         f"{framework} {version} has no {name}, which tf_lso uses in {file}. Install a "
         f"version of {framework} that tf_lso supports."
@@ -39,11 +40,11 @@ def _find(module, path):
 
 
 def tf():
-    """Return TensorFlow, which this module does not import."""
+    """Import TensorFlow when the function is called, and return TensorFlow."""
     return importlib.import_module("tensorflow")
 
 
-# --- What is being traced or recorded.
+# --- Tracing and recording.
 
 
 def in_xla(graph):
@@ -58,15 +59,15 @@ def is_recording():
 
 
 def graph_around(graph):
-    """Return the graph in which a branch, a loop's body or a function is traced, or None."""
+    """Return the graph around the graph of a branch, a loop or a function, or None."""
     return getattr(graph, "outer_graph", None)
 
 
 def outermost(graph):
-    """Return the graph of the outermost function in which `graph` is traced, or `graph`."""
+    """Return the graph of the outermost function around `graph`, or `graph` itself."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = graph_around(graph)
-    # Functions of eager code have an outer graph that eager code never uses.
+    # In eager mode the outermost function has an outer graph too, but nothing uses that graph.
     while around is not None and (around.building_function or not eager):
         graph, around = around, graph_around(around)
     return graph
@@ -74,8 +75,9 @@ def outermost(graph):
 
 def is_within(graph):
     """Return whether tensors of `graph` can be used in the graph that is being built."""
-    # They can be used in the graph itself and in its branches and loops. They cannot be used
-    # in a function inside it, which another graph may call later.
+    # The tensors can be used in `graph` itself and in its branches and loops. They cannot be
+    # used in a function that is traced inside `graph`, since another graph may call the
+    # function later.
     here = tf().compat.v1.get_default_graph()
     while here is not graph and getattr(here, "is_control_flow_graph", False):
         here = graph_around(here)
@@ -83,20 +85,20 @@ def is_within(graph):
 
 
 def has_returned(graph):
-    """Return whether the function of a graph was traced to its end."""
+    """Return whether the function to which a graph belongs was traced to its end."""
     if not graph.building_function:
         return True
-    # The graph of a function that failed has neither results nor control outputs.
+    # If the trace has failed, the graph has neither results nor control outputs.
     return bool(graph.control_outputs) or graph.structured_outputs is not None
 
 
 def eager_context():
-    """Return the context that holds the seeds of eager operations, `_seed` and `_rng`."""
+    """Return the context whose `_seed` and `_rng` are the seeds of eager operations."""
     return _find("tensorflow.python.eager.context", "context")()
 
 
 def use_seed(seed):
-    """Let eager operations use another seed. Return a function that undoes this."""
+    """Make eager operations use `seed`. Return a function that restores the old seed."""
     context = eager_context()
     context.ensure_initialized()
     before = {name: vars(context).get(name) for name in ("_seed", "_rng")}
@@ -119,13 +121,13 @@ def needs_no_merge_call():
 
 
 def strategy_of(variable):
-    """Return the strategy under which a variable was made, or None."""
-    # Under a strategy with one device the public `distribute_strategy` is missing.
+    """Return the strategy under which a variable was created, or None."""
+    # Variables of a strategy with one device lack the public `distribute_strategy`.
     return getattr(variable, "_distribute_strategy", None)
 
 
 def once_for_replicas(function, *args):
-    """Call a function once for all replicas, so that they share the variables it makes."""
+    """Call `function` once for all replicas, so that replicas share created variables."""
     if needs_no_merge_call():
         function(*args)
     else:
@@ -140,22 +142,25 @@ def graph_rewrite_is_on():
 
 
 def uses_locking(optimizer):
-    """Return whether an optimizer of TensorFlow 1 locks the variables that it updates."""
+    """Return whether a TensorFlow 1 optimizer locks variables while it updates them."""
     return getattr(optimizer, "_use_locking", False)
 
 
 def schedule(name):
-    """Return a learning-rate schedule class of TensorFlow's own copy of Keras."""
+    """Return a class of learning rate schedules from TensorFlow's own copy of Keras."""
     return _find("tensorflow.python.keras.optimizer_v2.learning_rate_schedule", name)
 
 
 def wrapped_module(module: Any) -> Any:
-    """Return the module that a module of tf.compat.v1 wraps and whose names it copies."""
+    """Return the module that a module of `tf.compat.v1` wraps, or None.
+
+    The module of `tf.compat.v1` copies the names of the wrapped module.
+    """
     return vars(module).get("_tfmw_wrapped_module")
 
 
-# --- Checkpoints. The public classes name dependencies by their attributes. Checkpoints of
-# TensorFlow 2.0-2.15 have other names.
+# --- Checkpoints. The public classes name each dependency after its attribute. Checkpoints of
+# TensorFlow 2.0-2.15 use other names, so the private functions are needed.
 
 
 def trackable():
@@ -164,59 +169,65 @@ def trackable():
 
 
 def delegating_trackable():
-    """Return the base class of objects that checkpoints store as another object."""
+    """Return the base class of objects for which checkpoints store another object."""
     return _find("tensorflow", "__internal__.tracking.DelegatingTrackableMixin")
 
 
 def store_instead(owner, other):
-    """Make checkpoints store `other` instead of `owner`, a `delegating_trackable`."""
-    # The constructor of the class sets this attribute too.
+    """Make checkpoints store `other` instead of `owner`.
+
+    The class of `owner` must derive from the class that `delegating_trackable` returns.
+    """
+    # The constructor of that base class sets this attribute too.
     owner._trackable = other
 
 
 def restore_slot(owner, *args, **kwargs):
-    """Let `owner` create or restore a slot variable of a checkpoint."""
+    """Make the optimizer `owner` create or restore a slot variable of a checkpoint."""
     return owner._create_or_restore_slot_variable(*args, **kwargs)
 
 
 def is_of_tracking(name):
-    """Return whether an attribute is one in which TensorFlow keeps what it tracks."""
+    """Return whether TensorFlow uses the attribute `name` to track dependencies."""
     return name.startswith("_self_")
 
 
 def track(owner, child, name, overwrite=False):
-    """Make `child` a dependency of `owner` that has this name in checkpoints."""
+    """Make `child` a dependency of `owner` that is called `name` in checkpoints."""
     owner._track_trackable(child, name, overwrite=overwrite)
 
 
 def children(owner, save_type="checkpoint", **kwargs):
-    """Return {name: dependency} of an object."""
+    """Return {name: dependency} for the dependencies of an object."""
     return owner._trackable_children(save_type, **kwargs)
 
 
 def child(owner, name, known=None):
     """Return the dependency of an object with this name, or None."""
-    # In TensorFlow 2.12 the name is the only argument.
+    # In TensorFlow 2.12 the method accepts only the name.
     return owner._lookup_dependency(name, *([] if known is None else [known]))
 
 
 def replace_lookup(owner, function):
-    """Let `function(original lookup, name, ...)` find dependencies during a restore."""
+    """Make `function` find the dependencies of `owner` during a restore.
+
+    `function` receives the original method and the arguments of this method.
+    """
     lookup = functools.partial(function, owner._lookup_dependency)
     object.__setattr__(owner, "_lookup_dependency", lookup)
 
 
 def deferred(owner):
-    """Return a dict of the restored values that wait until an object has a dependency."""
+    """Return a dict of restored values for dependencies that an object does not have yet."""
     return owner._deferred_dependencies
 
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Restore dependencies of `owner` only at the end of the block.
+    """Delay the restore of dependencies of `owner` until the end of the block.
 
-    The block may make the dependencies and change them before they are restored. The context
-    yields the names of the dependencies whose values wait.
+    The block may create and change these dependencies before they are restored. The context
+    yields a list of the names of the dependencies for which restored values exist.
     """
     waiting = deferred(owner)
     held = dict(waiting)
@@ -232,10 +243,11 @@ def restored_afterwards(owner):
 
 
 class Dependencies:
-    """A base class for classes that decide what checkpoints store of their instances.
+    """A base class for classes that decide what checkpoints store for their instances.
 
-    In a list of base classes it must come before the classes of TensorFlow or Keras. Subclasses
-    may override the last three methods. By default these do what the functions above do.
+    In a list of base classes, `Dependencies` must come before classes of TensorFlow or Keras.
+    Subclasses may override `_dependencies`, `_dependency` and `_awaited_dependencies`. By
+    default these methods do the same as the functions `children`, `child` and `deferred`.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

@@ -1,4 +1,4 @@
-"""Names, values, copies and strategies of the variables of all families."""
+"""Functions for names, values, copies and strategies of TensorFlow and Keras variables."""
 
 import contextlib
 import threading
@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 
-# This lock is held while variables of optimizers are made, because two threads may run their
-# first step at the same time.
+# A thread holds this lock while it creates variables of an optimizer, because two threads may
+# run their first step at the same time.
 building = threading.RLock()
 
 
@@ -22,15 +22,16 @@ class CallableList(list):
 
 
 def raw(variable):
-    """Return the TensorFlow variable of a Keras 3 variable, or any other variable itself."""
+    """Return the TensorFlow variable of a Keras 3 variable. Return others unchanged."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
 
 def with_gradients(loss, var_list, grad_loss, tape):
-    """Return (gradient, variable) pairs of a loss.
+    """Compute gradients of a loss and return (gradient, variable) pairs.
 
-    `loss` and `var_list` may also be functions that return them.
+    `loss` may be a tensor or a function that returns a tensor. `var_list` may be a list of
+    variables or a function that returns a list.
     """
     if callable(loss):
         with tape:
@@ -43,19 +44,19 @@ def with_gradients(loss, var_list, grad_loss, tape):
 
 
 def numpy(variable):
-    """Return the value of any variable on the first local replica, as an array."""
+    """Return the value that a variable has on the first local replica, as an array."""
     copy = copies(variable)[0]
     in_graph = graphs.in_graph_of_tensorflow_1()
     return _session_of_keras().get_value(copy) if in_graph else copy.numpy()
 
 
 def _session_of_keras():
-    """Return the backend of Keras 2, which reads and sets variables in sessions."""
+    """Return the module `backend` of Keras 2, which accesses variables in sessions."""
     return keras_versions.public(keras_versions.imported_keras2()[-1]).backend
 
 
 def copies(variable):
-    """Return a list of the TensorFlow variables of a variable, one per local replica."""
+    """Return a list of a variable's copies: one TensorFlow variable per local replica."""
     return list(getattr(raw(variable), "values", [raw(variable)]))
 
 
@@ -77,7 +78,7 @@ def array_for(variable, array):
 
 
 def assign_all(variables, arrays):
-    """Assign the arrays to the variables, or none if one of them is refused."""
+    """Assign arrays to variables. If an array does not fit, raise and assign no array."""
     arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
     # Assign each copy separately, which also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
@@ -103,18 +104,18 @@ class SecondName(tf_private.trackable()):  # type: ignore[misc]
 
 
 def strategy_of(variables):
-    """Return the strategy under which model variables were created."""
+    """Return the strategy under which variables were created, or the current strategy."""
     found = (tf_private.strategy_of(raw(v)) for v in variables)
     return next((s for s in found if s is not None), tf.distribute.get_strategy())
 
 
 def scope_of(strategy):
-    """Return the scope of a strategy, or a null context if it is the current one."""
+    """Return a strategy's scope, or a null context if the strategy is already current."""
     if strategy is tf.distribute.get_strategy():
         return contextlib.nullcontext()
     return strategy.scope()
 
 
 def set_untracked(owner, name, value):
-    """Set an attribute without tracking it or treating it as a hyperparameter."""
+    """Set an attribute that is neither tracked nor treated as a hyperparameter."""
     object.__setattr__(owner, name, value)
