@@ -1,14 +1,14 @@
 """Restore files of old programs. A file is opened, matched, planned and restored.
 
-`object_graph` and `h5` read a file into a `source.Source`. The names that files contain are in
-`layouts`. `model_targets` and `targets` are the variables of today's model and optimizer, and
-`matching` finds the variable for each tensor by its name, or by order if a file has no names.
-`plan` decides what fits. `restoring` writes the values or refuses the file.
+`object_graph` and `h5` read a file into a `source.Source`. `layouts` lists the names that files
+contain. `model_targets` and `targets` find the variables of today's model and optimizer.
+`matching` finds the variable for each tensor of the file, by name or, if the file has no names,
+by order. `plan` decides which values fit. `restoring` writes the values or refuses the file.
 """
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # before the import of TensorFlow fails
+environment.require_tensorflow()  # must come before the imports of TensorFlow below
 
 # ruff: noqa: E402
 from tf_lso.checkpoints.report import Report

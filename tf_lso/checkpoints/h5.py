@@ -1,7 +1,7 @@
-"""Reads .h5, .keras and .weights.h5 files of Keras 2 and Keras 3.
+"""Read .h5, .keras and .weights.h5 files of Keras 2 and Keras 3.
 
-An .h5 file lists its layers and the names of their weights. The other formats have a group
-for each object, in which the variables have numbers.
+An .h5 file lists the layers of the model and the names of their weights. The other formats
+have a group for each object. In such a group the variables have numbers instead of names.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from tf_lso.checkpoints.source import (
     refusing,
 )
 
-# The group of weights that belong to the model itself and to no layer (since 2.6).
+# The group for weights that belong to the model itself and not to a layer (since 2.6).
 _OF_THE_MODEL = "top_level_model_weights"
 
-# Paths in .keras files that begin like this do not lead to variables of the model.
+# Beginnings of paths in .keras files that do not lead to variables of the model.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
 @contextlib.contextmanager
 def opened(path):
-    """Return a context with the `Source` of a file."""
+    """Open a file for a `with` block, and yield the `Source` of the file."""
     config, file = None, path
     with contextlib.ExitStack() as stack:
         with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
@@ -53,14 +53,14 @@ def opened(path):
 
 
 class Reader:
-    """Reads the datasets of an open file. It refuses links to other files."""
+    """Reads the datasets of an open file, and refuses links and data in other files."""
 
     def __init__(self, path, file):
         self.path = path
         self.file = file
 
     def at(self, parent, key, kind=h5py.Group):
-        """Return the group or dataset of a key below `parent`. Its class must be `kind`."""
+        """Return the object at `key` below `parent`, which must be of the class `kind`."""
         what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
             with refusing(f"{what} is missing or damaged"):
@@ -77,7 +77,7 @@ class Reader:
     def entry(self, key, name="", *paths):
         """Return an `Entry` for the tensor at a key.
 
-        `name` and `paths` are facts about its variable, see `Entry`.
+        `name` and `paths` become the fields of the `Entry` with these names.
         """
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
@@ -88,9 +88,9 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return an attribute of a group as a list of str, even if it is a single text."""
+        """Return the strings in an attribute of a group as a list, even a single string."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
-            # Keras stores lists of more than 64 kB in parts, called name0, name1, and so on.
+            # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []
             while f"{name}{len(parts)}" in group.attrs:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
@@ -114,8 +114,8 @@ def _in_lists(reader):
     if "optimizer_weights" not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
-    # A wrapper of Keras 3 has a meaningless counter and learning rate before the variables
-    # of the inner optimizer, which begin with another counter.
+    # The entries of a Keras 3 wrapper begin with a counter and a learning rate that have no
+    # meaning. The variables of the inner optimizer begin at the last counter.
     counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
@@ -154,7 +154,7 @@ def _weights(reader, group, layer=None, *path):
 
 def _in_groups(reader, config):
     """Return the variables and the `OptimizerState` of a .keras or .weights.h5 file."""
-    groups = {}  # path of an object -> {number: entry}
+    groups = {}  # maps the path of an object to {number: entry}
     for key in reader.keys():
         *path, number = key.split("/")
         if path[-1:] == [VARS_STEP] and number.isdigit():
@@ -176,33 +176,33 @@ def _state(config, outer, inner, variables, default_family=None):
     """Return the `OptimizerState` of an optimizer or a wrapper.
 
     Args:
-      config: the config of the model or of its compilation, or {}.
+      config: dict with the config of the optimizer under one of its keys, or {}.
       outer: list of the entries of the wrapper, or of an optimizer without a wrapper.
       inner: list of the entries of the inner optimizer of a wrapper.
       variables: dict of the variables of the model.
-      default_family: the family of Keras 2 if the config does not contain it.
+      default_family: the family of a Keras 2 optimizer if the config does not show the family.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
     state = OptimizerState(next(families, None), class_name, config)
-    # Keras 3 saves the count and the scale in the group of the wrapper. Old versions save
-    # nothing else there. Newer versions save two meaningless scalars before the count and
-    # the scale, and all inner variables a second time after them.
-    # Keras 2 alone saves only the inner variables. With tf_lso it also saves them a second
-    # time with the wrapper, followed by a variable that only Nadam has, the scale and the
-    # count.
+    # Keras 3 saves the count and the scale in the wrapper's group. Old versions of Keras 3 save
+    # nothing else in this group. Newer versions first save two meaningless scalars, then the
+    # count and the scale, and then all variables of the inner optimizer a second time.
+    # Keras 2 without tf_lso saves only the variables of the inner optimizer. With tf_lso the
+    # wrapper's entries follow: all inner variables a second time, a variable that only Nadam
+    # has, the scale and the count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # The file has no group for the inner optimizer. If it has a loss scale all the same,
-        # a legacy optimizer wrote it.
+        # The file has no group for the inner optimizer. If the file contains a loss scale
+        # nevertheless, the inner optimizer was a legacy optimizer.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
         state.family = "keras3"
     state.iterations, *rest = inner
-    if rest and _is_rate(rest[0], state.family):  # Keras 2 does not save the rate
+    if rest and _is_rate(rest[0], state.family):  # only Keras 3 saves the learning rate
         state.hyperparameters["learning_rate"] = rest.pop(0)
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]
@@ -216,7 +216,7 @@ def _state(config, outer, inner, variables, default_family=None):
 
 
 def _class_of(config):
-    """Return the class name and config of the inner optimizer, or None and {}."""
+    """Return the class name and the config of the inner optimizer, or (None, {})."""
     name, below = None, config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
         name, config = below.get("class_name"), below.get("config")
@@ -229,8 +229,8 @@ def _class_of(config):
 def _without_scale(state, entries):
     """Return `entries` without the scale and the count that tf_lso writes at the end.
 
-    The function sets `state.scale` and `state.count` to these two entries. If they are not
-    there, it returns all entries.
+    The function sets `state.scale` and `state.count` to these two entries. If the last two
+    entries are not a scale and a count, the function returns all entries.
     """
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:

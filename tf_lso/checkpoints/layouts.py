@@ -1,4 +1,4 @@
-"""Tables of the layouts of files and of the names of variables in them.
+"""Tables of the layouts of files and of the names that files give to variables.
 
 For example, the slot "m" of the variable `dense/kernel` has these names:
 `Adam/dense/kernel/m` in OptimizerV2, `Adam/m/dense/kernel` (TensorFlow 2.9-2.10) or
@@ -11,12 +11,15 @@ from tf_lso.checkpoints.source import UNKNOWN
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# Steps of a path that are not attributes. A number follows each of them.
-LAYER_STEP = "layer_with_weights-"  # the layers that have weights, as in checkpoints
-WEIGHT_STEP = "#"  # the weights of a layer in the order of Keras
-VARS_STEP = "vars"  # the variables that an object made itself
+# Steps of a path that are not attributes. Each of these steps is followed by a number, which
+# counts the layers with weights, the weights of a layer in Keras's order, or the variables that
+# an object created itself.
+LAYER_STEP = "layer_with_weights-"
+WEIGHT_STEP = "#"
+VARS_STEP = "vars"
 
-# Layout of a checkpoint -> the family of the optimizer that wrote it, and a description.
+# Maps the layout of a checkpoint to the family of the saved optimizer and to a description of
+# the programs that wrote such checkpoints.
 LAYOUTS = {
     "2.0-2.2": ("legacy", "TensorFlow 2.0-2.2, with a loss scale"),
     "v2": ("legacy", "an OptimizerV2 of TensorFlow 2.0-2.15 or tf_keras"),
@@ -24,17 +27,18 @@ LAYOUTS = {
     "keras3": ("keras3", "Keras 3 or tf_lso"),
 }
 
-# Key that only the configs of one family have -> the family.
+# Maps a config key to the only family whose configs have this key.
 OF_CONFIGS = {
     "loss_scale_factor": "keras3",
     "is_legacy_optimizer": "new",
     "decay": "legacy",
 }
 
-# The attribute of the step counter in OptimizerV2, and in all other optimizers.
+# Names of the attribute that holds the step counter: the first in OptimizerV2, the second in
+# all other optimizers.
 ITERATIONS = ("iter", "_iterations")
 
-# Path of attributes to a variable of the loss scale -> what the variable is. The last two
+# Maps the path of a variable of the loss scale to a field of `OptimizerState`. The last paths
 # belong to Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
@@ -43,7 +47,8 @@ LOSS_SCALE = {
     "step_counter": "count",
 }
 
-# Paths in SavedModels to variables of traced steps of tf_lso, which are not state.
+# Paths in SavedModels to variables of tf_lso's traced steps. These variables are not part of
+# the optimizer's state.
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",
@@ -51,27 +56,28 @@ OF_TRACED_STEPS = (
     "loss_scale/skipped_in_a_row",
 )
 
-# Name of a variable in a checkpoint -> the hyperparameter that it contains.
+# Maps the name of a variable in a checkpoint to the hyperparameter that the variable holds.
 HYPERPARAMETERS = {
     "_learning_rate": "learning_rate",
     **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
-# Name of a variable in the files or attributes of a family -> its common name here.
+# Maps a name that one family uses for a variable to the name that tf_lso uses in all families.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# A variable of tf_keras that each step sets to the learning rate of its schedule.
+# The attribute of a variable of tf_keras. Each step sets this variable to the learning rate
+# that a schedule computes.
 COMPUTED = "_current_learning_rate"
 
 # Attributes of optimizers that are neither slots nor scalars.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
-# The group of .h5 files of Keras 2 to which `loading_keras2` writes.
+# The group that `install.loading_keras2` adds to .h5 files of Keras 2.
 OWN_GROUP = "tf_lso_loss_scale"
 
 
 def plain(name):
-    """Return a variable's name without the output number that graphs added."""
+    """Return a variable's name without the ":0" that graphs append."""
     return name.split(":")[0]
 
 
@@ -81,14 +87,14 @@ def last(name):
 
 
 def owner(name, variables, slot=None):
-    """Return the key of the variable to which an optimizer variable belongs, or `UNKNOWN`.
+    """Return the key of an optimizer variable's model variable, or `UNKNOWN`.
 
     Args:
       name: the name of the optimizer variable.
       variables: {key: Entry of a model variable}.
       slot: the name of the slot, or None.
     """
-    name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 puts the slot at the end
+    name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 appends the slot
     own = {key: plain(variable.name) for key, variable in variables.items()}
     ends = {k: len(end) for k, end in own.items() if end and name.endswith(f"/{end}")}
     found = [key for key, length in ends.items() if length == max(ends.values())]
@@ -103,7 +109,7 @@ def slot_of(name, class_name):
     known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
     known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
     known |= {"m": "momentum"} if class_name == "SGD" else {}
-    # Only the name of the class may come before the slot.
+    # Before the slot, a name may contain only the name of the class.
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
@@ -112,21 +118,21 @@ def list_of(name, attributes):
 
     Args:
       name: the name of the variable.
-      attributes: the candidates, names of attributes.
+      attributes: the names of the attributes from which one is chosen.
     """
     own = f"_{last(name)}"
     return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
 
 
 def optimizer_class(entries, family):
-    """Return the name of the class of an optimizer if its variables' names tell, else None."""
+    """Return the class name that the names of an optimizer's variables contain, or None."""
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
-    if keras_versions.has_keras3():  # `optimizer_table` lacks some of its classes
+    if keras_versions.has_keras3():  # `optimizer_table` lacks some classes of Keras 3
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
-        names |= {n for n in classes if not n.endswith("Optimizer")}  # without wrappers
-    if family == "keras3":  # an RMSprop is called "rm_sprop", and the next "rm_sprop_1"
+        names |= {n for n in classes if not n.endswith("Optimizer")}  # omits wrappers
+    if family == "keras3":  # names two RMSprops "rm_sprop" and "rm_sprop_1"
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
     known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}
     return known.pop() if len(known) == 1 else None

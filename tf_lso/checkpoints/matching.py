@@ -1,7 +1,7 @@
-"""Match the variables of a file with those of a model and of its optimizer.
+"""Match the variables of a file with the variables of a model and an optimizer.
 
-A variable of the model is found by its path or its name. A variable of the optimizer is found
-by the name of its slot and by its model variable. Variables without names are found by order.
+Variables of the model match by path or by name. Variables of the optimizer match by the name
+of the slot and by the model variable. Variables without names match by order.
 """
 
 import collections
@@ -19,11 +19,11 @@ def match_model(source, model, mapping=None):
     Args:
       source: Source.
       model: ModelTargets.
-      mapping: dict of names in the file and in the model, which the user passes.
+      mapping: dict from names in the file to names in the model, from the user. May be None.
 
     Raises:
       CheckpointError: if all variables match by path and all match by name, but the matches
-        differ. Only the user knows which are right.
+        differ. Only the user knows which matches are right.
     """
     mapped = _mapped(source, model, mapping or {})
     used = set(mapped.values())
@@ -52,9 +52,9 @@ def match_model(source, model, mapping=None):
 
 
 def _unique(found, used):
-    """Return the items of {key: Target or None} whose target no other key has.
+    """Return the items of `found`, {key: Target or None}, whose target no other key has.
 
-    Targets in `used` are left out.
+    Items whose target is None or in `used` are omitted.
     """
     claims = collections.Counter(found.values())
     alone = {t for t, count in claims.items() if count == 1} - {None, *used}
@@ -62,17 +62,17 @@ def _unique(found, used):
 
 
 def _short(name):
-    """Return the last two parts of a name, which are those of the layer and the variable."""
+    """Return the last two parts of a name, which name the layer and the variable."""
     return tuple(layouts.plain(name).split("/")[-2:])
 
 
 def _mapped(source, model, mapping):
     found = {}
-    names = {  # the names that users may use for a variable of the file
+    names = {  # the names by which users may refer to a variable of the file
         key: [*filter(None, (layouts.plain(e.name), *map("/".join, e.paths)))]
         for key, e in source.variables.items()
     }
-    for name_in_file in sorted(mapping, key=len):  # a longer name overrides a shorter
+    for name_in_file in sorted(mapping, key=len):  # longer names override shorter names
         parts = f"/{name_in_file}/"
         named = {k: n for k, ns in names.items() for n in ns[::-1] if parts in f"/{n}/"}
         if not named:
@@ -92,46 +92,47 @@ def _mapped(source, model, mapping):
     return found
 
 
-# --- The variables of an optimizer. They match by name if the file has names, else by order.
+# --- The variables of an optimizer match by name if the file has names, else by order.
 
 
 def match_optimizer(source, optimizer, matched):
     """Return {Target: `Entry`} for all variables with a match.
 
     Args:
-      source: Source, whose slots already have the names that they have in `optimizer`.
+      source: Source. Its slots must already have the names that `optimizer` uses.
       optimizer: OptimizerTargets.
       matched: dict, the result of `match_model`.
 
     Raises:
-      CheckpointError: if entries without names fit in two orders.
+      CheckpointError: if entries without names fit the variables in more than one order.
     """
     state = source.optimizer
-    # The model variables in the order of their slots. None stands for a variable that is not
-    # in this model.
+    # The model variables in the order in which slots are listed. None stands for a variable
+    # that is not in this model.
     order = [matched.get(key) for key in state.order] or optimizer.order
     found = _by_names(state, optimizer, matched, order)
     nameless = [entry for entry in unmatched(state, found) if entry.slot is None]
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # The class is not in `optimizer_table`. It may list its variables as it does today.
+        # The class is not in `optimizer_table`. Maybe the file has the order of today.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
 
 
 def unmatched(state, found):
-    """Return the list of entries of an `OptimizerState` that no target in `found` has."""
+    """Return the list of entries of an `OptimizerState` that match no target in `found`."""
     used = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in used]
 
 
 def _by_names(state, optimizer, matched, order):
-    """Match entries by the name of the slot and the model variable.
+    """Match entries by the name of the slot and by the model variable.
 
-    If the file contains only the name of the slot, the entries of the slot are in the order
-    of the model variables. The only scalar needs no name if only one scalar is expected.
+    If the file contains only the name of the slot, the entries of this slot are in the order
+    of the model variables. A scalar without a name matches if the file contains one such
+    scalar and the optimizer lacks one scalar.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
@@ -154,7 +155,7 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Match entries without names with targets, in the only order that fits."""
+    """Match entries without names to targets, in the only one of `orders` that fits."""
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -175,9 +176,9 @@ def _fit(entries, targets):
 
 
 def _known_orders(state, optimizer, order, count):
-    """Return the orders in which a file may list `count` slots, as lists of Targets.
+    """Return a list of the orders in which a file may list `count` slots.
 
-    The orders are known for the classes in `optimizer_table`. In a list None stands for a
+    Orders are known only for the classes in `optimizer_table`. In an order, None stands for a
     slot of a variable that the model does not have.
     """
     known = table.of(optimizer.class_names).slots
@@ -195,8 +196,9 @@ def _known_orders(state, optimizer, order, count):
 def _groups_of_slots(known, family):
     """Return the orders in which the optimizers of a family make slots.
 
-    Each order is a list of groups of slot names. An optimizer makes all slots of a group for
-    one variable, then for the next variable, and then goes on with the next group.
+    Each order is a list of groups of slot names. An optimizer creates all slots of the first
+    group for one variable, then for the next variable, and so on. Then the optimizer creates
+    the slots of the next group in the same way.
 
     Args:
       known: the names of the slots of the class.
@@ -205,34 +207,34 @@ def _groups_of_slots(known, family):
     always = [slot for slot in known if slot not in table.MADE_BY]
     by_argument = [[slot] for slot in known if slot in table.MADE_BY]
     newer = [[*table.AVERAGE], always, *by_argument]
-    # In OptimizerV2 each slot is a group, except in Ftrl.
+    # In OptimizerV2 each slot is a group of its own, except in Ftrl.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
 
 def _are_in_same_order(source, optimizer, matched, entries, targets):
-    """Return whether an optimizer like today's may have listed `entries` like `targets`."""
+    """Return whether a file may list `entries` in the same order as today's `targets`."""
     state = source.optimizer
     if state.family not in (None, optimizer.family) or not _fit(entries, targets):
         return False
-    # It is not enough to compare the number of slots, since another argument may make as
-    # many slots. An example is `centered` in place of `momentum`.
+    # It is not enough to compare the number of slots, since different arguments may create the
+    # same number of slots. Examples are `centered` and `momentum`.
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # The names of the entries say at least to which variables some of them belong.
+    # The names of some entries show at least to which variables these entries belong.
     owners = [matched.get(layouts.owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 
 
 def never_made(source, optimizer, matched, found):
-    """Return {Target: first value} for slots that the file's optimizer had not made."""
+    """Return {Target: initial value} for slots that the file's optimizer had not created."""
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):
         if state.family != "legacy":
             return {}
-        # A legacy optimizer makes slots at the first gradient of a variable. A variable
-        # without gradients, such as an unused head, has none.
+        # A legacy optimizer creates the slots of a variable at the first gradient of this
+        # variable. A variable without gradients, such as one in an unused head, has no slots.
         without = set(matched.values()) - {target.of for target in found}
         slots = {target.slot for target in found}
     values = {slot: optimizer.first_value(slot) for slot in slots}

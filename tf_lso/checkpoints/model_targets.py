@@ -1,4 +1,4 @@
-"""The variables of the model into which a file is restored, by paths and names."""
+"""The variables of today's model, into which a file is restored."""
 
 import collections
 import contextlib
@@ -10,8 +10,8 @@ from tf_lso.checkpoints.targets import Target, is_variable, name_of
 from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 
-# Name in a file -> name today. The first is that of the layers in .keras files of TensorFlow
-# 2.12, the second that of a weight of DepthwiseConv1D and DepthwiseConv2D.
+# Maps a name in old files to today's name. .keras files of TensorFlow 2.12 use the first name
+# for the layers of a model. The second is a weight of DepthwiseConv1D and DepthwiseConv2D.
 _TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
 _BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"
@@ -21,7 +21,7 @@ class ModelTargets:
     """The variables of a built model, which can be found by path and by name."""
 
     def __init__(self, model):
-        # In Keras 2 a model that is not built raises an error if its weights are read.
+        # In Keras 2 reading the weights of a model raises an error if the model is not built.
         variables = list(model.weights) if getattr(model, "built", True) else []
         if not variables:
             raise CheckpointError(
@@ -30,14 +30,17 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        self._found = {(): model}  # path -> the object that it leads to
+        self._found = {(): model}  # maps a path to the object at the end of the path
 
     def at(self, path):
         """Return the `Target` for a path inside a checkpoint, or None."""
         return self._by_variable.get(id(self._find(path)))
 
     def named(self, name):
-        """Return the `Target` with a full name, or the only one whose name ends with it."""
+        """Return the `Target` that is called `name`, or None.
+
+        If no `Target` has this full name, return the only one whose name ends with `name`.
+        """
         whole = [t for t in self.targets if t.name == name]
         found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
         return found[0] if len(found) == 1 else None
@@ -87,7 +90,7 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """Return the attribute `name` or, if there is none, `_name`. Return None if both fail."""
+    """Return the attribute `name`, else the attribute `_name`, else None."""
     for spelling in (name, f"_{name}"):
         with contextlib.suppress(Exception):
             return getattr(parent, spelling)
@@ -101,14 +104,15 @@ def _own_variables(layer):
 def _weights(layer):
     """Return a layer's weights in the order of .h5 files of Keras 2.
 
-    If the layer has weights of its own, the weights of the layers inside it are omitted.
+    If the layer itself has weights, the weights of its inner layers are omitted.
     """
     inside = {id(w) for part in _layers(layer) for w in part.weights}
     alone = [w for w in layer.weights if id(w) not in inside] if inside else []
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Beginning of a step with a number -> function that lists what the number counts.
+# Maps the beginning of a step that ends with a number to a function. The function lists the
+# objects that the number counts.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

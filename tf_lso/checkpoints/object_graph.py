@@ -1,7 +1,7 @@
-"""Reads a checkpoint of `tf.train.Checkpoint` or the variables of a SavedModel.
+"""Read a checkpoint of `tf.train.Checkpoint` or the variables of a SavedModel.
 
-The keys of the tensors differ between versions. But the file contains a graph of the saved
-objects, which says which attribute of which object leads to which tensor.
+The keys of the tensors differ between versions. But the file also contains a graph of the
+saved objects. The graph shows to which tensor each attribute of an object leads.
 """
 
 import dataclasses
@@ -24,11 +24,12 @@ from tf_lso.frameworks import optimizer_table as table
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
 
-# At most this many paths to a variable are kept. There are several, since a layer has several
-# names.
+# The largest number of paths that are recorded for one variable. Several paths lead to a
+# variable of a layer, since the layer has several names.
 _MOST_PATHS = 6
 
-# Names of children that only Keras models have, not other objects that contain a model.
+# Beginnings of the names of children that only a Keras model has. An object that contains a
+# model does not have such children.
 _OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 
@@ -84,31 +85,32 @@ class ObjectGraph:
         return None
 
     def children(self, node):
-        """Return {name: child} for a node. It is empty if the node is None."""
+        """Return {name: child} for a node, or {} if the node is None."""
         return {} if node is None else self._children[node]
 
     def follow(self, node, path):
-        """Return the node to which a path of names leads from a node, or None."""
+        """Return the node to which a path of names leads from `node`, or None."""
         for name in path:
             node = self.children(node).get(name)
         return node
 
     def elements(self, node):
-        """Return the nodes of the elements of a list. It is empty if the node is None."""
+        """Return the nodes of the elements of a list, or [] if `node` is None."""
         below = self.children(node)
         return [below[n] for n in sorted(filter(str.isdigit, below), key=int)]
 
     def slots(self, node):
-        """Return the slots of an optimizer: (name, node of its variable, node of the slot)."""
+        """Return a list of (slot name, node of the model variable, node of the slot)."""
         return [
             (s.slot_name, s.original_variable_node_id, s.slot_variable_node_id)
             for s in self._nodes[node].slot_variables
         ]
 
     def walk(self, start, but=()):
-        """Yield (node, its paths) for each node below `start`, nearest first.
+        """Yield (node, paths) for `start` and each node below `start`, nearest first.
 
-        Nodes in `but`, and nodes that can only be reached through them, are left out.
+        Nodes in `but` are omitted. Nodes that can only be reached through a node in `but` are
+        omitted too.
         """
         paths = {**{node: [] for node in but}, start: [()]}
         queue = [start]
@@ -117,12 +119,12 @@ class ObjectGraph:
             for name, child in self.children(node).items():
                 if child not in paths:
                     queue.append(child)
-                # A child that was visited before does not pass on its new paths.
+                # The nodes below a child that was visited before do not get the new paths.
                 ways = [(*path, name) for path in paths[node]]
                 paths[child] = (paths.get(child, []) + ways)[:_MOST_PATHS]
 
     def variables(self, start, but=()):
-        """Return {node: `Entry` with paths} of the variables below a node."""
+        """Return {node: `Entry` with paths} for the variables below a node."""
         return {
             node: dataclasses.replace(entry, paths=tuple(paths))
             for node, paths in self.walk(start, but)
@@ -131,7 +133,7 @@ class ObjectGraph:
 
 
 def optimizers(graph):
-    """Return {path: node} of the optimizers. Inner optimizers of wrappers are left out."""
+    """Return {path: node} for all optimizers except the inner optimizers of wrappers."""
     found, inside = {}, set()
     for node, paths in graph.walk(0):
         if node not in inside and inner(graph, node) is not None:
@@ -141,9 +143,13 @@ def optimizers(graph):
 
 
 def inner(graph, node):
-    """Return the node of the innermost optimizer: `node` or the one it wraps, or None."""
+    """Return the node of a wrapper's inner optimizer, or `node` if it is not a wrapper.
+
+    The function returns None if `node` is not an optimizer.
+    """
     below = graph.children(node)
-    # A wrapper of TensorFlow 2.0-2.2 has the first child, one of Keras 3 the second.
+    # A wrapper of TensorFlow 2.0-2.2 has the child "base_optimizer". A wrapper of Keras 3 has
+    # the child "inner_optimizer".
     nodes = [below.get("base_optimizer"), below.get("inner_optimizer"), node]
     return next((n for n in nodes if _counter(graph, n) is not None), None)
 
@@ -159,12 +165,12 @@ def layout(graph, node):
     below = graph.children(at)
     if "iter" in below:
         return "v2" if at == node else "2.0-2.2"
-    # Optimizers of Keras 3 list the model variables too, newer ones of Keras 2 do not.
+    # Keras 3's optimizers also list the model variables. Newer optimizers of Keras 2 do not.
     return "keras3" if "_trainable_variables" in below else "new"
 
 
 def models(graph, of_optimizers):
-    """Return {path: node} of the nodes that may be the model. The likeliest comes first."""
+    """Return {path: node} for the nodes that may be the model, likeliest first."""
     root = graph.children(0)
     if any(name.startswith(_OF_A_MODEL) for name in root):
         return {"": 0}
@@ -178,7 +184,7 @@ def models(graph, of_optimizers):
 
 
 def source(graph, model, optimizer):
-    """Return the `Source` for the nodes of a model and an optimizer. Each may be None."""
+    """Return the `Source` for the nodes of a model and an optimizer. Both may be None."""
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
     read = None if optimizer is None else _state(graph, optimizer, variables)
@@ -187,12 +193,12 @@ def source(graph, model, optimizer):
 
 
 def _state(graph, node, variables):
-    """Return the `OptimizerState` of the node of an optimizer or of its wrapper."""
+    """Return the `OptimizerState` for the node of an optimizer or of a wrapper."""
     at, family = inner(graph, node), layouts.LAYOUTS[layout(graph, node)][0]
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
-    # The nodes below the optimizer that are neither slots nor scalars.
+    # Collect the nodes that get no label, because they are neither slots nor other scalars.
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
     others |= _of_traced_steps(graph, node)
     for path, role in layouts.LOSS_SCALE.items():
@@ -208,7 +214,7 @@ def _state(graph, node, variables):
             state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
             others.add(child)
     labels = _labels(graph, node, state.order, variables, others)
-    # Keras 3.1-3.9 saved empty lists of slots, and all slots in `_variables`.
+    # Keras 3.1-3.9 saved the lists of slots as empty lists, and the slots only in `_variables`.
     named = {slot for slot, _ in labels.values()}
     empty = table.ENDS.keys() & below.keys() - named if family == "keras3" else ()
     for child, (slot, of) in labels.items():
@@ -220,19 +226,18 @@ def _state(graph, node, variables):
 
 
 def _of_traced_steps(graph, node):
-    """Return the set of nodes that come from steps that tf_lso traced in a SavedModel."""
+    """Return the set of nodes that tf_lso's traced steps have added to a SavedModel."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # An attribute of a user's class may have the same name as one of these nodes. So none of
-    # them counts unless the first two nodes of the list both exist.
+    # An attribute of a user's class may have the same name as one of these nodes. So the nodes
+    # are ignored unless the first two nodes of the list exist.
     return set(found) if None not in found[:2] else set()
 
 
 def _labels(graph, node, order, variables, others):
-    """Return a dict from each variable of an optimizer to its label.
+    """Return {node of a variable: label} for the variables of an optimizer.
 
-    A key is the node of the variable. The label is a pair, the values for `Entry.slot` and
-    `Entry.of`. The variables that the optimizer lists come first, in the order in which the
-    optimizer created them.
+    A label is a pair of values for `Entry.slot` and `Entry.of`. The variables that the
+    optimizer lists come first, in the order in which the optimizer created the variables.
     """
     at = inner(graph, node)
     below = graph.children(at)
@@ -244,14 +249,14 @@ def _labels(graph, node, order, variables, others):
             found.update(_listed_slots(graph, name, child, order, variables))
     for name, variable, slot in graph.slots(at) + graph.slots(node):
         found[slot] = name, variable
-    # Add the variables to which no attribute leads directly, such as those in nested lists.
+    # Add variables that are not direct attributes, such as variables in nested lists.
     for child in graph.variables(at, others):
         found.setdefault(child, (None, UNKNOWN))
     return found
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return the labels of the slots in the list that is the attribute `name`."""
+    """Return {node of a slot: label} for the slots in the list at the attribute `name`."""
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}

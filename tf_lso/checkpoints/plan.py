@@ -29,7 +29,7 @@ _IDLE = (
 
 
 class Plan:
-    """Decides what a restore of a `Source` will do, and reports it."""
+    """Decides and reports what a restore of a `Source` will do."""
 
     def __init__(self, source, model, optimizer, mapping=None):
         """Make the plan.
@@ -38,11 +38,11 @@ class Plan:
           source: Source.
           model: ModelTargets.
           optimizer: OptimizerTargets or None.
-          mapping: dict of names in the file and in the model, or None.
+          mapping: dict from names in the file to names in the model, or None.
         """
         self.source = source
         self.report = report = Report(source.path, source.layout)
-        self._steps = []  # pairs of functions: the first reads a value, the second sets it
+        self._steps = []  # pairs of functions: the first reads a value, the second assigns it
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():
             self._move(source.variables[key], target)
@@ -55,13 +55,13 @@ class Plan:
         report.unused += [key for key in source.keys if key not in used]
 
     def apply(self):
-        """Read all values and then set them. So a damaged file changes nothing."""
+        """Read all values, and then assign them. So a damaged file changes nothing."""
         values = [read() for read, _ in self._steps]
         for (_, assign), value in zip(self._steps, values):
             assign(value)
 
     def _move(self, entry, target):
-        """Plan that the value of `entry` goes into `target`, or report why it does not.
+        """Plan to assign the value of `entry` to `target`, or report why that is impossible.
 
         `entry` is None if the file has no value for the target.
         """
@@ -128,10 +128,10 @@ class Plan:
         self._compare_arguments(state, optimizer, lacking, unmatched)
 
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
-        """Report if the optimizer in the file was made with other arguments.
+        """Report if the optimizer in the file was created with other arguments.
 
-        The number of slots does not show this, since one argument may make as many slots as
-        another.
+        The number of slots does not show such a difference, since different arguments may
+        create the same number of slots.
 
         Args:
           state: OptimizerState.
@@ -156,7 +156,7 @@ class Plan:
             self.report.remedy = how_to_make(self.source, optimizer, slots)
 
     def _set(self, name, entry, optimizer):
-        """Plan that a hyperparameter is set to the value of `entry`, or report why not."""
+        """Plan to set a hyperparameter to the value of `entry`, or report why not."""
         report, target = self.report, f"optimizer/{name}"
         value, now = self.source.number(entry), optimizer.hyperparameter(name)
         is_same = now is not None and np.float32(now) == np.float32(value)
@@ -187,13 +187,14 @@ class Plan:
 def _may_lack(optimizer):
     """Return {name of a slot: the reason why a file may lack this slot}.
 
-    The variables of such a slot keep the values that they have.
+    A restore does not change the variables of such a slot.
     """
     # Only optimizers of Keras 3 have this slot.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
-        # tf_keras makes this slot even if the momentum is 0. TensorFlow 2.9 and 2.10 did not.
+        # tf_keras creates this slot even if the momentum is 0. TensorFlow 2.9 and 2.10 did not
+        # create this slot.
         found["momentum"] = "the momentum is 0"
     return found
 
@@ -212,7 +213,10 @@ def _check_numbers(source):
 
 
 def _rename_slots(state, optimizer):
-    """Give the slots of an `OptimizerState` the names that they have in this optimizer."""
+    """Change the names of slots in an `OptimizerState` to the names that `optimizer` uses.
+
+    Entries of hyperparameters go from `state.made` to `state.hyperparameters`.
+    """
     slot_of = table.slot_of_attributes(optimizer.inner)
     for entry in [e for e in state.made if e.of is None]:
         is_number = optimizer.hyperparameter(entry.slot) is not None
@@ -224,7 +228,7 @@ def _rename_slots(state, optimizer):
 
 
 def how_to_make(source, optimizer, slots):
-    """Return a sentence that says how to make the optimizer as in the file.
+    """Return a sentence that says how to create the optimizer that was saved.
 
     Args:
       source: Source.

@@ -1,8 +1,8 @@
-"""The report about each key of a file and each variable after a restore."""
+"""The report of a restore: what happened to each key of the file and each variable."""
 
 import dataclasses
 
-# Field of a `Report` -> the format of its rows.
+# Maps a field of `Report` to the format of the rows in this field.
 _ROWS = {
     "restored": "{} -> {}",
     "converted": "{} -> {} ({})",
@@ -15,16 +15,18 @@ _ROWS = {
 
 @dataclasses.dataclass
 class Report:
-    """What a restore did with each tensor of a file and each variable. Print it to see all.
+    """What a restore did with each tensor of a file and each variable.
+
+    Print the report to see all entries.
 
     Attributes:
       path: str, the file.
       layout: str, the layout of the file: "h5", "keras" or a key of `layouts.LAYOUTS`.
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
-      kept: list of (name of the variable, why) of variables that such a file does not
-        contain. They keep their values or are set to their first values.
-      missing: list of names of variables that the file lacks.
+      kept: list of (name of the variable, why) for variables that may be missing in such a
+        file. These variables keep their values or are set to their initial values.
+      missing: list of the names of all other variables that the file lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.
       remedy: str, what to do if the optimizer does not fit, or "".
@@ -42,7 +44,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing and nothing is wrong, as a bool."""
+        """bool, whether `missing` and `wrong` are both empty."""
         return not self.missing and not self.wrong
 
     def __str__(self) -> str:

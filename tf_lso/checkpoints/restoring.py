@@ -29,8 +29,9 @@ def restore(
 ) -> Report:
     """Restore a file of TensorFlow 2.0-2.15, tf_keras or Keras 3.
 
-    The function restores weights, slots, the step counter, hyperparameters, the loss scale
-    and its count. If something is missing or does not fit, it raises and changes nothing.
+    The function restores weights, slots, the step counter, hyperparameters, the loss scale,
+    and the count of consecutive finite steps. If something is missing or does not fit, the
+    function raises CheckpointError and changes nothing.
 
     Args:
       path: str or path. A checkpoint of `tf.train.Checkpoint` or `model.save_weights`,
@@ -45,8 +46,8 @@ def restore(
       mapping: {name in the file: name in the model} for layers or variables whose names or
         order differ, such as {"dense_7": "head"}. Names in the file may also be paths:
         {"layer_with_weights-0/kernel": "embedding/embeddings"}. Defaults to None.
-      names: the names of the model and the optimizer in a checkpoint that contains
-        several, such as {"model": "generator", "optimizer": "generator_optimizer"}.
+      names: the names of the model and the optimizer in a checkpoint with several models or
+        optimizers, such as {"model": "generator", "optimizer": "generator_optimizer"}.
         Defaults to None.
 
     Returns:
@@ -92,7 +93,7 @@ def restore(
 
 @contextlib.contextmanager
 def opened(path, names=None):
-    """Return a context with the list of possible `Source`s of a path, likeliest first."""
+    """Open a path for a `with` block, and yield its possible `Source`s, likeliest first."""
     path = os.fspath(path)
     if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
         with h5.opened(path) as source:
@@ -135,7 +136,7 @@ def _pairs(prefix, names):
 
 
 def _likeliest(sources, targets, optimizer, mapping):
-    """Return the `Plan` that leaves the fewest gaps. Raise if two are complete but differ."""
+    """Return the `Plan` with the fewest gaps. Raise if two complete plans differ."""
     plans, errors = [], []
     for source in sources:
         try:

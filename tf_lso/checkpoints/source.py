@@ -1,11 +1,11 @@
-"""The contents of a file in one form for all formats. Tensors are read later."""
+"""The contents of a file in one form for all formats. Values are read on demand."""
 
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# `Entry.of` of a slot if the file does not say to which variable it belongs.
+# The value of `Entry.of` if the file does not say to which variable a slot belongs.
 UNKNOWN = "unknown"
 
 
@@ -15,7 +15,7 @@ class CheckpointError(ValueError):
 
 @contextlib.contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn every error in this context into a CheckpointError.
+    """Turn every error in a `with` block into a CheckpointError.
 
     The message begins with `what`, followed by the first line of the original error.
     """
@@ -30,20 +30,20 @@ def refusing(what: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A tensor of a file, and the facts about its variable that the file contains."""
+    """A tensor in a file, and what the file says about the variable of this tensor."""
 
     key: str  # the key of the tensor in the file
     name: str  # the name of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
     dtype: str  # such as "float32"
-    # Paths from the model to the variable. The steps of a path are attributes, or the steps
-    # that `layouts` defines.
+    # Paths from the model to the variable. A step of a path is the name of an attribute or a
+    # step that `layouts` defines.
     paths: tuple[tuple[str, ...], ...] = ()
-    # For a variable of the optimizer, the name of the slot or of another variable, such as
-    # "momentum_cache". None if the file does not contain the name.
+    # The name of the slot, if the tensor is a variable of the optimizer. A variable that is not
+    # a slot has a name of its own, such as "momentum_cache". None if the file has no name.
     slot: str | None = None
-    # The key in `Source.variables` of the variable to which a slot belongs. None if this is
-    # not a slot.
+    # The key in `Source.variables` of the model variable to which a slot belongs. None if the
+    # tensor is not a slot.
     of: Any = UNKNOWN
 
 
@@ -58,15 +58,15 @@ class OptimizerState:
     scale: Entry | None = None
     count: Entry | None = None  # the count of consecutive finite steps
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
-    # All other variables. Those that the file lists come first, in the order in which they
-    # were made.
+    # All other variables of the optimizer. Variables that the file lists come first, in the
+    # order in which the optimizer created the variables.
     made: list[Entry] = dataclasses.field(default_factory=list)
     # The keys in `Source.variables` of the variables for which the optimizer was built.
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
     def slots(self) -> set[str]:
-        """The names of the slots, as far as the file contains them."""
+        """The set of all slot names that the file contains."""
         return {e.slot for e in self.made if e.slot is not None and e.of is not None}
 
 
@@ -76,13 +76,13 @@ class Source:
 
     path: str
     layout: str  # "h5", "keras" or a key of `layouts.LAYOUTS`
-    variables: dict[Any, Entry]  # the model's, in the order in which they were made
+    variables: dict[Any, Entry]  # the model's variables in order of creation
     optimizer: OptimizerState | None  # None if the file has no optimizer
     keys: list[str]  # the keys of all tensors
     read: Callable[[Entry], Any]  # returns the value as a NumPy array
 
     def number(self, entry: Entry) -> float:
-        """Return the value of an entry that must be one number, else raise CheckpointError."""
+        """Return the value of a scalar entry as a float, or raise CheckpointError."""
         value = self.read(entry)
         if value.shape != () or value.dtype.kind not in "fiu":
             what = f"{self.path}: the key {entry.key} should be one number"

@@ -1,4 +1,4 @@
-"""The variables of the optimizer into which a file is restored."""
+"""The variables of today's optimizer, into which a file is restored."""
 
 import contextlib
 
@@ -22,7 +22,8 @@ class Target:
       name: str, the name of the variable in messages.
       variable: the variable.
       slot: str, the name of the slot, as in `source.Entry`.
-      of: Target of the model variable to which a slot belongs, or None.
+      of: Target of the model variable to which the slot belongs. None if the variable is
+        not a slot.
     """
 
     def __init__(self, name, variable, slot=None, of=None):
@@ -36,7 +37,7 @@ class Target:
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
-        """Return the reason why an `Entry` does not fit, or None if it fits."""
+        """Return the reason why an `Entry` does not fit, or None if the `Entry` fits."""
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
         if {entry.dtype, self.dtype} not in ({self.dtype}, {"int32", "int64"}):
@@ -50,7 +51,7 @@ def is_variable(value):
 
 
 def name_of(variable):
-    """Return the name of a variable as it is in files."""
+    """Return the name that a variable has in files."""
     return layouts.plain(variables_lib.name_of(variable))
 
 
@@ -74,7 +75,7 @@ class OptimizerTargets:
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
-        """Raise CheckpointError if the file has an optimizer of a class with other slots."""
+        """Raise CheckpointError if the class of the file's optimizer has other slots."""
         name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
         is_same = name in (None, *self.class_names)
@@ -85,7 +86,7 @@ class OptimizerTargets:
             )
 
     def build(self, model):
-        """Build the optimizer for a `ModelTargets` if necessary, and find its variables."""
+        """Build the optimizer for a `ModelTargets`, and find the optimizer's variables."""
         trainable = [t for t in model.targets if t.variable.trainable]
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
@@ -112,7 +113,7 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        known, key = {}, id  # an OptimizerV2 keeps no order
+        known, key = {}, id  # an OptimizerV2 has no list of its model variables
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         elif self.family == "new":
@@ -134,9 +135,9 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # The next two methods yield (variable of a slot, name of the slot, Target of its model
-    # variable). The name is that of OptimizerV2. For a class that is not in
-    # `optimizer_table` it is the name of the attribute.
+    # The next two methods yield (variable of a slot, name of the slot, Target of the model
+    # variable). The name of the slot is the name in OptimizerV2. For a class that is not in
+    # `optimizer_table`, the name of the slot is the name of the attribute.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:
@@ -155,7 +156,7 @@ class OptimizerTargets:
                 yield from ((s, name, of) for s, of in zip(held, self.built) if of)
 
     def first_value(self, slot):
-        """Return the first value of a slot as a number, or None if it is unknown."""
+        """Return the initial value of a slot as a number, or None if it is unknown."""
         if slot == "momentum_cache":
             return 1.0
         if slot not in self.table or slot in table.AVERAGE:
@@ -166,7 +167,7 @@ class OptimizerTargets:
 
     @property
     def loss_scale(self):
-        """{"scale": Target, "count": Target}, or an empty dict if the scale is fixed."""
+        """{"scale": Target, "count": Target}, or {} if there is no dynamic loss scale."""
         state = self.optimizer.loss_scale_state if self.is_wrapper else None
         if not isinstance(state, loss_scale_lib.DynamicLossScale):
             return {}
@@ -177,16 +178,16 @@ class OptimizerTargets:
         }
 
     def hyperparameter(self, name):
-        """Return the value of a hyperparameter as a float, or None if it is not a number."""
+        """Return a hyperparameter as a float, or None if its value is not a number."""
         is_rate = name == "learning_rate" and self.family != "legacy"
         rate = hyperparameters.rate_or_schedule
         value = rate(self.inner) if is_rate else getattr(self.inner, name, None)
-        with contextlib.suppress(TypeError, ValueError):  # for a schedule or None
+        with contextlib.suppress(TypeError, ValueError):  # raised by a schedule or None
             return float(np.asarray(value))
         return None
 
     def decays_by(self, rate):
-        """Return whether the schedule is the one that OptimizerV2 used with this `decay`."""
+        """Return whether the learning rate decays as in OptimizerV2 with `decay=rate`."""
         schedule = hyperparameters.rate_or_schedule(self.inner)
         if not rate or type(schedule).__name__ != "InverseTimeDecay":
             return not rate
