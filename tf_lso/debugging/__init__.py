@@ -2,7 +2,7 @@
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # before the import of TensorFlow fails
+environment.require_tensorflow()  # must come before the imports of TensorFlow below
 
 # ruff: noqa: E402
 from tf_lso.debugging.explaining import explain

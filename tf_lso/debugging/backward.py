@@ -1,15 +1,15 @@
-"""Find the first gradient of a backward pass that overflows, is NaN, or vanishes."""
+"""Find the first gradient that overflows, is NaN, or vanishes in a backward pass."""
 
 from tf_lso.debugging.report import First
 
-# The share of lost values that counts as an underflow. The detector of Micikevicius et al.
-# (2018, section 3.2) lost 31 % and diverged without scaling.
+# The share of lost values from which on a gradient counts as an underflow. Without scaling the
+# detector of Micikevicius et al. (2018, section 3.2) lost 31 % of the values and diverged.
 UNDERFLOW = 0.25
 _FLOAT16_MAX = 65504.0
 
 
 def first_that_is_not_finite(seen):
-    """Return the `First` of an `observe.Pass` whose gradients are not finite, or None."""
+    """Return a `First` if an `observe.Pass` has gradients that are not finite, else None."""
     found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
     if found is None:
         return None
@@ -32,7 +32,7 @@ def first_that_is_not_finite(seen):
 
 
 def first_that_vanishes(seen):
-    """Return the `First` of an `observe.Pass` whose gradients become 0, or None."""
+    """Return a `First` if too many gradients of an `observe.Pass` become 0, else None."""
     found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
     if found is None:
         return None
@@ -48,30 +48,30 @@ def first_that_vanishes(seen):
 
 
 def _first_on_the_way_back(seen, is_bad):
-    """Return the first bad gradient of a backward pass, and where it comes from.
+    """Return the first bad gradient of a backward pass, and the call to blame.
 
     Args:
       seen: observe.Pass.
       is_bad: function of a `Gradient`.
 
     Returns:
-      A tuple of the `Call` to blame, words for messages, and the gradient; or None. The
-      words say whether the gradient becomes bad inside the layer, between the layers that it
-      calls, behind its output, or only at one of its variables. Behind the output are the
-      loss and sums of the gradients of several branches.
+      None, or a tuple of the `Call` to blame, words for messages, and the gradient. The words
+      say where the gradient becomes bad: inside the layer, between the inner layers that the
+      layer calls, behind the output of the layer, or only at a variable of the layer. "Behind
+      the output" means the loss, or the sum of the gradients of several branches.
     """
-    behind = None  # the call that the backward pass went through before `call`
+    behind = None  # the call that the backward pass visited before `call`
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            continue  # Keras's own models do not change the gradients of their layers
+            continue  # Keras's own models do not change gradients
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
             if begins:
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradients of all inputs and outputs are good. Now look at the gradients of
-    # variables, which layers compute as sums.
+    # The gradients of all inputs and outputs are good. The gradient of a variable is a sum,
+    # which may be bad nevertheless.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, f"at the variable {variable.name} of", gradient
@@ -79,7 +79,7 @@ def _first_on_the_way_back(seen, is_bad):
 
 
 def _source(seen, call, behind):
-    """Return the call from which a bad gradient of an output comes, and words for where."""
+    """Return the call to blame for a bad gradient of an output, and words for messages."""
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
         # The gradient of a float32 layer is too large for the float16 layer before it.

@@ -1,7 +1,7 @@
-"""Observe the calls of a model's layers, with their inputs and outputs, in order.
+"""Observe the calls of a model's layers in order, with their inputs and outputs.
 
 Keras looks up `call` on the layer itself. So `observed` sets an attribute `call` on each layer
-and removes it afterwards. It changes no class of Keras.
+and removes this attribute afterwards. `observed` changes no class of Keras.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ class Call:
     """A call of a layer, or of an operation in a functional model of Keras 3."""
 
     layer: Any
-    # The names of the layers around this layer, followed by its own name. The name of the
-    # model is left out.
+    # The names of the outer layers, followed by the name of the layer itself. The path does not
+    # contain the name of the model.
     path: str
-    parent: "Call | None"  # the call around this one. None for the model's call.
-    # Floating-point tensors. Keras has cast the inputs to the layer's dtype.
+    parent: "Call | None"  # the surrounding call, or None for the call of the model
+    # The floating-point tensors. Keras has already cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
     input_values: Any = None  # `Values` of all inputs
     output_values: Any = None  # `Values` of all outputs
 
     def __str__(self):
-        """Return the name of the layer in messages."""
+        """Return the name of the layer for messages."""
         path = "" if self.path == self.layer.name else f", {self.path}"
         return f"layer '{self.layer.name}'{path}"
 
@@ -58,8 +58,8 @@ def observed(model, keras):
     """Observe the calls of the layers of `model` while the context is open.
 
     Yields:
-      A list. (`Call`, True) is appended when a call begins, and (`Call`, False) when it
-      ends.
+      A list. When a call begins, (`Call`, True) is appended. When a call ends, (`Call`,
+      False) is appended.
     """
     moments, open_calls = [], [None]
 
@@ -67,7 +67,7 @@ def observed(model, keras):
         @functools.wraps(original)
         def call(*args, **kwargs):
             parent = open_calls[-1]
-            # The model itself has no parent, and its name is in no path.
+            # The model itself has no parent, and paths do not contain the model's name.
             above = f"{parent.path}/" if parent and parent.parent else ""
             seen = Call(layer, above + layer.name, parent)
             # Copy tensors, so that each use of a tensor has its own gradient.
@@ -85,8 +85,8 @@ def observed(model, keras):
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
             # Some layers, such as Keras 2's layer for `tf.exp`, already have an attribute
-            # `call`. Callbacks run from last to first, so the layer's own attribute is put
-            # back after ours has been removed.
+            # `call`. Callbacks run from last to first: first ours is removed, and then the
+            # layer's own attribute is restored.
             own = {name: call for name, call in vars(layer).items() if name == "call"}
             undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)

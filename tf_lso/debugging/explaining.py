@@ -24,8 +24,8 @@ def explain(
     """Explain where values of one batch overflow or vanish, and which loss scale fits.
 
     The function runs one forward pass, as in training, and two backward passes in eager
-    mode. The second backward pass uses another scale. It shows which zeros are small numbers
-    and whether scaling causes an overflow.
+    mode. The second backward pass uses another scale, to find out which zeros are small
+    numbers and whether scaling causes an overflow.
 
     Afterwards, even after an exception, the function restores variables (weights, batch
     statistics, metrics) and the random state of TensorFlow, Keras, NumPy and Python. It does
@@ -39,9 +39,10 @@ def explain(
         (x, y, sample_weight) from a data set.
       y: the targets of the batch. Defaults to None, for a loss that needs no targets.
       sample_weight: the weights of the examples. Defaults to None.
-      loss: a `Loss` of Keras or a function that returns a scalar. It is called with `y` and
-        the outputs, and with `sample_weight` if that is not None. Losses that the model
-        adds (`add_loss`, regularizers) are added. Defaults to the loss of `compile`.
+      loss: a `Loss` of Keras or a function that returns a scalar. `explain` calls `loss` with
+        `y` and the outputs, and with `sample_weight` unless `sample_weight` is None. Losses
+        that the model adds (`add_loss`, regularizers) are added. Defaults to the loss of
+        `compile`.
       loss_scale: number, loss scale, or optimizer from which the loss scale is read. The
         scale of an optimizer without a loss scale is 1. Defaults to the model's optimizer.
 
@@ -49,7 +50,7 @@ def explain(
       A `Report`. Print it, or read `first`, `layers` and `variables`.
 
     Raises:
-      RuntimeError: if it is called in a `tf.function`, in a graph, or in the scope of a
+      RuntimeError: if `explain` is called in a `tf.function`, in a graph, or in the scope of a
         strategy with several replicas.
       TypeError: if `model` is not a model, `loss` is not a function, or `x` is a whole
         data set.
@@ -69,7 +70,7 @@ def explain(
     >>> report.first.kind, report.first.layer
     ('forward overflow', 'large')
 
-    Source: tf_lso adds this; TensorFlow never had it. The ranges of values are those of
+    Source: tf_lso adds `explain`; TensorFlow never had it. The ranges of values are those of
     Micikevicius et al., "Mixed Precision Training", 2018, https://arxiv.org/abs/1710.03740.
     """
     graphs.require_eager("explain")
@@ -111,8 +112,8 @@ def _row(seen, name, call, tensors, values, inputs=None):
       seen: observe.Pass.
       name: str, the name of the row.
       call: calls.Call, the call of the layer or of the layer that has the variable.
-      tensors: list of the outputs or of the variable. The dtype and the gradient are those
-        of the first.
+      tensors: list of the outputs, or list that contains only the variable. The row has the
+        dtype and the gradient of the first tensor.
       values: `Values` of all tensors.
       inputs: `Values` of the inputs, or None.
     """

@@ -1,4 +1,4 @@
-"""Find the first value of a forward pass that is not finite, and its cause."""
+"""Find the first value that is not finite in a forward pass, and the cause."""
 
 import tensorflow as tf
 
@@ -11,14 +11,15 @@ _COMPUTED = (
     "what it computes from them, such as a product with a large factor, a division by a "
     "value near 0, an exponential or a sum of many values, is beyond 65504"
 )
-# An epsilon of 1e-7 is not 0 in float16 either, but 0.01 divided by it is beyond 65504.
+# A smaller epsilon such as 1e-7 is not 0 in float16, but 0.01 divided by 1e-7 is beyond 65504.
 _UNDEFINED = (
     "Look for a division by 0 or by a value near 0, or a logarithm or root of a negative "
     "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
 )
 
-# A product of two values overflows float16 only if one of them is above 256, the root of
-# 65536. A sum of many values, or a factor in the layer's own code, needs no such value.
+# A product of two values overflows float16 only if at least one of the values is above 256,
+# the square root of 65536. A sum of many values, or a product with a factor from the layer's own
+# code, can overflow without such a value.
 _LARGE = 256.0
 
 
@@ -56,7 +57,7 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return the `First` for a call whose inputs are the first values that are not finite."""
+    """Return the `First` for a call whose inputs are the first non-finite values."""
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
@@ -80,9 +81,9 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return the `First` for a call whose outputs are the first values that are not finite."""
+    """Return the `First` for a call whose outputs are the first non-finite values."""
     values = call.output_values
-    # A softmax turns inf into NaN before the layer returns.
+    # After an overflow the output may hold only NaN. For example, a softmax turns inf into NaN.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
     message = (
         f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
@@ -123,7 +124,7 @@ def _cause(call, is_overflow):
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
         return f"{ranges} It does not compute in float16: look at its own code."
     if max(inputs, weight) <= _LARGE:
-        # Smaller inputs or weights would not help, since they are not large.
+        # The inputs and weights are not large, so smaller inputs or weights would not help.
         return (
             f"{ranges} These are not large, but {_COMPUTED}: make that smaller, or "
             f"{_FLOAT32}."

@@ -12,7 +12,8 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# Half of the largest float16, since the smallest numbers may be rounded by up to a half.
+# The limit for gradients at a scale that fits. The limit is half of the largest float16, since
+# the smallest numbers may be rounded by up to a half.
 _LARGEST = 2.0**15
 _SMALLEST = 2.0**-24  # the smallest float16 above 0
 
@@ -29,19 +30,20 @@ class Variable(NamedTuple):
 
     name: str
     raw: tf.Variable
-    call: calls_lib.Call  # the call of the innermost layer that has it
+    call: calls_lib.Call  # the call of the innermost layer that has the variable
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """What `explain` has recorded in the forward and backward passes of one batch."""
 
-    # Pairs of a `Call` and whether it begins (or ends), in the order of the forward pass.
+    # Pairs of a `Call` and a bool in the order of the forward pass. The bool is True where the
+    # call begins and False where the call ends.
     moments: list
     loss: tf.Tensor
     scale: float
     fitting_scale: float | None
-    gradients: dict  # id of a tensor or variable -> `Gradient`
+    gradients: dict  # maps the id of a tensor or variable to its `Gradient`
     variables: list[Variable]
 
     @property
@@ -50,7 +52,7 @@ class Pass:
         return [call for call, begins in self.moments if begins]
 
     def gradients_of(self, tensors):
-        """Return the `Gradient`s of those tensors that have one."""
+        """Return the `Gradient`s of all `tensors` that have a gradient."""
         return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
 
 
@@ -77,7 +79,7 @@ def run(model, keras, batch, loss, scale):
 def _variables(weights, calls):
     """Return a `Variable` for each pair of a Keras variable and its TensorFlow variable."""
     owners = {}
-    for call in calls:  # inner layers come after outer ones and replace them
+    for call in calls:  # calls of inner layers come later and replace outer calls
         for variable in getattr(call.layer, "trainable_variables", ()):
             owners[id(variable)] = call
     return [
@@ -87,7 +89,7 @@ def _variables(weights, calls):
 
 
 def _gradients(tape, loss, sources, scale):
-    """Return {id of a source: `Gradient`}, and a loss scale that fits, or None."""
+    """Return {id of a source: `Gradient`}, and a loss scale that fits (or None)."""
 
     def gradients_at(scale):
         # The backward pass of `loss * scale` begins with the scale in the dtype of the loss.
@@ -97,8 +99,8 @@ def _gradients(tape, loss, sources, scale):
         return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
 
     at_scale = gradients_at(scale)
-    # If the gradients at this scale are finite, the reference is a larger scale, which shows
-    # which of their zeros are small numbers. Otherwise it is a scale of at most 1, which shows
+    # If the gradients at this scale are finite, the reference is a larger scale, at which small
+    # numbers do not become 0. Otherwise the reference is a scale of at most 1, which shows
     # whether scaling is to blame.
     reference = _fitting_scale(at_scale, scale) or min(scale, 1.0)
     at_reference = gradients_at(reference)
@@ -111,7 +113,7 @@ def _gradients(tape, loss, sources, scale):
 
 
 def _fitting_scale(gradients, scale):
-    """Return about the largest scale at which gradients fit into float16.
+    """Return approximately the largest scale at which gradients fit into float16.
 
     Args:
       gradients: list of the gradients at `scale`, of which some may be None.
@@ -129,7 +131,7 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of lost values, which are 0 at the scale but not at the reference."""
+    """Return the share of values not 0 at the reference that are 0 at the scale."""
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0
     return float(lost.mean()) if lost.size else 0.0

@@ -6,11 +6,11 @@ from tf_lso.frameworks import environment
 
 _BAR = {"height": 0.6, "color": "#0072B2", "alpha": 0.55, "zorder": 3}
 _TROUBLE = "#B00020"
-OVERFLOW = 16  # the power of two at which float16 ends
-_ZERO, _NORMAL = -25, -14  # smaller values are rounded to 0, or are subnormal
+OVERFLOW = 16  # values from this power of two on overflow float16
+_ZERO, _NORMAL = -25, -14  # smaller powers of two become 0, or are subnormal
 _LOWEST, _HIGHEST = -40, 24  # the powers of two that are shown
 _NONFINITE = _HIGHEST + 6  # the right end of the column for inf and NaN
-_RANGES = (  # name, powers of two at both ends, color of the background
+_RANGES = (  # (name, lowest power of two, highest power of two, background color)
     ("0 in float16", _LOWEST, _ZERO, "#d9d9d9"),
     ("subnormal", _ZERO, _NORMAL, "#f0f0f0"),
     ("normal", _NORMAL, OVERFLOW, "#ffffff"),
@@ -30,7 +30,7 @@ def draw(report, path=None):
     from matplotlib import figure
 
     rows = [*report.layers, *report.variables]
-    size = (13, 2 + min(0.4 * len(rows), 100))  # matplotlib refuses 2**16 pixels
+    size = (13, 2 + min(0.4 * len(rows), 100))  # a height of 2**16 pixels is an error
     picture = figure.Figure(figsize=size, layout="constrained")
     picture.suptitle(f"First: {report.first.title}", x=0.01, ha="left")
     left, right = picture.subplots(1, 2, sharey=True)
@@ -59,9 +59,9 @@ def _draw_panel(axes, rows):
     for position, values in enumerate(rows):
         if values and values.smallest:
             begin, end = math.log2(values.smallest), math.log2(values.largest)
-            # The bar is 0.3 wider, so that a single value can be seen too.
+            # The bar is 0.3 wider than the range, so that a single value is visible too.
             axes.barh(position, end - begin + 0.3, left=begin - 0.3, **_BAR)
         if values and values.nonfinite:
-            width = (_NONFINITE - _HIGHEST) * values.nonfinite  # a share
+            width = (_NONFINITE - _HIGHEST) * values.nonfinite  # the share of values
             axes.barh(position, width, left=_HIGHEST, **_BAR)
     axes.set_xlim(_LOWEST, _NONFINITE)

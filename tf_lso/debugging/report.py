@@ -1,4 +1,4 @@
-"""The report that users read, print and plot."""
+"""The report of `explain`, which users can read, print and plot."""
 
 import dataclasses
 import os
@@ -7,10 +7,10 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-_WIDTH = 79  # the width of paragraphs, not of the table
+_WIDTH = 79  # the width of paragraphs, but not of the table
 
-# The name is the first cell of a row but is printed last. So long names need not be cut, and
-# the columns stay aligned.
+# The name is the first cell of a row but is printed last. So the columns stay aligned even if
+# names are long.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),
@@ -30,11 +30,11 @@ class First:
     Attributes:
       kind: "input", "forward overflow", "forward nan", "backward overflow", "backward
         nan", "underflow", or None if nothing is wrong.
-      layer: str, the name of the innermost layer that computed the value, or that
-        received it from the loss as a gradient. None if the trouble is in the data or
-        in the loss, or if nothing is wrong.
-      path: str, the names of the outer layers and of this one, such as "outer/inner", or
-        None.
+      layer: str, the name of the innermost layer that computed the bad value, or that
+        received a bad gradient from the loss. None if the trouble is in the data or in the
+        loss, or if nothing is wrong.
+      path: str, the names of the outer layers and of `layer`, such as "outer/inner". None if
+        `layer` is None.
       message: str, a description of the trouble and what to do.
     """
 
@@ -55,9 +55,9 @@ class Row:
     """A call of a layer, or a variable.
 
     Attributes:
-      name: str, the path of the layer, such as "outer/inner", or of the variable.
+      name: str, the path of the layer, such as "outer/inner", or the path of the variable.
       layer: str, the path of the layer. For a variable, the path of the innermost layer
-        that has it.
+        that has this variable.
       dtype: str, the dtype of the values. None if they are not floating-point.
       inputs: `Values` of all inputs of the layer in its dtype. None for a variable.
       values: `Values` of all outputs of the layer, or of the variable.
@@ -79,14 +79,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """The result of `explain`. Print it to read it.
+    """The result of `explain`, which can be printed, plotted or read by its attributes.
 
     Attributes:
       first: `First`, the first trouble.
       loss: float, the loss before scaling.
-      loss_scale: float, the scale of the backward pass.
-      fitting_scale: float, about the largest scale at which the gradients of this batch
-        fit into float16, computed from the largest of them. None if it is unknown.
+      loss_scale: float, the loss scale of the backward pass.
+      fitting_scale: float, approximately the largest loss scale at which the gradients of
+        this batch fit into float16, computed from the largest gradient. None if unknown.
       layers: list of `Row`, the calls of layers in the order of the forward pass.
       variables: list of `Row`.
     """

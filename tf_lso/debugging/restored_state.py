@@ -16,20 +16,20 @@ _seeds = itertools.count(0x5CA1E)
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore the state at the end of this context, even after an exception.
+    """Restore the state at the end of the `with` block, even after an exception.
 
-    This restores the variables, all random generators, and the setting whether functions run
-    eagerly.
+    The state consists of the variables of the model, all random generators, and the setting
+    whether functions run eagerly.
     """
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(value, "state", None) for _, _, value in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # Reading does not copy. TensorFlow gives a variable a new buffer if it is assigned.
+            # Reading does not copy the value. An assignment gives the variable a new buffer.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
-            # A generator of Keras 2 derives seeds from a count that it keeps in an attribute.
+            # A generator of Keras 2 derives seeds from a count, which is one of its attributes.
             if hasattr(part, "make_legacy_seed"):
                 undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
@@ -50,7 +50,7 @@ def _parts(model):
         if id(part) in found or hasattr(part, "apply_gradients"):
             continue
         found[id(part)] = part
-        # TensorFlow refuses a list whose elements were replaced.
+        # TensorFlow raises ValueError for a list whose elements were replaced.
         with contextlib.suppress(ValueError):
             waiting += tf.train.TrackableView.children(part).values()
         if generator := layers.random_generator(part):
@@ -68,7 +68,7 @@ def _global_generators():
 
 
 def _local_variables(*objects):
-    """Return this worker's TensorFlow variables among some objects."""
+    """Return the initialized TensorFlow variables of this worker among `objects`."""
     held = [v for v in objects if isinstance(variables_lib.raw(v), tf.Variable)]
     copies = [copy for v in held for copy in variables_lib.copies(v)]
     return [copy for copy in copies if copy.is_initialized()]
@@ -76,7 +76,8 @@ def _local_variables(*objects):
 
 def _use_other_seeds(undo):
     """Give random operations another seed until `undo` is closed."""
-    # `tf.random.uniform` keeps a count in a kernel, which TensorFlow caches by its seeds, and
-    # the count cannot be set back. So `explain` runs the model with kernels of other seeds.
-    # `tf.random.set_seed` would drop the program's kernels.
+    # The kernel of an operation such as `tf.random.uniform` contains a count that cannot be
+    # reset. TensorFlow caches such kernels by seed. So `explain` runs the model with other
+    # seeds, and the counts of the program's kernels do not change. `tf.random.set_seed` would
+    # drop the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

@@ -1,4 +1,4 @@
-"""Check the arguments of `explain` and compute the loss. Errors say what to pass."""
+"""Check the arguments of `explain` and compute the loss."""
 
 import math
 
@@ -10,7 +10,7 @@ from tf_lso.frameworks import layers as layers_lib
 
 
 def keras_of(model):
-    """Return the public module of a model's Keras. Raise if the model cannot be explained."""
+    """Return the public Keras module of a model. Raise if `explain` cannot run the model."""
     for package in keras_versions.imported():
         keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
@@ -41,7 +41,7 @@ def keras_of(model):
 
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
-    if is_keras2:  # the metrics of a model of several replicas would fail
+    if is_keras2:  # metrics of a model for several replicas would fail
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
@@ -52,15 +52,16 @@ def _require_one_replica(model, is_keras2):
 
 
 def scale_of(loss_scale, optimizer):
-    """Return `loss_scale` as a number, or the scale of the model's optimizer if it is None.
+    """Return the scale of `loss_scale`, or of the model's `optimizer` if it is None.
 
-    `loss_scale` may also be a loss scale or an optimizer. Without any the scale is 1.
+    `loss_scale` may be a number, a loss scale, an optimizer or None. The result is a float,
+    which is 1 if there is neither a loss scale nor an optimizer with a loss scale.
     """
     scale = optimizer if loss_scale is None else loss_scale
     if scale is None:
         return 1.0
     if hasattr(scale, "apply_gradients"):
-        # Keras 3's own optimizer has no `dynamic_scale` before its first step.
+        # Keras 3's own LossScaleOptimizer has no `dynamic_scale` before the first step.
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
         scales = [getattr(scale, name, None) for name in names]
         scale = next((s for s in scales if s is not None), 1.0)
@@ -82,7 +83,7 @@ def batch_of(x, y, sample_weight, keras):
         )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
         # Keras interprets the tuples of a data set in the same way. If a model without targets
-        # has several inputs, they are in a list or a dict.
+        # has several inputs, `x` must be a list or a dict of the inputs.
         x, y, sample_weight = (*x, sample_weight)[:3]
 
     def tensor(value):
@@ -96,13 +97,13 @@ def batch_of(x, y, sample_weight, keras):
     batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
     tensors = [value for value in tf.nest.flatten(batch) if value is not None]
     if any(0 in tensor.shape for tensor in tensors):
-        # Keras 2 computes a loss of 0 for an empty batch, and nothing would look wrong.
+        # Keras 2 computes a loss of 0 for an empty batch, so nothing would seem to be wrong.
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
     return batch
 
 
 def loss_of(model, batch, outputs, loss):
-    """Return the loss of a batch as a scalar tensor, including losses of the model itself."""
+    """Return the loss of a batch as a scalar tensor, with the losses that the model adds."""
     if loss is not None and not callable(loss):
         raise TypeError(
             "'loss' must be a function or a Loss of Keras, such as "
