@@ -88,7 +88,7 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return the strings in an attribute of a group as a list, even a single string."""
+        """Return the strings in an attribute of a group as a list, even a lone string."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []

@@ -38,8 +38,8 @@ OF_CONFIGS = {
 # all other optimizers.
 ITERATIONS = ("iter", "_iterations")
 
-# Maps the path of a variable of the loss scale to a field of `OptimizerState`. The last paths
-# belong to Keras 3's own LossScaleOptimizer.
+# Maps the path of a variable of the loss scale to a field of `OptimizerState`. The last
+# two paths belong to Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
     "loss_scale/good_steps": "count",
@@ -118,7 +118,7 @@ def list_of(name, attributes):
 
     Args:
       name: the name of the variable.
-      attributes: the names of the attributes from which one is chosen.
+      attributes: the names of the attributes to choose from.
     """
     own = f"_{last(name)}"
     return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
@@ -132,7 +132,8 @@ def optimizer_class(entries, family):
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
         names |= {n for n in classes if not n.endswith("Optimizer")}  # omits wrappers
-    if family == "keras3":  # names two RMSprops "rm_sprop" and "rm_sprop_1"
+    if family == "keras3":
+        # Keras 3 calls the first RMSprop "rm_sprop" and the second "rm_sprop_1".
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
     known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}
     return known.pop() if len(known) == 1 else None

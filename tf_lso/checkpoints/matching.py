@@ -115,7 +115,8 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # The class is not in `optimizer_table`. Maybe the file has the order of today.
+        # The class is not in `optimizer_table`. Its variables may have the same order in the
+        # file as today.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -194,7 +195,7 @@ def _known_orders(state, optimizer, order, count):
 
 
 def _groups_of_slots(known, family):
-    """Return the orders in which the optimizers of a family make slots.
+    """Return the orders in which the optimizers of a family create slots.
 
     Each order is a list of groups of slot names. An optimizer creates all slots of the first
     group for one variable, then for the next variable, and so on. Then the optimizer creates
@@ -227,7 +228,7 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
 
 
 def never_made(source, optimizer, matched, found):
-    """Return {Target: initial value} for slots that the file's optimizer had not created."""
+    """Return {Target: initial value} for slots that the file's optimizer did not create."""
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):

@@ -1,4 +1,4 @@
-"""The variables of today's model, into which a file is restored."""
+"""The model variables into which the values of a file are restored."""
 
 import collections
 import contextlib
@@ -11,7 +11,8 @@ from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 
 # Maps a name in old files to today's name. .keras files of TensorFlow 2.12 use the first name
-# for the layers of a model. The second is a weight of DepthwiseConv1D and DepthwiseConv2D.
+# for the layers of a model. The second
+# is the name of a weight of DepthwiseConv1D and DepthwiseConv2D.
 _TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
 
 _BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"

@@ -198,7 +198,7 @@ def _state(graph, node, variables):
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
-    # Collect the nodes that get no label, because they are neither slots nor other scalars.
+    # Collect the nodes that `_labels` must ignore.
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
     others |= _of_traced_steps(graph, node)
     for path, role in layouts.LOSS_SCALE.items():

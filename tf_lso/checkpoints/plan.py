@@ -42,7 +42,8 @@ class Plan:
         """
         self.source = source
         self.report = report = Report(source.path, source.layout)
-        self._steps = []  # pairs of functions: the first reads a value, the second assigns it
+        # Pairs of functions. The first reads a value, and the second assigns the value.
+        self._steps = []
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():
             self._move(source.variables[key], target)
@@ -55,13 +56,13 @@ class Plan:
         report.unused += [key for key in source.keys if key not in used]
 
     def apply(self):
-        """Read all values, and then assign them. So a damaged file changes nothing."""
+        """Read all values before any is assigned. So a damaged file changes nothing."""
         values = [read() for read, _ in self._steps]
         for (_, assign), value in zip(self._steps, values):
             assign(value)
 
     def _move(self, entry, target):
-        """Plan to assign the value of `entry` to `target`, or report why that is impossible.
+        """Plan to assign the value of `entry` to `target`, or report why it does not fit.
 
         `entry` is None if the file has no value for the target.
         """

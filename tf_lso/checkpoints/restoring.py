@@ -39,8 +39,8 @@ def restore(
         SavedModel; or an .h5, .keras or .weights.h5 file.
       model: a built model of Keras 3 or Keras 2 with the architecture that was saved.
       optimizer: an optimizer of the class that was saved, with or without a
-        `tf_lso.LossScaleOptimizer` around it. It is built if necessary. Defaults to None,
-        which restores only the model.
+        `tf_lso.LossScaleOptimizer` around it. The optimizer is built if necessary. Defaults
+        to None, which restores only the model.
       partial: bool, whether to restore what fits if not everything fits. Defaults to
         False.
       mapping: {name in the file: name in the model} for layers or variables whose names or

@@ -49,7 +49,7 @@ class Entry:
 
 @dataclasses.dataclass
 class OptimizerState:
-    """The optimizer in a file. A field is None if the file does not contain it."""
+    """The optimizer in a file. A field that the file does not contain is None."""
 
     family: str | None = None  # such as "keras3"; see `optimizers.families`
     class_name: str | None = None

@@ -1,4 +1,4 @@
-"""The variables of today's optimizer, into which a file is restored."""
+"""The optimizer variables into which the values of a file are restored."""
 
 import contextlib
 

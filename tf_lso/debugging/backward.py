@@ -2,14 +2,14 @@
 
 from tf_lso.debugging.report import First
 
-# The share of lost values from which on a gradient counts as an underflow. Without scaling the
+# A gradient underflows if at least this share of its values is lost. Without scaling, the
 # detector of Micikevicius et al. (2018, section 3.2) lost 31 % of the values and diverged.
 UNDERFLOW = 0.25
 _FLOAT16_MAX = 65504.0
 
 
 def first_that_is_not_finite(seen):
-    """Return a `First` if an `observe.Pass` has gradients that are not finite, else None."""
+    """Return a `First` for the first gradient that is not finite, or None."""
     found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
     if found is None:
         return None
@@ -32,7 +32,7 @@ def first_that_is_not_finite(seen):
 
 
 def first_that_vanishes(seen):
-    """Return a `First` if too many gradients of an `observe.Pass` become 0, else None."""
+    """Return a `First` for the first gradient that loses too many values, or None."""
     found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
     if found is None:
         return None

@@ -85,8 +85,8 @@ def observed(model, keras):
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
             # Some layers, such as Keras 2's layer for `tf.exp`, already have an attribute
-            # `call`. Callbacks run from last to first: first ours is removed, and then the
-            # layer's own attribute is restored.
+            # `call`. Callbacks run from last to first. So the attribute that is set here
+            # is removed first, and then the layer's own attribute is restored.
             own = {name: call for name, call in vars(layer).items() if name == "call"}
             undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)

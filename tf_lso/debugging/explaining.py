@@ -47,7 +47,7 @@ def explain(
         scale of an optimizer without a loss scale is 1. Defaults to the model's optimizer.
 
     Returns:
-      A `Report`. Print it, or read `first`, `layers` and `variables`.
+      A `Report`. Print the report, or read its `first`, `layers` and `variables`.
 
     Raises:
       RuntimeError: if `explain` is called in a `tf.function`, in a graph, or in the scope of a
@@ -112,8 +112,8 @@ def _row(seen, name, call, tensors, values, inputs=None):
       seen: observe.Pass.
       name: str, the name of the row.
       call: calls.Call, the call of the layer or of the layer that has the variable.
-      tensors: list of the outputs, or list that contains only the variable. The row has the
-        dtype and the gradient of the first tensor.
+      tensors: list of the outputs, or a list of the variable only. The row shows the dtype
+        and the gradient of the first tensor.
       values: `Values` of all tensors.
       inputs: `Values` of the inputs, or None.
     """

@@ -17,8 +17,8 @@ _UNDEFINED = (
     "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
 )
 
-# A product of two values overflows float16 only if at least one of the values is above 256,
-# the square root of 65536. A sum of many values, or a product with a factor from the layer's own
+# A product of two values overflows float16 only if at least one of the values is above 256, the
+# square root of 65536. A sum of many values, or a product with a factor from the layer's own
 # code, can overflow without such a value.
 _LARGE = 256.0
 

@@ -12,8 +12,8 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# The limit for gradients at a scale that fits. The limit is half of the largest float16, since
-# the smallest numbers may be rounded by up to a half.
+# The largest gradient at a scale that fits. This is half of the largest float16, since the
+# smallest numbers may be rounded by up to a half.
 _LARGEST = 2.0**15
 _SMALLEST = 2.0**-24  # the smallest float16 above 0
 
@@ -92,7 +92,7 @@ def _gradients(tape, loss, sources, scale):
     """Return {id of a source: `Gradient`}, and a loss scale that fits (or None)."""
 
     def gradients_at(scale):
-        # The backward pass of `loss * scale` begins with the scale in the dtype of the loss.
+        # The backward pass of `loss * scale` begins with the scale, in the dtype of the loss.
         seed = tf.cast(tf.constant(scale, tf.float32), loss.dtype)
         found = tape.gradient(loss, sources, output_gradients=seed)
         summed = gradients_lib.with_summed_rows(found)
@@ -131,7 +131,10 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of values not 0 at the reference that are 0 at the scale."""
+    """Return the share of lost values, which are 0 at the scale but not at the reference.
+
+    Values that are 0 at the reference are not counted.
+    """
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0
     return float(lost.mean()) if lost.size else 0.0

@@ -18,15 +18,15 @@ _seeds = itertools.count(0x5CA1E)
 def restored(model):
     """Restore the state at the end of the `with` block, even after an exception.
 
-    The state consists of the variables of the model, all random generators, and the setting
-    whether functions run eagerly.
+    The state consists of variables (of the model, of its metrics and of tracked objects), all
+    random generators, and the setting whether functions run eagerly.
     """
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(value, "state", None) for _, _, value in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # Reading does not copy the value. An assignment gives the variable a new buffer.
+            # Reading does not copy, but an assignment gives the variable a new buffer.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
             # A generator of Keras 2 derives seeds from a count, which is one of its attributes.
@@ -59,7 +59,7 @@ def _parts(model):
 
 
 def _global_generators():
-    """Return (owner, attribute, value) for the global generators of TensorFlow and Keras."""
+    """Return a list of (owner, attribute, value) for the global random generators."""
     owners = [(tf_private.generators(), "global_generator")]
     if keras_versions.has_keras3():
         state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER

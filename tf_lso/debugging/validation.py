@@ -10,7 +10,7 @@ from tf_lso.frameworks import layers as layers_lib
 
 
 def keras_of(model):
-    """Return the public Keras module of a model. Raise if `explain` cannot run the model."""
+    """Return the public Keras module of a model, or raise if it cannot be explained."""
     for package in keras_versions.imported():
         keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
@@ -52,7 +52,7 @@ def _require_one_replica(model, is_keras2):
 
 
 def scale_of(loss_scale, optimizer):
-    """Return the scale of `loss_scale`, or of the model's `optimizer` if it is None.
+    """Return the loss scale, which defaults to the one of the model's `optimizer`.
 
     `loss_scale` may be a number, a loss scale, an optimizer or None. The result is a float,
     which is 1 if there is neither a loss scale nor an optimizer with a loss scale.
@@ -103,7 +103,7 @@ def batch_of(x, y, sample_weight, keras):
 
 
 def loss_of(model, batch, outputs, loss):
-    """Return the loss of a batch as a scalar tensor, with the losses that the model adds."""
+    """Return the loss of a batch as a scalar tensor, with losses that the model adds."""
     if loss is not None and not callable(loss):
         raise TypeError(
             "'loss' must be a function or a Loss of Keras, such as "

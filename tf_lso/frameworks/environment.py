@@ -70,13 +70,13 @@ def require_tensorflow() -> None:
 
 
 def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
-    """Raise an ImportError that says why Keras cannot be imported and what to do."""
+    """Raise an ImportError that says why Keras cannot be imported, and what to do."""
     try:
         version = importlib.metadata.version("keras")
     except importlib.metadata.PackageNotFoundError:
         remedy = "Install TensorFlow again, which installs Keras."
     else:
-        check_pair(tensorflow, "keras", version)  # raises for the usual reason
+        check_pair(tensorflow, "keras", version)  # raises if the versions do not fit
         remedy = (
             f'Install it again: `pip install --force-reinstall "keras=={version}"`.'
         )
@@ -124,7 +124,7 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
     """Return the entry of `PAIRS` for a minor version of TensorFlow.
 
-    Versions that are newer than the last entry get the last entry.
+    The last entry also serves for newer versions of TensorFlow.
     """
     return PAIRS.get(min(tensorflow, max(PAIRS)), {})
 
@@ -140,7 +140,7 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-_warnings: list[str] = []  # contains the warning if this process has logged it
+_warnings: list[str] = []  # contains the warning that this process has logged, if any
 
 
 def _warn_once(found: str) -> None:
@@ -169,7 +169,7 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing.
 
-    `reason` names the user's setting that makes `tf.keras` the package tf_keras.
+    `reason` names the user's setting because of which `tf.keras` is the package tf_keras.
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):  # tf-keras has no release for this version yet

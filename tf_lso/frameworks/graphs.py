@@ -29,7 +29,7 @@ def in_tensorflow_1():
 
 
 def in_graph_of_tensorflow_1():
-    """Return whether code is building a TensorFlow 1 graph outside of all functions."""
+    """Return whether code is building a TensorFlow 1 graph outside of any `tf.function`."""
     return not (tf.executing_eagerly() or tf.inside_function())
 
 
@@ -43,7 +43,7 @@ def replica_id():
 
 
 def is_first_replica():
-    """Return whether the code runs in its process's first replica or in no replica."""
+    """Return whether code runs in the first replica of its process, or in no replica."""
     number, strategy = replica_id(), tf.distribute.get_strategy()
     if number is None or strategy.num_replicas_in_sync == 1:
         return True
@@ -51,7 +51,7 @@ def is_first_replica():
 
 
 class ThreadSwitch(threading.local):
-    """A switch that is on inside `with switch.on():` in the same thread. Blocks may nest."""
+    """A switch per thread that is on inside `with switch.on():`. Blocks may nest."""
 
     is_on = False
 
@@ -66,7 +66,7 @@ class ThreadSwitch(threading.local):
 
 
 def require_eager(caller):
-    """Raise RuntimeError unless the code runs in eager mode, where tensors have values."""
+    """Raise RuntimeError outside of eager mode, because only eager tensors have values."""
     if not tf.executing_eagerly():
         raise RuntimeError(
             f"{caller}() must be called in eager code, because it reads numbers. Call it "
@@ -88,7 +88,7 @@ def unsaved_variable(initial_value, name, shape=None):
     variable = local_variable(initial_value, name, tf.int64, shape)
     if in_tensorflow_1():
         # `tf.compat.v1.train.Saver` restores all variables of the collection GLOBAL_VARIABLES.
-        # It would fail because old checkpoints do not contain this variable.
+        # A restore would fail because old checkpoints do not contain `variable`.
         with tf.init_scope():
             kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             saved = tf.compat.v1.get_collection_ref(kept)
@@ -142,6 +142,6 @@ def warn(condition, text, *values):
         first, *parts = f"{text}\n".split("{}")
         pairs = (string for pair in zip(strings, parts) for string in pair)
         message = tf.strings.join([first, *pairs])
-        # Without a warning, an empty string is printed, which is not visible. A conditional
+        # If `condition` is False, the empty string is printed, which has no effect. `tf.cond`
         # would need more memory in each trace.
         tf.print(tf.where(condition, message, ""), output_stream=sys.stderr, end="")

@@ -19,8 +19,8 @@ OF_INNER_OPTIMIZER = ("_aggregate_gradients", "_restore_slot_variable")
 # name. Keras 3's own optimizers have neither method.
 _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
-# The attribute that marks an optimizer as wrapped. Keras 2's own wrapper sets
-# this attribute too.
+# The attribute that marks an optimizer as wrapped. Keras 2's own wrapper sets this attribute
+# too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
@@ -132,7 +132,7 @@ def own_variables(optimizer):
 
 
 def known_variables(optimizer):
-    """Return a dict and a function for the variables for which an optimizer was built.
+    """Return a dict and a function that show for which variables an optimizer was built.
 
     The dict maps the key of each variable to its index. The function returns the key of a
     variable.

@@ -1,8 +1,8 @@
 """Access to private names of Keras 3's optimizers and variables.
 
 No public names do the same. If Keras moves one of these private names, `check_class` or
-`check_instance` raises an ImportError. The functions that change an optimizer, such as
-`scale_nothing`, are listed in `install.table`. The page of changes is made from that table.
+`check_instance` raises an ImportError. Functions that change an optimizer, such as
+`scale_nothing`, are rows of `install.table`. The page of changes is made from that table.
 """
 
 import operator
@@ -68,8 +68,8 @@ def check_instance(optimizer):
 def iteration_variable(optimizer):
     """Return the variable that counts an optimizer's steps.
 
-    With gradient accumulation, the public `iterations` is not this variable. It is the value
-    of this variable divided by the number of accumulated steps.
+    With gradient accumulation, the public `iterations` is not this variable, but its value
+    divided by the number of accumulated steps.
     """
     # Versions of Keras without `_iterations` have no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
@@ -77,7 +77,7 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list `built_variables`, but do not let Keras track the list as state."""
+    """Replace the list `built_variables` without letting Keras track the list as state."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
@@ -98,10 +98,10 @@ def aggregates():
 
 def sum_gradients_only_once(optimizer, instead=list):
     """In the wrapper's steps, do not sum gradients over replicas a second time."""
-    # In these steps `instead` is called and Keras's sum is not. `instead` receives the clipped
-    # (gradient, variable) pairs and returns pairs. The wrapper has summed the gradients before
-    # they were clipped: the wrapper must check whether the sums are finite, and legacy
-    # optimizers clip the sums too.
+    # In these steps `instead` replaces Keras's sum. `instead` receives the (gradient, variable)
+    # pairs, whose gradients are already clipped, and returns pairs. The wrapper sums gradients
+    # before the inner optimizer clips them, because the wrapper must check whether the sums are
+    # finite. Legacy optimizers clip after the sum too.
     if _AGGREGATES in vars(optimizer) or not aggregates():
         return  # the method was replaced before, or Keras never sums
     keras_sum = optimizer._all_reduce_sum_gradients
@@ -157,7 +157,8 @@ def build_as_bare(optimizer, variables):
             if optimizer.built or len(optimizer.variables) != before:
                 raise
     # Some optimizers cannot be built in a trace, because `build` reads values of variables. An
-    # example is a MultiOptimizer whose parts were copied. Build these outside the graph.
+    # example is a MultiOptimizer whose parts were copied. Build such optimizers outside
+    # the graph.
     with tf.init_scope():
         optimizer.build(variables)
 

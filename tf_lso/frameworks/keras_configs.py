@@ -18,13 +18,13 @@ _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
-# If an optimizer class has no argument with one of these keys, the key is ignored if its value
-# is None, False or 0.
+# Keys that are ignored if the optimizer class has no such argument and the value is None, False
+# or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# If an optimizer class has no argument with one of these keys, the key is ignored with any
-# value. `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes the two
-# classes of Keras 2 with the same name. The other two keys matter only with `use_ema`.
+# Keys that are ignored with any value if the optimizer class has no such argument.
+# `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes classes of
+# Keras 2 with the same name. The other two keys matter only with `use_ema`.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
 # Keyword arguments that legacy classes accept, although the signatures do not list them.
@@ -54,7 +54,7 @@ def plain_dict(config, what):
 
 
 def checked(config, what="The config of an optimizer"):
-    """Return a `plain` copy of a config, or raise an error if it is incomplete."""
+    """Return a `plain` copy of a config, or raise an error if the config is incomplete."""
     config = plain_dict(config, what)
     if not {"class_name", "config"} <= config.keys():
         raise ValueError(
@@ -132,8 +132,8 @@ def _class_of_keras(config, package, base):
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
-    # TensorFlow 2.9 and Keras 3 do not write the key `is_legacy_optimizer`. For their configs
-    # use the same default as Keras 2.
+    # TensorFlow 2.9 and Keras 3 do not write the key `is_legacy_optimizer`. For such
+    # configs use the same default as Keras 2.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
@@ -176,7 +176,7 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
 
 
 def is_neutral(key, value):
-    """Return whether an argument can be ignored if an optimizer class does not have it."""
+    """Return whether an argument can be ignored if a class does not accept it."""
     return key in _ANY or (key in _OFF and not value)
 
 
@@ -201,7 +201,7 @@ def _arguments(cls, package, kind, config):
     _convert_decay(cls, package, takes, given)
     arguments = {}
     for key, value in given.items():
-        is_default = value is None and key in ("epsilon", "name")  # as in Keras 2
+        is_default = value is None and key in ("epsilon", "name")  # Keras 2's default
         if is_default or (key not in takes and is_neutral(key, value)):
             continue
         if key not in takes and keras_versions.is_of_one(cls):
@@ -230,7 +230,8 @@ def _as_default(cls, key, value, default):
 def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
     # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`. After the
-    # first step the constant was a float32 number. Nadam ignored `decay` when it read a config.
+    # first step the constant was a float32 number. When Nadam read a config,
+    # it ignored `decay`.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]

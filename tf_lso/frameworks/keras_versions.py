@@ -56,7 +56,7 @@ def is_keras2(package: str) -> bool:
 
 
 def keras2_spelled(package: str) -> str:
-    """Return the name of Keras 2 for users of `package`: `tf.keras` or `tf_keras`."""
+    """Return how users of `package` spell Keras 2: `tf.keras` or `tf_keras`."""
     return "tf.keras" if package == "keras" and is_keras2(package) else "tf_keras"
 
 

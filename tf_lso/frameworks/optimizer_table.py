@@ -58,8 +58,7 @@ AVERAGE = {"average": "_model_variables_moving_average"}
 # An attribute with keys of model variables. The keys have no meaning in another process.
 EXCLUDED_VARIABLES = "_exclude_from_weight_decay"
 
-# Attributes for settings of Keras's optimizers. The configs of the optimizers lack these
-# settings.
+# Attributes for settings that the configs of Keras's optimizers do not contain.
 SETTINGS_NOT_IN_CONFIGS = (
     "gradient_transformers",
     "gradient_aggregator",
@@ -114,7 +113,7 @@ _MAKES_SLOTS = {"_create_slots", "build"}
 
 
 def of(classes: list[str]) -> Facts:
-    """Return the row of the first of `classes` that has a row, or an empty row."""
+    """Return the row of the first class that is in the table, or an empty row."""
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
 
 
@@ -128,7 +127,7 @@ def by_attribute(slots: dict[str, str]) -> dict[str, str]:
 
 
 def singular(attribute: str) -> str:
-    """Return Keras's name for a variable in a list, such as "velocity" for `_velocities`."""
+    """Return Keras's name for a variable in a list: "velocity" for `_velocities`."""
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
@@ -212,10 +211,10 @@ def optional_slots(optimizer: Any) -> set[str]:
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return two sets of optional slots: those only in a file, those only in an optimizer.
+    """Return the optional slots that only a file has, and those that only `optimizer` has.
 
-    `in_file` names the slots in the file. `always` names slots that the class of the optimizer
-    creates even without the argument in `MADE_BY`.
+    Both are sets of names. `in_file` names all slots in the file. `always` names slots that the
+    class of the optimizer creates even without the argument in `MADE_BY`.
     """
     names = slot_of_attributes(optimizer)
     # In a checkpoint the averages of `use_ema` are named after their attribute.

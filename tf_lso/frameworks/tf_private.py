@@ -40,7 +40,7 @@ def _find(module, path):
 
 
 def tf():
-    """Import TensorFlow when the function is called, and return TensorFlow."""
+    """Import TensorFlow only when this function is called, and return the module."""
     return importlib.import_module("tensorflow")
 
 
@@ -59,7 +59,7 @@ def is_recording():
 
 
 def graph_around(graph):
-    """Return the graph around the graph of a branch, a loop or a function, or None."""
+    """Return the graph that encloses the graph of a branch, loop or function, or None."""
     return getattr(graph, "outer_graph", None)
 
 
@@ -127,7 +127,7 @@ def strategy_of(variable):
 
 
 def once_for_replicas(function, *args):
-    """Call `function` once for all replicas, so that replicas share created variables."""
+    """Call `function` once for all replicas, so that its new variables are shared."""
     if needs_no_merge_call():
         function(*args)
     else:
@@ -211,14 +211,14 @@ def child(owner, name, known=None):
 def replace_lookup(owner, function):
     """Make `function` find the dependencies of `owner` during a restore.
 
-    `function` receives the original method and the arguments of this method.
+    `function` receives the original lookup method and the arguments of the call.
     """
     lookup = functools.partial(function, owner._lookup_dependency)
     object.__setattr__(owner, "_lookup_dependency", lookup)
 
 
 def deferred(owner):
-    """Return a dict of restored values for dependencies that an object does not have yet."""
+    """Return a dict of restored values for dependencies that `owner` does not have yet."""
     return owner._deferred_dependencies
 
 

@@ -14,7 +14,7 @@ building = threading.RLock()
 
 
 class CallableList(list):
-    """A list that can be called, since `variables()` was a method in TensorFlow 2.0-2.10."""
+    """A callable list, since `variables()` was a method in TensorFlow 2.0-2.10."""
 
     def __call__(self):
         """Return the list itself."""
@@ -22,7 +22,7 @@ class CallableList(list):
 
 
 def raw(variable):
-    """Return the TensorFlow variable of a Keras 3 variable. Return others unchanged."""
+    """Return a Keras 3 variable's TensorFlow variable. Return other variables unchanged."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
