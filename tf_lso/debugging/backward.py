@@ -63,7 +63,7 @@ def _first_on_the_way_back(seen, is_bad):
     behind = None  # the call that the backward pass visited before `call`
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            continue  # Keras's own models do not change gradients
+            continue  # models such as Sequential do not change gradients
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
             if begins:

@@ -7,7 +7,8 @@ from tf_lso.frameworks import environment
 _BAR = {"height": 0.6, "color": "#0072B2", "alpha": 0.55, "zorder": 3}
 _TROUBLE = "#B00020"
 OVERFLOW = 16  # float16 overflows at this power of two
-_ZERO, _NORMAL = -25, -14  # below: values become 0, or are subnormal
+# In float16, values below 2**-25 become 0, and other values below 2**-14 are subnormal.
+_ZERO, _NORMAL = -25, -14
 _LOWEST, _HIGHEST = -40, 24  # the powers of two that are shown
 _NONFINITE = _HIGHEST + 6  # the right end of the column for inf and NaN
 _RANGES = (  # (name, lowest power of two, highest power of two, background color)

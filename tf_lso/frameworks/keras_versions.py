@@ -112,8 +112,8 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 
 def variable_of_keras3() -> type:
     """Return the base class of all variables of Keras 3."""
-    # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`. So
-    # this function returns the last of the base classes that belong to Keras.
+    # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`, but
+    # of a base class. So return the last class in the MRO that belongs to Keras.
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
     return of_keras[-1]

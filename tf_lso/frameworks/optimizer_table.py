@@ -181,8 +181,8 @@ def slots_made(optimizer: Any) -> set[str]:
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # In an OptimizerV2 the attribute `argument` is a variable. A second attribute, whose
-        # name begins with "_", is a bool and says whether the argument is used.
+        # In an OptimizerV2 the attribute with the name of the argument is a variable. A second
+        # attribute, whose name begins with "_", is a bool that says if the argument is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
         if slot in known and is_used:
