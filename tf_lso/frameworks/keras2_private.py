@@ -61,7 +61,7 @@ def unlisted_variables(optimizer):
 
 
 def initialize_in_sessions(package, variables):
-    """Make Keras 2's sessions initialize `variables`, for graphs of TensorFlow 1."""
+    """In graphs of TensorFlow 1, make Keras 2's sessions initialize `variables`."""
     backend = keras_versions.public(package).backend
     track = sys.modules[backend.get_value.__module__].track_variable
     for variable in variables:

@@ -230,8 +230,7 @@ def _as_default(cls, key, value, default):
 def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
     # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`. After the
-    # first step the constant was a float32 number. Nadam ignored `decay` in
-    # configs.
+    # first step the constant was a float32 number. Nadam itself ignored `decay` in a config.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
