@@ -1,10 +1,11 @@
-"""The dtype policies of TensorFlow 2.0-2.15, made from those of today's `tf.keras`."""
+"""The dtype policies of TensorFlow 2.0-2.15, built on those of the installed Keras."""
 
 import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-environment.require_tensorflow()  # before the import of Keras, which may fail
+# Check TensorFlow before Keras is imported, because the import of Keras may fail.
+environment.require_tensorflow()
 
 # ruff: noqa: E402
 from tf_lso.policies.api import PolicyApi
@@ -12,7 +13,8 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# Return the policy functions and classes for the package of a Keras.
+# `for_package("keras")` or `for_package("tf_keras")` returns the policy functions and classes
+# for that package. Each package has one `PolicyApi`.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())
@@ -26,7 +28,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# In Keras 3 the same class and functions have these names.
+# Keras 3 calls the class and both functions by these names.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

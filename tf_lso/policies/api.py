@@ -1,4 +1,4 @@
-"""The policy functions of TensorFlow 2.0-2.15, for one Keras."""
+"""The policy functions of TensorFlow 2.0-2.15, made for one package of Keras."""
 
 import types
 from typing import Any
@@ -8,19 +8,21 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, log, tf_private
 from tf_lso.policies import experimental
 
-_FAST = (7, 0)  # the compute capability of the first GPUs with float16 matrix units
+_FAST = (7, 0)  # The first GPUs with float16 matrix units have this compute capability.
 
 _once = log.Once()
 
 
 def log_device_compatibility_check(policy_name: str) -> None:
-    """Warn once in a process if a policy with float16 may be slow on this machine.
+    """Warn if the policy is mixed_float16 and may be slow on the GPUs of this machine.
+
+    Each warning is logged only once in a process.
 
     Args:
       policy_name: str, the name of a dtype policy.
 
-    Source: TensorFlow 2.2-2.15, which called this function when a mixed_float16 policy was
-    made.
+    Source: TensorFlow 2.2-2.15. Those versions called this function when a program made a
+    mixed_float16 policy.
     """
     if policy_name != "mixed_float16":
         return
@@ -41,18 +43,21 @@ def log_device_compatibility_check(policy_name: str) -> None:
 
 
 class PolicyApi:
-    """The functions and classes of the old mixed_precision modules, for one Keras."""
+    """The functions and classes of the old mixed_precision modules for one Keras package.
+
+    Each function and each class is an attribute.
+    """
 
     def __init__(self, package):
         self._package = package
         self._keras = keras = keras_versions.public(package)
-        # These attributes are read before `install` replaces them.
+        # Read Keras's own class and functions before `tf_lso.install` replaces them.
         self.Policy = keras.mixed_precision.Policy
         get_global = keras.mixed_precision.global_policy
         self._set_global = keras.mixed_precision.set_global_policy
         self._tell_of_device = log_device_compatibility_check
         if keras_versions.is_keras2(package):
-            self._tell_of_device = lambda policy_name: None  # Keras 2 itself warns
+            self._tell_of_device = lambda policy_name: None  # Keras 2 warns itself
 
         class Policy(experimental.LossScalePolicy, self.Policy):
             __doc__ = experimental.LossScalePolicy.__doc__
@@ -64,47 +69,48 @@ class PolicyApi:
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         self.ExperimentalPolicy = register(Policy)
 
-        # These are functions and not methods, so that their names and signatures are those of
-        # the old functions.
+        # The functions below are not methods, so that they have the same names and signatures
+        # as in old TensorFlow.
         def global_policy() -> Any:
-            """Return the dtype policy that new layers get.
+            """Return the dtype policy that new layers use by default.
 
             Source: TensorFlow 2.4-2.15.
             """
             return get_global()
 
         def set_global_policy(policy: Any) -> None:
-            """Set the dtype policy that new layers get.
+            """Set the dtype policy that new layers use by default.
 
-            If the model is mixed_float16, `compile` wraps its optimizer. After
-            `tf_lso.install()` the wrapper is tf_lso's. Otherwise it is Keras's own.
+            If the policy of a model is mixed_float16, `compile` wraps the optimizer of the
+            model. After `tf_lso.install()`, `compile` uses the LossScaleOptimizer of tf_lso.
+            Otherwise `compile` uses Keras's own LossScaleOptimizer.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
 
             Raises:
-              TypeError: if `policy` is of another type.
+              TypeError: if `policy` is not a policy, a str or None.
               ValueError: if no policy has the name, the policy does not compute in floating
-                point, or it is mixed and the mixed precision graph rewrite is on.
+                point, or the policy is mixed and the mixed precision graph rewrite is on.
 
             Source: TensorFlow 2.4-2.15.
             """
             self._set(policy, self.Policy)
 
         def experimental_global_policy() -> Any:
-            """Return the dtype policy that new layers get, as a policy with a loss scale.
+            """Return the default dtype policy of new layers, as a policy with a loss scale.
 
             Source: TensorFlow 2.0-2.8.
             """
             return self._with_loss_scale(get_global())
 
         def set_policy(policy: Any) -> None:
-            """Set the dtype policy that new layers get, as a policy with a loss scale.
+            """Set the default dtype policy of new layers to a policy with a loss scale.
 
-            After `tf_lso.install()`, `compile` wraps the optimizer of a model that has this
-            policy, and uses the loss scale of the policy. Without `tf_lso.install()`, Keras's
-            own wrapper ignores the loss scale. If a policy was made with a loss scale, a
-            warning says so.
+            If a model has this policy, `compile` after `tf_lso.install()` wraps the
+            optimizer of the model and uses the loss scale of the policy. Without
+            `tf_lso.install()`, `compile` ignores the loss scale of the policy. A warning says
+            so if the program passed a loss scale to the policy.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -141,8 +147,9 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle finds a function by these names, and gets the one for `tf.keras`. Functions
-            # whose names begin with "_" belong to Keras itself.
+            # Pickle looks up a function by its module and its qualified name. In this module
+            # pickle finds the function for the Keras of `tf.keras`. Attributes whose names
+            # begin with "_" are functions of Keras itself.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
@@ -167,7 +174,10 @@ class PolicyApi:
 
 
 def _tell_of_ignored_scale(policy):
-    """Warn if a policy was made with a loss scale, which Keras's own `compile` ignores."""
+    """Warn that Keras's own `compile` ignores the loss scale that was passed to a policy.
+
+    If the policy has the default loss scale, there is no warning.
+    """
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(
@@ -179,7 +189,8 @@ def _tell_of_ignored_scale(policy):
 
 
 def _check(policy):
-    if policy.compute_dtype is None:  # for "_infer" of Keras 2 the first input decides
+    # Keras 2's policy "_infer" has no dtype until a layer gets its first input.
+    if policy.compute_dtype is None:
         return
     if not tf.as_dtype(policy.compute_dtype).is_floating:
         raise ValueError(

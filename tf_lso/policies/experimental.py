@@ -1,11 +1,12 @@
-"""The experimental Policy of TensorFlow 2.0-2.8, a dtype policy with a loss scale."""
+"""Define the experimental Policy of TensorFlow 2.0-2.8. Such a policy has a loss scale."""
 
 import tensorflow as tf
 
 from tf_lso.frameworks import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# The default of `loss_scale` was "USE_DEFAULT" in TensorFlow 2.0-2.3 and "auto" in 2.4-2.8.
+# These values of `loss_scale` mean the default of the policy. TensorFlow 2.0-2.3 called this
+# value "USE_DEFAULT", and TensorFlow 2.4-2.8 called it "auto".
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
 
@@ -13,7 +14,7 @@ _once = log.Once()
 
 
 def check_name(name):
-    """Raise unless `name` may be the name of a policy in TensorFlow 2.0-2.15."""
+    """Raise an error if `name` is not a str or is a name that TensorFlow 2.1 removed."""
     if not isinstance(name, str):
         is_dtype = isinstance(name, tf.DType)
         got = f"not a DType: pass {name.name!r}. Got" if is_dtype else "but got"
@@ -29,7 +30,7 @@ class LossScalePolicy:
     """A dtype policy with a loss scale.
 
     If a model has such a policy, `compile` wraps the optimizer and uses the loss scale of the
-    policy. For this the program must call `tf_lso.install()` before.
+    policy. The program must call `tf_lso.install()` before it calls `compile`.
 
     Args:
       name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.
@@ -68,16 +69,16 @@ class LossScalePolicy:
 
     @property
     def loss_scale(self):
-        """The `LossScale`, or None."""
+        """The `LossScale` of the policy, or None if the policy has no loss scale."""
         return self._loss_scale
 
     @property
     def should_cast_variables(self):
-        """Whether variables are cast to another dtype for computations, as a bool."""
+        """A bool, whether layers compute in another dtype than that of their variables."""
         return self.variable_dtype != self.compute_dtype
 
     def get_config(self):
-        """Return a dict of the arguments that make an equal policy."""
+        """Return a dict of the constructor's arguments that make an equal policy."""
         config = {"name": self.name}
         if not self._loss_scale_is_default:
             config["loss_scale"] = loss_scale_lib.serialize(self.loss_scale)
@@ -94,7 +95,8 @@ class LossScalePolicy:
         return cls(**config)
 
     def __hash__(self):
-        # Keras 3 compares policies by name, but does not define a hash.
+        # Policies of Keras 3 define `__eq__`, but no `__hash__`. Equal policies have the same
+        # name.
         return hash(self.name)
 
     def __repr__(self):
