@@ -1,7 +1,8 @@
-"""Make the classes of LossScaleOptimizers, one for each family of inner optimizers.
+"""Make a subclass of LossScaleOptimizer for each family of inner optimizers.
 
-Such a class derives from the class that the program called, and from the optimizer classes
-that `isinstance` and Keras's `compile` expect in the family of the inner optimizer.
+Such a subclass derives from the class that the program called. It also derives from the
+optimizer classes that `isinstance` and Keras's `compile` expect for the family of the inner
+optimizer.
 """
 
 from typing import Any
@@ -15,12 +16,12 @@ _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def is_optimizer(value):
-    """Return whether `value` is an optimizer of Keras 3 or Keras 2, wrapped or not."""
+    """Return whether `value` is an optimizer of Keras 3 or Keras 2, or a wrapped one."""
     return families.family_of(value) is not None
 
 
 def require_family(optimizer):
-    """Return the adapter class for `optimizer`, or raise TypeError for other values."""
+    """Return the adapter class for `optimizer`. Raise TypeError if it is no optimizer."""
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)
@@ -35,8 +36,11 @@ def require_family(optimizer):
 def bound_class(cls, optimizer):
     """Return the subclass of `cls` that has the base classes of the optimizer's family.
 
-    If `cls` already belongs to a family, it is returned unchanged. Each subclass is made
-    only once.
+    If `cls` already belongs to the family of the optimizer, the function returns `cls`
+    itself. Each subclass is made only once.
+
+    Raises:
+      TypeError: if `optimizer` is not an optimizer, or `cls` belongs to another family.
     """
     family = require_family(optimizer)
     if cls._family_class is family:
@@ -50,7 +54,7 @@ def bound_class(cls, optimizer):
         namespace = {
             **family.members,
             **{n: getattr(cls, n) for n in ("__module__", "__qualname__", "__doc__")},
-            "_unbound": cls,  # the class that programs call and that pickle finds by name
+            "_unbound": cls,  # Programs call this class, and pickle finds it by its name.
             "_family_class": family,
         }
         bound = type(cls.__name__, (cls, *family.bases), namespace)
@@ -60,7 +64,11 @@ def bound_class(cls, optimizer):
 
 
 def the_inner(optimizer, inner_optimizer):
-    """Return the argument that was passed. Raise TypeError if both or none were passed."""
+    """Return the optimizer that was passed under either name.
+
+    Raises:
+      TypeError: if both arguments or neither of them were passed.
+    """
     passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(passed) != 1:
         raise TypeError(
@@ -71,7 +79,7 @@ def the_inner(optimizer, inner_optimizer):
 
 
 def unpickled(cls, state):
-    """Return a copy of an optimizer from what `LossScaleOptimizer._described` returned."""
+    """Make a copy of an optimizer from the result of `LossScaleOptimizer._described`."""
     inner = state.get("copied_inner")
     if inner is None:
         inner_class, inner_config = state["inner"]

@@ -1,7 +1,8 @@
 """Make LossScaleOptimizers from the configs of any version of TensorFlow or Keras.
 
-The module `keras_configs` reads the config of the inner optimizer. In the config of a
-LossScaleOptimizer, the dict "config" has these keys:
+A serialized LossScaleOptimizer contains the dict "config". The keys of this dict depend on
+the version that wrote it. The inner optimizer's own config is read by the module
+`keras_configs`.
 
 | written by | keys |
 |---|---|
@@ -18,19 +19,21 @@ from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
-# The class names under which LossScaleOptimizers were saved. The experimental class of
-# 2.4-2.8 has "v1" in its name. The class that wraps the newer optimizers, since 2.9, has "v3".
-# For its own experimental class, tf_lso writes "experimental".
+# Matches the class names under which LossScaleOptimizers were saved. In TensorFlow 2.4-2.8 the
+# name of the experimental class ends with "v1". Since TensorFlow 2.9 the name of the class
+# that wraps newer optimizers ends with "v3". tf_lso writes "experimental" into the name of its
+# own experimental class.
 _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
 
 def is_wrapper(config):
-    """Return whether the class name in a serialized optimizer is a LossScaleOptimizer's."""
+    """Return whether a serialized optimizer is a LossScaleOptimizer of any version."""
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-# "stable" and "experimental" -> the class. The two modules that define the classes enter
-# them here when they are imported. This module cannot import those two, since they import it.
+# Maps "stable" and "experimental" to the classes of LossScaleOptimizers. The modules that define
+# the classes add the entries. This module cannot import those modules, since they import this
+# one.
 CLASSES: dict[str, type] = {}
 
 
@@ -40,18 +43,19 @@ def unbound(cls):
 
 
 def deserialize(config, custom_objects=None, package=None, base=None):
-    """Make the optimizer or LossScaleOptimizer that a config of any version describes.
+    """Make the optimizer that a config of any version describes.
 
-    From a LossScaleOptimizer of any version, also of Keras 3 or tf_keras, this function
-    makes one of tf_lso.
+    If the config describes a LossScaleOptimizer of TensorFlow, Keras 3 or tf_keras, the result
+    is a LossScaleOptimizer of tf_lso.
 
     Args:
       config: the serialized optimizer.
-      custom_objects: {name: optimizer, schedule or loss scale of the user}. Objects of a
-        `custom_object_scope` and registered objects are found as well.
-      package: "keras" or "tf_keras", from which Keras's own optimizers are made. If it is
-        None, the config decides.
-      base: the base class that the optimizer must have, or None if any will do.
+      custom_objects: dict that maps names to the user's own classes of optimizers, schedules
+        or loss scales. Objects of a `custom_object_scope` and registered objects are found
+        as well.
+      package: "keras" or "tf_keras", the package whose optimizers are made. If `package` is
+        None, the config determines the package.
+      base: the base class that the optimizer must have, or None to allow any optimizer.
 
     Raises:
       TypeError: if a value is of the wrong type.
@@ -61,8 +65,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     config = keras_configs.checked(config)
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
-    # Programs passed a class of their own under the public name, even if the config has
-    # another name.
+    # In `custom_objects`, programs passed their own class under the public name
+    # "LossScaleOptimizer", even if the config contains another name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -71,7 +75,7 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)
-    # A registered class may be one that `binding.bound_class` made for one family.
+    # The registered class may be a class that `binding.bound_class` made for one family.
     cls = unbound(cls)
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
@@ -79,11 +83,11 @@ def deserialize(config, custom_objects=None, package=None, base=None):
 
 
 def from_config(cls, config, custom_objects=None, package=None):
-    """Make a LossScaleOptimizer from the arguments in a config of any layout.
+    """Make a LossScaleOptimizer from the dict "config" of any version.
 
-    `cls` is the stable class or a subclass. For a loss scale that the stable class cannot
-    express, the result is an experimental optimizer. The other arguments and the errors are
-    those of `deserialize`.
+    `cls` is the stable class or a subclass. If `cls` is the stable class and its arguments
+    cannot express the loss scale, the result is an experimental LossScaleOptimizer. See
+    `deserialize` for the other arguments and the errors.
     """
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     config = keras_configs.plain_dict(config, "'config'")
@@ -120,17 +124,18 @@ def from_config(cls, config, custom_objects=None, package=None):
 
 
 def _made(cls, inner, arguments):
-    """Return an instance of `cls`, whose constructor may accept only keyword arguments."""
+    """Return an instance of `cls`. Its constructor may accept only keyword arguments."""
     _, *parameters = inspect.signature(cls.__init__).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
-    # The class that Horovod makes accepts only keyword arguments. The metaclass of Keras 2
-    # would pass the inner optimizer by position, so it is not called here.
+    # The constructor of a class that Horovod makes accepts only keyword arguments. The
+    # metaclass of Keras 2 would pass the inner optimizer by position, so this function calls
+    # `type.__call__` and not the metaclass.
     return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 
 def _pop_loss_scale(config):
-    """Remove the arguments of the stable class from `config`. Return their loss scale."""
+    """Remove the arguments of the stable class from `config`, and make their loss scale."""
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
     names = config.keys() & options.OF_OPTIMIZER.values()

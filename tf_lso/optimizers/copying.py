@@ -1,8 +1,8 @@
-"""Find the attributes that copies of an optimizer need although its config lacks them.
+"""Find the attributes that a copy of an optimizer needs in addition to its config.
 
-Copies are made from configs. A config does not contain the attributes that a program has
-set, nor some settings of Keras itself. If no method of a class of Keras, TensorFlow or
-tf_lso assigns an attribute, the program must have set it.
+Copies are made from configs. A config contains neither the attributes that a program has
+set nor some settings of Keras itself. An attribute counts as set by the program if no method
+of a class of Keras, TensorFlow or tf_lso assigns the attribute.
 """
 
 import dis
@@ -19,12 +19,12 @@ from tf_lso.frameworks import optimizer_table as table
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a config in which NumPy numbers are replaced by Python numbers."""
-    # A legacy optimizer would mistake a NumPy number for the variable of a hyperparameter.
+    # A legacy optimizer treats a NumPy number as if it were the variable of a hyperparameter.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
 
 def made(cls: type, config: dict[str, Any]) -> Any:
-    """Return an instance of `cls` made from a config. Raise ValueError if that fails."""
+    """Make an instance of `cls` from a config. Raise ValueError if `from_config` fails."""
     try:
         return cls.from_config(config)  # type: ignore[attr-defined]
     except Exception as error:
@@ -40,13 +40,14 @@ def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
 
     Args:
       owner: the optimizer or loss scale.
-      is_pickle: bool, whether the attributes must be fit for a pickle. Defaults to False.
+      is_pickle: bool, whether the attributes are for a pickle. Defaults to False.
 
     Returns:
-      A dict from names to values.
+      A dict that maps names to values.
 
     Raises:
-      ValueError: if a pickle cannot contain a value. The message names the attribute.
+      ValueError: if `is_pickle` is True and an attribute cannot be pickled. The message names
+        the attribute.
     """
     cls: Any = type(owner)
     own = _assigned_by_frameworks(cls)
@@ -62,7 +63,7 @@ def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
 
 
 def set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
-    """Set the attributes that `attributes_of` has returned."""
+    """Set the attributes of an object to the values that `attributes_of` has returned."""
     for name, value in attributes.items():
         setattr(owner, name, value)
 
@@ -87,7 +88,11 @@ def _check_pickle(owner, attributes):
 
 @functools.lru_cache(maxsize=256)
 def _assigned_by_frameworks(cls):
-    """Return the names that methods of the frameworks' classes assign to `self`."""
+    """Return the names of all attributes that the frameworks' own methods assign.
+
+    Only the methods of those base classes of `cls` count that belong to Keras, TensorFlow
+    or tf_lso.
+    """
     names = {keras2_private.MARK}
     for base in cls.__mro__:
         if _is_of_a_framework(base):
@@ -116,13 +121,16 @@ def _is_of_a_framework(value):
 
 
 def _is_hook(value):
-    """Return whether a value is a function that tf_lso has put into an optimizer."""
+    """Return whether a value is a function that tf_lso has set as an attribute."""
     module = getattr(value, "__module__", None) or ""
     return isinstance(value, types.FunctionType) and module.startswith("tf_lso")
 
 
 def _unwrapped(value):
-    """Return a value with plain containers instead of those by which frameworks track it."""
+    """Return a value with tracked containers replaced by a plain dict, list or set.
+
+    TensorFlow and Keras replace containers in attributes by containers that they track.
+    """
     if isinstance(value, dict):
         return {key: _unwrapped(item) for key, item in value.items()}
     if isinstance(value, list):

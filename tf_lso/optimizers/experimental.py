@@ -11,18 +11,18 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 
 @keras_versions.named_in_files("tf_lso>ExperimentalLossScaleOptimizer")
 class LossScaleOptimizer(optimizers.LossScaleOptimizer):
-    """An optimizer that scales the loss by a loss scale object.
+    """An optimizer that scales the loss by a `LossScale` object.
 
-    The constructor accepts such an object, and the attribute `loss_scale` is that object.
+    The constructor accepts a `LossScale`, and the attribute `loss_scale` is this object.
     In the base class `tf_lso.LossScaleOptimizer`, the constructor has other arguments, and
-    `loss_scale` is a tensor.
+    the attribute `loss_scale` is a tensor.
 
     Args:
       optimizer: the optimizer of Keras 3 or Keras 2 to wrap.
       loss_scale: "dynamic", a Python int or float of at least 1 for a fixed scale, or
-        a `LossScale`, whose class may be your own. The optimizer uses this object and not
-        a copy, so steps change the state of the object.
-      name: str, the optimizer's name (an addition).
+        a `LossScale`. The class of the `LossScale` may be your own. The optimizer uses
+        the object itself and not a copy, so steps change the state of the object.
+      name: str, the optimizer's name. TensorFlow did not have this argument.
 
     Raises:
       TypeError: if `optimizer` is not an optimizer or is a LossScaleOptimizer, or a
@@ -51,23 +51,23 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         self._start(optimizer, lambda: loss_scale_lib.get(loss_scale), name)
 
     def __new__(cls, *args, **kwargs):
-        """Make an instance of the subclass for the family of the optimizer."""
-        if cls.__init__ is LossScaleOptimizer.__init__:  # a subclass may take more
+        """Make an instance of the subclass for the family of the inner optimizer."""
+        if cls.__init__ is LossScaleOptimizer.__init__:  # A subclass may accept more.
             accepted = ("optimizer", "loss_scale", "name")
             for name in kwargs.keys() - set(accepted):
                 validation.refuse_keyword(name, accepted)
         return super().__new__(cls, *args, **kwargs)
 
-    # `inspect` and `help` show the arguments of the constructor.
+    # Python's `inspect` and `help` show the signature of `__wrapped__`.
     __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]
     def loss_scale(self):
-        """The `LossScale`. It can be called, and can be used as a float32 scalar tensor.
+        """The `LossScale` object. It can be called or used as a float32 scalar tensor.
 
         Raises:
-          AttributeError: if a program sets the attribute. To change the value, call
-            `optimizer.loss_scale.assign`.
+          AttributeError: if a program sets this attribute. To change the value of the loss
+            scale, call `optimizer.loss_scale.assign`.
         """
         return self.loss_scale_state
 

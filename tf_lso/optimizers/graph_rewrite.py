@@ -1,4 +1,4 @@
-"""TensorFlow's graph rewrite to float16 with loss scaling for any optimizer."""
+"""Turn on TensorFlow's rewrite of graphs to float16, with loss scaling by tf_lso."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# TensorFlow's own functions. They are read here before `install` replaces them.
+# Read TensorFlow's own functions and class before `tf_lso.install` replaces them.
 _tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
 _tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
 _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -19,15 +19,16 @@ _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-type]
     """An optimizer that adds loss scaling to an optimizer of `tf.compat.v1.train`.
 
-    A step with gradients that are not finite is skipped, and `global_step` does not count it.
+    If a gradient is not finite, the step is skipped, and `global_step` does not count the
+    step.
 
     Args:
       opt: the `tf.compat.v1.train.Optimizer` to wrap.
       loss_scale: "dynamic", a Python int or float of at least 1, or a `LossScale`.
 
     Raises:
-      ValueError: if `opt` is not such an optimizer or scales the loss already, or
-        `loss_scale` is None or not a loss scale.
+      ValueError: if `opt` is not an optimizer of `tf.compat.v1.train` or already scales the
+        loss, or `loss_scale` is None or not a loss scale.
 
     Example:
     >>> import tensorflow as tf
@@ -68,7 +69,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         tf_private.track(self, opt, "base_optimizer")
         tf_private.track(self, self._loss_scale, "loss_scale")
 
-    # Methods that TensorFlow's wrapper calls. test_graph_rewrite.py runs them all.
+    # TensorFlow's wrapper calls the methods below. test_graph_rewrite.py runs all of them.
 
     def _doing_dynamic_loss_scaling(self):
         return not isinstance(self._loss_scale, loss_scale_lib.FixedLossScale)
@@ -77,13 +78,13 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
         return gradients_lib.unscale_gradients(grads, self._loss_scale())
 
     def variables(self):
-        """Return the list of the variables of the inner optimizer and of the loss scale."""
+        """Return a list of the variables of the inner optimizer and of the loss scale."""
         state = [variable for _, variable in self._loss_scale.named_variables()]
         return [*self._optimizer.variables(), *state]
 
 
 def _wrap(opt, loss_scale):
-    """Return a wrapper around `opt`. Raise for arguments that TensorFlow refused too."""
+    """Return a wrapper around `opt`. Raise ValueError if `opt` cannot be wrapped."""
     if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
         raise ValueError(
             f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
@@ -101,11 +102,12 @@ def _wrap(opt, loss_scale):
 
 
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
-    """Turn on TensorFlow's rewrite of graphs to float16 and scale the loss for it.
+    """Turn on TensorFlow's rewrite of graphs to float16, and wrap an optimizer for it.
 
-    The rewrite affects functions that `tf.function` and `fit` trace from then on. It works
-    on GPUs and on CPUs that compute in float16 (AVX512-FP16), where the first steps may
-    overflow and be skipped. It has no effect in eager mode and on other CPUs.
+    The rewrite affects functions that `tf.function` and `fit` trace after this call. The
+    rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). There, the first
+    steps may overflow and be skipped. The rewrite has no effect in eager mode or on other
+    CPUs.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
@@ -115,9 +117,9 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
       A LossScaleOptimizer or a MixedPrecisionLossScaleOptimizer around `opt`.
 
     Raises:
-      ValueError: if `opt` is not an optimizer or scales the loss already, `loss_scale` is
-        not a loss scale, or the global policy is a mixed precision policy. The rewrite is
-        then not turned on.
+      ValueError: if `opt` is not an optimizer or already scales the loss, `loss_scale` is
+        not a loss scale, or the global policy is a mixed precision policy. In these cases
+        the rewrite is not turned on.
 
     Example:
     >>> import tensorflow as tf
@@ -130,7 +132,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     >>> experimental.disable_mixed_precision_graph_rewrite()
 
     Source: `tf.train.experimental.enable_mixed_precision_graph_rewrite` of TensorFlow
-    2.0-2.5, in `tf.compat.v1` until today.
+    2.0-2.5. The current TensorFlow still has the function in `tf.compat.v1`.
     """
     keras = keras_versions.public(keras_versions.package_of_tensorflow())
     policy = keras.mixed_precision.global_policy()
@@ -141,9 +143,10 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    # Only this function of TensorFlow can set the switch and the flag that policies check. The
-    # function needs an optimizer of TensorFlow. It warns that TensorFlow's loss scale is
-    # deprecated, and the filter hides this warning.
+    # Only `_tf_enable` can turn on the rewrite and set the flag that policies check. The
+    # function requires an optimizer of TensorFlow, so pass one that is not used otherwise. The
+    # function also warns that TensorFlow's own loss scale is deprecated. The filter hides this
+    # warning.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:
@@ -164,9 +167,9 @@ def _is_of_use(record):
 def disable_mixed_precision_graph_rewrite() -> None:
     """Turn off TensorFlow's rewrite of graphs to float16.
 
-    Wrapped optimizers still scale the loss.
+    Optimizers that `enable_mixed_precision_graph_rewrite` has wrapped still scale the loss.
 
     Source: `tf.train.experimental.disable_mixed_precision_graph_rewrite` of TensorFlow
-    2.0-2.5, in `tf.compat.v1` until today.
+    2.0-2.5. The current TensorFlow still has the function in `tf.compat.v1`.
     """
     _tf_disable()

@@ -1,7 +1,8 @@
-"""Find slot variables by the names that OptimizerV2 gave them.
+"""Provide the slot methods of OptimizerV2 for optimizers of other families.
 
 The optimizers of Keras 3, and the newer optimizers of Keras 2, keep slots in lists. Each
-list has one entry for each model variable.
+list has one entry for each model variable. Programs find a slot by the name that OptimizerV2
+gave to the slot.
 """
 
 import contextlib
@@ -11,13 +12,14 @@ import tensorflow as tf
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import tf_private
 
-# If `dir(optimizer)` lists this method, TensorFlow takes the optimizer for an OptimizerV2 and
-# saves its slots one by one. Optimizers that keep lists must save these lists instead.
+# If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots of the optimizer
+# one by one. If an optimizer keeps its slots in lists, TensorFlow must save the lists instead.
+# So the wrapper of such an optimizer hides the name from `dir`.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
 def too_many(optimizer):
-    """Return the message for a checkpoint with more state than the optimizer has."""
+    """Return the error message for a checkpoint with more variables than an optimizer."""
     name = type(optimizer).__name__
     lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
@@ -31,12 +33,20 @@ def too_many(optimizer):
 
 
 def refuse_more(listed, family):
-    """Refuse a checkpoint with too many variables, because TensorFlow would drop some."""
+    """Make TensorFlow refuse checkpoints with more variables than a list of variables.
+
+    By default TensorFlow silently drops the other variables of the checkpoint.
+
+    Args:
+      listed: the list of the variables of an optimizer.
+      family: the adapter of the optimizer.
+    """
 
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
-        # TensorFlow also looks up the next number when a variable is added to the list. In a
-        # restore it passes the variables of the list as well, except in TensorFlow 2.12.
+        # TensorFlow calls this function in a restore, and also when a variable is added to the
+        # list. When a variable is added, `name` is the length of the list, and `cached` is
+        # empty. In a restore `cached` is not empty, except in TensorFlow 2.12.
         more = name.isdigit() and (cached or int(name) > len(listed))
         if found is None and more and family.built_variables():
             raise ValueError(too_many(family.inner))
@@ -46,48 +56,51 @@ def refuse_more(listed, family):
 
 
 class ListedSlots:
-    """The slot methods of OptimizerV2 for an optimizer that keeps lists.
+    """The slot methods of OptimizerV2 for an optimizer that keeps its slots in lists.
 
-    Programs call these methods on the wrapper. Its class has their full docstrings.
+    Programs call these methods on the wrapper. The full docstrings of the methods are in
+    `LossScaleOptimizer`.
 
     Args:
       family: the adapter of the optimizer.
-      own_variables: list of all variables of the optimizer. Checkpoints contain it element
-        by element. A checkpoint that contains more elements is refused.
+      own_variables: list of all variables of the optimizer. Checkpoints contain this list
+        element by element. A checkpoint with more elements is refused.
     """
 
     def __init__(self, family, own_variables):
         self._family, self._inner = family, family.inner
-        self._added = {}  # slot name -> {index of a model variable: its added slot}
+        # Maps the name of an added slot to {index of a model variable: slot variable}.
+        self._added = {}
         self._listed = own_variables
-        # Checkpoints of Keras 3.0 do not contain the list.
+        # In Keras 3.0 this list is not a trackable object, and checkpoints do not contain it.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
             refuse_more(self._listed, family)
 
     @contextlib.contextmanager
     def being_built(self):
-        """Return a context in which the slots are built, and at whose end they are restored.
+        """Return a context in which the slots are built. At its end the slots are restored.
 
-        Some optimizers assign values to their slots while they are built. These values must
-        not replace those of a checkpoint, so the checkpoint's values are restored last.
+        Some optimizers assign values to their slots during the build. These values must not
+        replace the values of a checkpoint that was restored earlier. So the values of the
+        checkpoint are set at the end of the context.
 
         Raises:
-          ValueError: if the checkpoint has more variables than were built.
+          ValueError: if the checkpoint has more variables than the optimizer has built.
         """
         if not self._is_saved:
             yield
             return
         later = tf_private.restored_afterwards
-        # The values of a checkpoint wait under the indices of the list, and under the names of
-        # the attributes of the optimizer.
+        # Until the variables exist, TensorFlow keeps the values of the checkpoint under the
+        # indices of the list and under the names of the optimizer's attributes.
         with later(self._listed) as places, later(self._inner):
             yield
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 
     def wait(self):
-        """Return whether TensorFlow keeps values of a checkpoint for slots to be made later."""
+        """Return whether TensorFlow keeps restored values for slots that do not exist."""
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()
         return any(name.isdigit() for name in waiting)
 
@@ -99,15 +112,15 @@ class ListedSlots:
         return known[key(var)]
 
     def get_slot_names(self):
-        """Return the names of the lists that exist, and of slots that were added."""
+        """Return the names of the slots that the optimizer has built or that were added."""
         return list(self._slots())
 
     def get_slot(self, var, slot_name):
-        """Return a slot variable, or raise KeyError."""
+        """Return a slot variable of a model variable. Raise KeyError if there is none."""
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return a slot variable, which is made if it does not exist.
+        """Return a slot variable of a model variable. If it does not exist, make it first.
 
         The slot has the shape of its model variable. The argument `shape` is ignored.
         """
@@ -121,7 +134,7 @@ class ListedSlots:
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
         """Return a new variable of the inner optimizer."""
-        del kwargs  # TensorFlow 2.0-2.15 had more arguments
+        del kwargs  # TensorFlow 2.0-2.15 accepted more arguments
         dtype = None if dtype is None else tf.as_dtype(dtype).name
         return self._inner.add_variable(
             shape=tuple(shape), initializer=initializer, dtype=dtype, name=name

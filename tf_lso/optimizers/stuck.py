@@ -1,11 +1,11 @@
-"""Find out whether a run is lost: all steps are skipped at the smallest loss scale."""
+"""Find out whether a run is lost, because all steps are skipped at the smallest scale."""
 
 from typing import Any
 
 from tf_lso.frameworks import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
-_MOST = 5  # the most variables that a message names
+_MOST = 5  # A message names at most this many variables.
 
 
 def require_own(optimizer: Any, caller: str) -> Any:
@@ -60,17 +60,17 @@ def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.
-      patience: int, the number of consecutive skipped steps after which the run is lost.
-        The loss scale needs to be at its minimum only at the last of them. Defaults to
-        100.
+      patience: int, the number of consecutive skipped steps after which the run counts as
+        lost. The loss scale needs to be at its minimum only at the last of these steps.
+        Defaults to 100.
 
     Raises:
       TypeError: if `optimizer` is not a `tf_lso.LossScaleOptimizer`, or `patience` is not
         an int.
       ValueError: if `patience` is less than 1.
-      RuntimeError: if the last `patience` steps were skipped and the scale is at its
-        minimum. The message names the variables whose gradients were not finite. This
-        error is also raised if the function is called in a `tf.function`.
+      RuntimeError: if the last `patience` steps were skipped and the loss scale is at its
+        minimum, or if this function is called in a `tf.function`. In the first case the
+        message names the variables whose gradients were not finite.
 
     Example:
     >>> import tensorflow as tf

@@ -1,7 +1,8 @@
-"""Wrap the optimizers that need a loss scale, which depends on the model's layers.
+"""Wrap an optimizer if the model that it trains needs a loss scale.
 
-Keras itself wraps an optimizer if the policy of the whole model is mixed_float16. It ignores
-the policies of the layers, and the loss scale of an experimental policy.
+Whether a model needs a loss scale depends on the policies of the model and of its layers.
+Keras's own `compile` checks only the policy of the model. Keras ignores the policies of the
+layers and the loss scales of experimental policies.
 """
 
 from typing import Any
@@ -11,26 +12,27 @@ from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, valid
 
 _once = log.Once()
 
-DEFAULT = "default"  # the dynamic loss scale of a policy that names none
+# Stands for the dynamic loss scale that a policy without the attribute `loss_scale` needs.
+DEFAULT = "default"
 
 
 def wrap(optimizer: Any, model: Any) -> Any:
     """Wrap an optimizer if the model needs a loss scale.
 
-    `compile` wraps the optimizer that is passed to it. Call this function in programs that
-    keep their optimizers themselves: custom training loops, models that override
-    `compile`, and models with several optimizers.
+    `compile` wraps only the optimizer that the program passes to `compile`. For other
+    optimizers, call this function: in custom training loops, in models that override
+    `compile`, and in models with several optimizers.
 
     Args:
       optimizer: an optimizer of Keras 3 or Keras 2. It may be a LossScaleOptimizer.
       model: the model or layer whose variables the optimizer updates.
 
     Returns:
-      A `LossScaleOptimizer` around `optimizer` if the model or any layer in it computes
-      in float16. If a policy of these layers has a loss scale, the LossScaleOptimizer uses
-      this loss scale. The function returns `optimizer` itself if no layer computes in
-      float16, if the loss scale of the policy is None, or if `optimizer` scales the loss
-      already.
+      A `LossScaleOptimizer` around `optimizer` if the model or any layer in the model
+      computes in float16. If a policy of these layers has a loss scale, the
+      LossScaleOptimizer uses this loss scale. The function returns `optimizer` itself if no
+      layer computes in float16, if the loss scale of the policy is None, or if `optimizer`
+      already scales the loss.
 
     Raises:
       TypeError: if `optimizer` is not an optimizer, or `model` is not a model or layer.
@@ -54,8 +56,9 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     if loss_scale is None:
         return optimizer
-    # Remove the mark of an earlier wrapper. As in Keras 3, a model may be compiled again with
-    # the same optimizer, and each wrapper scales and unscales its own steps.
+    # A wrapper marks its inner optimizer, and a marked optimizer cannot be wrapped again.
+    # Remove the mark, because a model may be compiled again with the same optimizer, as in
+    # Keras 3. Each wrapper scales and unscales its own steps.
     keras2_private.unmark(optimizer)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
@@ -65,9 +68,9 @@ def wrap(optimizer: Any, model: Any) -> Any:
 def loss_scale_of(model):
     """Return the loss scale that a model needs: a `LossScale`, `DEFAULT` or None.
 
-    The loss scale of the model's own policy comes first. If that policy has none, the policies
-    of the float16 layers decide. If the model itself computes in float16 and the loss scale
-    of its policy is None, the result is None.
+    If the model's own policy has a loss scale, the result is this loss scale. Otherwise the
+    policies of the float16 layers determine the result. But if the model itself computes in
+    float16 and its policy has the loss scale None, the result is None.
     """
     policies = [layer.dtype_policy for layer in float16_layers(model)]
     own = model.dtype_policy
@@ -81,14 +84,14 @@ def loss_scale_of(model):
 
 
 def float16_layers(model):
-    """Return the list of layers, which may include the model, that compute in float16."""
+    """Return the layers of a model that compute in float16. The model counts as a layer."""
     return [
         layer for layer in layers.all_layers(model) if layer.compute_dtype == "float16"
     ]
 
 
 def _warn_of_two_scales(optimizer, loss_scale):
-    """Warn if the loss scale of the optimizer differs from the loss scale of the model."""
+    """Warn if an optimizer's loss scale differs from `loss_scale`, the one of the model."""
     own = getattr(optimizer, "loss_scale_state", None)
     if own is loss_scale or repr(own) == repr(loss_scale):
         return
@@ -104,12 +107,12 @@ def warn_if_not_scaled(optimizer, model, name):
 
     Args:
       optimizer: the optimizer.
-      model: the model that it trains.
-      name: str, how the message calls the optimizer.
+      model: the model that `optimizer` trains.
+      name: str, the name of the optimizer in the message.
     """
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
-    if getattr(optimizer, "loss_scale_factor", None):  # Keras 3's fixed scale
+    if getattr(optimizer, "loss_scale_factor", None):  # Keras 3 scales by this number
         return
     found = [layer.name for layer in float16_layers(model) if layer is not model]
     shown = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
