@@ -31,9 +31,9 @@ def is_wrapper(config):
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-# Maps "stable" and "experimental" to the classes of LossScaleOptimizers. The modules that define
-# the classes add the entries. This module cannot import those modules, since they import this
-# one.
+# Maps "stable" and "experimental" to the classes of LossScaleOptimizers. The modules that
+# define these classes add the entries. This module cannot import those modules, because they
+# import this one.
 CLASSES: dict[str, type] = {}
 
 
@@ -45,8 +45,8 @@ def unbound(cls):
 def deserialize(config, custom_objects=None, package=None, base=None):
     """Make the optimizer that a config of any version describes.
 
-    If the config describes a LossScaleOptimizer of TensorFlow, Keras 3 or tf_keras, the result
-    is a LossScaleOptimizer of tf_lso.
+    If the config describes a LossScaleOptimizer of TensorFlow, Keras 3 or tf_keras, the
+    result is a LossScaleOptimizer of tf_lso.
 
     Args:
       config: the serialized optimizer.

@@ -1,13 +1,13 @@
 """Save and load the state of an optimizer as a list of arrays.
 
-Files, pickles and `get_weights` contain the same state in different orders, which are called
-layouts. In each layout the slots stand together. Before or after the slots stand the variables
-that exist as soon as the optimizer is constructed. These are the step counter, the loss scale
-and the count of finite steps.
+Files, pickles and `get_weights` contain the same state in different orders. Such an order is
+called a layout. In each layout all slots stand together. The other variables stand before or
+after the slots: the step counter, the loss scale and the count of finite steps. These other
+variables exist as soon as the optimizer is constructed.
 
-State may be loaded before the optimizer is built. Then these variables are set at once, and
-the values of the slots are kept until the build. They are called deferred slots. A file that
-is saved in the meantime contains them.
+A program may load state before the optimizer is built. Then the variables that exist are set
+at once, and the values of the slots are kept until the build. Slots whose values are kept are
+called deferred slots. A file that is saved before the build contains the deferred slots.
 """
 
 import io
@@ -20,11 +20,13 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, log
 from tf_lso.frameworks import variables as variables_lib
 
-# The name in a checkpoint under which deferred slots are saved, if there are any.
+# Checkpoints contain deferred slots, if there are any, under this name.
 DEFERRED = "slots_that_wait"
 
-# This switch is on while Keras 3 loads a file in which it would look for the optimizer's
-# state under the wrong names. `install.loading_keras3` restores the state afterwards.
+# While this switch is on, Keras's attempts to load the optimizer's state have no effect. The
+# module `install.loading_keras3` turns the switch on while Keras 3 loads a model of Keras 2,
+# because Keras 3 would look for the state under the wrong names. The module restores the state
+# afterwards.
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
@@ -40,14 +42,16 @@ BUILD_FIRST = (
 
 
 class Layout(NamedTuple):
-    """The order of the variables in a list of their values. The order has three parts."""
+    """The order of an optimizer's variables in saved state: head, then slots, then tail."""
 
-    # The order of the slots. In "variables" the slots of one model variable stand together. In
-    # "weights" all slots of one name stand together, as in `weights` of an OptimizerV2.
+    # The order of the slots is either "variables" or "weights". In "variables" the slots of
+    # one model variable stand together. In "weights" all slots with the same slot name stand
+    # together, as in the attribute `weights` of an OptimizerV2.
     order: str
-    head: list[Any]  # variables that exist from construction on
+    # `head` and `tail` are the variables that exist as soon as the optimizer is constructed.
+    head: list[Any]
     slots: list[Any]
-    tail: Sequence[Any] = ()  # as `head`
+    tail: Sequence[Any] = ()
 
     @property
     def early(self):
@@ -61,23 +65,23 @@ class Layout(NamedTuple):
 
 
 class DeferredSlots(NamedTuple):
-    """Slots that were loaded before the optimizer had variables for them."""
+    """The values of slots that were loaded before the optimizer was built."""
 
-    order: str  # as in `Layout`
-    slots: list[Any]  # the values, as arrays
-    # A list of (variable, value before, value loaded). If the slots do not fit at the build,
-    # the optimizer warns and sets these variables back to the values before. If `undo` is
-    # None, slots that do not fit are an error.
+    order: str  # The order of the slots, see `Layout.order`.
+    slots: list[Any]  # the values as arrays
+    # If slots do not fit at the build, the optimizer raises an error if `undo` is None. If
+    # `undo` is a list, the optimizer warns instead, and sets variables back. Each element is
+    # (variable, value before the loading, loaded value).
     undo: list[Any] | None = None
-    # The names of the model variables, if the slots were made in several builds.
+    # The names of the model variables, or None unless the slots were made in several builds.
     names: list[str] | None = None
 
 
 def _fits(arrays, variables):
     """Return whether each array fits its variable.
 
-    There must be as many arrays as variables, with equal shapes, and integers only for
-    variables of integers.
+    There must be as many arrays as variables. Each array must have the shape of its variable.
+    Arrays of integers fit only integer variables, and other arrays fit only other variables.
     """
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
@@ -92,9 +96,10 @@ def _why_not(arrays, whole, untrained, weights):
 
     Args:
       arrays: the arrays of the file.
-      whole: all variables of the optimizer, in the usual order of files.
-      untrained: the lists of variables that a file has if it was saved before the build.
-      weights: the layouts that Keras 2 writes.
+      whole: list of all variables of the optimizer, in the usual order of files.
+      untrained: list of lists of variables. A file that was saved before the build contains
+        one of these lists.
+      weights: list of the layouts that Keras 2 writes.
 
     Raises:
       ValueError: if a variable and its array differ in shape.
@@ -111,40 +116,52 @@ def _why_not(arrays, whole, untrained, weights):
 
 
 class State(tf.train.experimental.PythonState):
-    """The state of one LossScaleOptimizer, which is its variables and deferred slots.
+    """The state of one LossScaleOptimizer: its variables and its deferred slots.
 
     In a `tf.train.Checkpoint` this object saves and restores only the deferred slots. The
-    variables are saved as children of the optimizer.
+    checkpoint saves the variables as dependencies of the optimizer.
     """
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
-        self._name_of_owner = name_of_owner  # function that returns a name
-        self.deferred = None  # or `DeferredSlots`
+        self._name_of_owner = name_of_owner  # function that returns the name
+        self.deferred = None  # `DeferredSlots`, or None if no slots are deferred
 
     def own_variables(self):
-        """Return the variables that `weights` of Keras 2 lacks, in the order of files."""
+        """Return the variables that the Keras 2 property `weights` does not include.
+
+        They are in the order in which files contain them.
+        """
         (in_files, *_), _ = self.layouts()
         return in_files.variables[len(self._family.weights()) :]
 
     def layouts(self):
-        """Return the layouts of files and those of `set_weights`. See `Family.layouts`."""
+        """Return the layouts of files and the layouts of `set_weights` as two lists.
+
+        See `Family.layouts`.
+        """
         scale = [variable for _, variable in self._loss_scale.named_variables()]
         return self._family.layouts(scale)
 
     def layouts_in(self, order):
-        """Return the layouts with this order of slots. The first layout has all state."""
+        """Return the layouts with `order` as the order of slots.
+
+        The first of these layouts contains all state.
+        """
         files, weights = self.layouts()
         return [layout for layout in [*files, *weights] if layout.order == order]
 
     def names(self):
-        """Return `DeferredSlots.names` for the slots that `saved` returns."""
+        """Return the names to save with the slots that `saved` returns, or None.
+
+        See `DeferredSlots.names`.
+        """
         if self.deferred:
             return self.deferred.names
         return self._built_names() if self._family.is_built_in_parts else None
 
     def check_names(self):
-        """Raise ValueError if `names` do not say to which variables the slots belong."""
+        """Raise ValueError if the names to save with the slots are ambiguous."""
         names = self.names() or []
         if len(set(names)) < len(names):
             raise ValueError(
@@ -157,17 +174,18 @@ class State(tf.train.experimental.PythonState):
         return [variables_lib.name_of(v) for v in self._family.built_variables()]
 
     def saved(self, order=None):
-        """Return all state as a list of arrays, and the order of its slots.
+        """Return the order of the slots and all state as a list of arrays.
 
         Args:
-          order: str, see `Layout`. Defaults to the usual order of files. If slots are
-            deferred, their order is used instead.
+          order: str, the order of the slots, see `Layout.order`. Defaults to the usual order
+            of files. If there are deferred slots, the order of these slots is used instead.
 
         Returns:
-          The order, and the list of arrays. The list contains deferred slots.
+          The order and the list of arrays. The list includes the deferred slots.
 
         Raises:
-          ValueError: if slots of a checkpoint wait in TensorFlow for the build.
+          ValueError: if TensorFlow still keeps restored slots, because the optimizer is not
+            built.
         """
         if self._family.slots_wait():
             raise ValueError(BUILD_FIRST)
@@ -179,7 +197,7 @@ class State(tf.train.experimental.PythonState):
         return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
-        """Return the arrays for a file, or raise ValueError if it cannot contain the slots."""
+        """Return the arrays for a file. Raise ValueError if no file can contain the slots."""
         order, arrays = self.saved()
         needs_names = self.deferred is not None and self.deferred.names is not None
         if needs_names or order not in [layout.order for layout in self.layouts()[0]]:
@@ -195,17 +213,17 @@ class State(tf.train.experimental.PythonState):
         """Set the variables that exist, and keep the slots until the build.
 
         Args:
-          arrays: list of arrays in any of the layouts.
+          arrays: list of arrays in one of the layouts.
           layouts: list of `Layout`.
-          is_file: bool, whether slots that do not fit at the build cause a warning and not
-            a ValueError. Defaults to False.
+          is_file: bool, whether the arrays come from a file. If slots of a file do not fit
+            at the build, there is a warning instead of a ValueError. Defaults to False.
           names: list of str, see `DeferredSlots.names`.
 
         Returns:
-          Whether the arrays fit one of the layouts. If not, nothing is set.
+          Whether the arrays fit one of the layouts. If they do not fit, nothing is set.
         """
         if self._set(arrays, [layout.variables for layout in layouts]):
-            self.deferred = None  # these arrays have no slots
+            self.deferred = None  # These arrays contain no slots.
             return True
         for layout in layouts:
             known, start = layout.early, len(layout.head)
@@ -221,37 +239,40 @@ class State(tf.train.experimental.PythonState):
         return False
 
     def _set(self, arrays, lists):
-        """Set the first list of variables that fits the arrays. Return whether one fits."""
+        """Find the first list of variables that the arrays fit, and set these variables.
+
+        Return whether the arrays fit any list.
+        """
         variables = next((v for v in lists if _fits(arrays, v)), None)
         if variables is not None:
             variables_lib.assign_all(variables, arrays)
         return variables is not None
 
     def restored(self, name):
-        """Return this object if `name` is its name in a checkpoint, else None.
+        """Return this object if `name` is the name of deferred slots, else None.
 
-        TensorFlow calls this method when it restores a checkpoint. The slots that are
-        deferred now are dropped, because the checkpoint replaces them.
+        TensorFlow calls this method when it restores a checkpoint. The checkpoint replaces
+        the slots that are deferred at that time, so this method drops them.
         """
         self.deferred = None
         return self if name == DEFERRED else None
 
     def serialize(self):
-        """Return the deferred slots as bytes.
-
-        A checkpoint stores nothing else of this object.
-        """
+        """Return the deferred slots as bytes. Checkpoints store these bytes."""
         if self.deferred is None:
-            return b""  # TensorFlow also calls this method before it restores
+            return b""  # TensorFlow also calls this method before a restore.
         slots = self.deferred.slots
-        # NumPy's format has no bfloat16.
+        # Convert bfloat16, because NumPy's file format does not support this dtype.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
         file = io.BytesIO()
         np.savez(file, np.array([self.deferred.order, *(self.names() or ())]), *slots)
         return file.getvalue()
 
     def deserialize(self, string_value):
-        """Set the slots from the bytes of a checkpoint, now or at the build."""
+        """Set the slots from the bytes that `serialize` returned.
+
+        If the optimizer is not built yet, the slots are deferred.
+        """
         with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
             text, *slots = file.values()
         order, *names = map(str, np.atleast_1d(text))
@@ -259,17 +280,20 @@ class State(tf.train.experimental.PythonState):
         if self._family.built_variables():
             self._set_slots(deferred)
         else:
-            self._family.counter()  # an OptimizerV2 makes its counter now and restores it
+            # An OptimizerV2 makes its step counter in this call, so that TensorFlow restores
+            # the counter now.
+            self._family.counter()
             self.deferred = deferred
 
     # --- At the build and after it.
 
     def set_deferred(self):
-        """Set the deferred slots. The optimizer calls this when it has been built."""
+        """Set the deferred slots. The optimizer calls this method after the build."""
         deferred, self.deferred = self.deferred, None
         if deferred is None:
             return
-        with tf.init_scope():  # set the slots now, and not in each run of a traced step
+        # Without `init_scope`, each run of a traced step would set the slots.
+        with tf.init_scope():
             files, _ = self.layouts()
             try:
                 if deferred.undo and deferred.order not in [f.order for f in files]:
@@ -277,7 +301,7 @@ class State(tf.train.experimental.PythonState):
                 self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
-                    self.deferred = deferred  # the next build may fit
+                    self.deferred = deferred  # They may fit at the next build.
                     raise
                 for variable, before, loaded in deferred.undo:
                     if np.array_equal(variables_lib.numpy(variable), loaded):
@@ -302,9 +326,10 @@ class State(tf.train.experimental.PythonState):
         variables_lib.assign_all(slots, arrays)
 
     def load(self, arrays):
-        """Set all state from the arrays of a file. If they do not fit, warn and set nothing.
+        """Set all state from the arrays of a file.
 
-        Keras, too, only warns if the optimizer in a file had other variables.
+        If the arrays do not fit the optimizer, this method warns and sets nothing. Keras also
+        only warns in this case.
         """
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
@@ -336,7 +361,7 @@ class State(tf.train.experimental.PythonState):
         )
 
     def warn_no_scale(self, file):
-        """Warn that a file has no loss scale, so that the scale starts at its initial value."""
+        """Warn that a file contains no loss scale. The initial loss scale is then used."""
         log.logger().warning(
             f"{file} has no loss scale for the optimizer, so it starts at "
             f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "

@@ -1,4 +1,4 @@
-"""Check the arguments of constructors and steps, and raise errors that name the remedy."""
+"""Check the arguments of constructors and of steps. The errors say what to do instead."""
 
 import difflib
 import inspect
@@ -21,7 +21,7 @@ _SUPPORTED = (
 
 
 def check_dynamic(dynamic):
-    """Raise TypeError if `dynamic` is not a bool. The message says what to write."""
+    """Raise TypeError if `dynamic` is not a bool, and suggest what to write instead."""
     if not isinstance(dynamic, bool):
         scale = repr(dynamic) if isinstance(dynamic, (int, float)) else "..."
         raise TypeError(
@@ -32,7 +32,11 @@ def check_dynamic(dynamic):
 
 
 def check_keras3_arguments(arguments):
-    """Raise unless all arguments are those of Keras 3's base class, with its defaults."""
+    """Raise an error if an argument is unknown or does not have its default value.
+
+    `arguments` maps names to values. The known arguments are those of the base class of
+    Keras 3.
+    """
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
@@ -50,10 +54,10 @@ def check_keras3_arguments(arguments):
 
 
 def refuse_keyword(name, accepted, also_similar=()):
-    """Raise TypeError for an unknown keyword `name` of a constructor.
+    """Raise TypeError because a constructor does not accept the keyword `name`.
 
-    The message suggests the most similar name of `accepted` and `also_similar`. If none is
-    similar, it lists `accepted`.
+    The message suggests the most similar name in `accepted` or `also_similar`. If no name is
+    similar, the message lists the names in `accepted`.
     """
     similar = difflib.get_close_matches(name, [*accepted, *also_similar], n=1)
     remedy = f"It accepts: {', '.join(accepted)}."
@@ -65,12 +69,12 @@ def refuse_keyword(name, accepted, also_similar=()):
 
 
 def scales_the_loss(optimizer):
-    """Return whether an optimizer is a LossScaleOptimizer of tf_lso, Keras 3 or tf_keras."""
+    """Return whether an optimizer is any LossScaleOptimizer, such as that of Keras 3."""
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
 def check_reduces(*optimizers):
-    """Raise TypeError if one of the Keras 3 optimizers has a class that Horovod made."""
+    """Raise TypeError if Horovod made the class of one of these Keras 3 optimizers."""
     for optimizer in optimizers:
         if keras2_private.is_made_by_horovod(optimizer):
             raise TypeError(
@@ -83,7 +87,7 @@ def check_reduces(*optimizers):
 
 
 def check_free(inner):
-    """Raise if an optimizer scales the loss itself or is wrapped already."""
+    """Raise an error if an optimizer scales the loss itself or is already wrapped."""
     if scales_the_loss(inner):
         raise TypeError(
             "'optimizer' must not be a LossScaleOptimizer, since the loss would be scaled "
@@ -97,12 +101,12 @@ def check_free(inner):
 
 
 def is_of_tf_lso(method):
-    """Return whether a method is defined in tf_lso, and not in a subclass of the user."""
+    """Return whether tf_lso defines a method. A subclass of the user may override it."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 
 def as_list(name, iterable):
-    """Return `iterable` as a list, or raise a TypeError that names the argument."""
+    """Return `iterable` as a list. Raise TypeError if the argument `name` is not iterable."""
     try:
         return list(iterable)
     except TypeError as error:
@@ -110,7 +114,7 @@ def as_list(name, iterable):
 
 
 def unzip(grads_and_vars):
-    """Return the list of gradients and the list of variables of an iterable of pairs.
+    """Split (gradient, variable) pairs into a list of gradients and a list of variables.
 
     Raises:
       TypeError: if `grads_and_vars` is not iterable.
@@ -151,7 +155,7 @@ def check_context():
 
 
 def check_gradients(gradients):
-    """Raise TypeError if a gradient is a container and not a tensor, slices or None."""
+    """Raise TypeError if a gradient is a list, tuple, dict, str or bytes."""
     for gradient in gradients:
         if isinstance(gradient, (list, tuple, dict, str, bytes)):
             remedy = "Pass one flat list, as of tf.nest.flatten(gradients)."
@@ -169,7 +173,7 @@ def check_gradients(gradients):
 
 
 def check_tape(loss, tape):
-    """Raise ValueError if the loss is a tensor and there is no tape."""
+    """Raise ValueError if the loss is not callable and the tape is None."""
     if not callable(loss) and tape is None:
         raise ValueError(
             "`tape` is required when a tensor is passed as the loss: pass the "
@@ -178,7 +182,10 @@ def check_tape(loss, tape):
 
 
 def check_variables(variables):
-    """Raise unless all `variables` are variables of the current strategy."""
+    """Raise an error unless gradients can be applied to all `variables`.
+
+    They must be variables, and they must belong to the current strategy.
+    """
     kinds = (tf.Variable, tf.distribute.DistributedValues)
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
@@ -190,7 +197,10 @@ def check_variables(variables):
 
 
 def check_scope(variables):
-    """Raise ValueError unless each replica of the strategy has a copy of each variable."""
+    """Raise ValueError unless all variables were created in the strategy's scope.
+
+    If the strategy has only one replica, all variables are accepted.
+    """
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return
@@ -206,10 +216,10 @@ def check_scope(variables):
 
 
 def check_known(variables, known, key):
-    """Raise ValueError unless the optimizer was built for all variables.
+    """Raise ValueError unless the optimizer was built for all variables of a step.
 
     Args:
-      variables: the variables of a step.
+      variables: list of the variables of the step.
       known: a container with the keys of the variables for which the optimizer was built.
       key: a function that returns the key of a variable.
     """
@@ -222,7 +232,7 @@ def check_known(variables, known, key):
 
 
 def check_replicas(optimizer):
-    """Raise ValueError if an option needs a single replica and there are several."""
+    """Raise ValueError if there are several replicas and an option needs a single one."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
         "gradient_accumulation_steps": "Accumulate in the training loop. "
@@ -241,18 +251,19 @@ def check_replicas(optimizer):
 
 
 def check_inner_arguments(inner, args, kwargs):
-    """Raise TypeError unless the inner `apply_gradients` accepts further arguments.
+    """Raise TypeError if the inner optimizer's `apply_gradients` rejects an argument.
 
     Args:
       inner: the inner optimizer.
-      args: the positional arguments after the pairs, without the name.
-      kwargs: the keyword arguments.
+      args: positional arguments that follow the pairs. A name is not one of them.
+      kwargs: keyword arguments.
     """
     if not args and not kwargs:
         return
     try:
+        # Keras's own `apply_gradients` silently ignores some arguments that it does not know.
         if keras_versions.is_of_one(inner.apply_gradients):
-            raise TypeError("no further arguments")  # Keras silently drops some of them
+            raise TypeError("no further arguments")
         signature = inspect.signature(inner.apply_gradients)
         if args and list(signature.parameters)[1:2] == ["name"]:
             raise TypeError("'name' must be a str or None")
