@@ -19,10 +19,10 @@ from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale as loss_scale_lib
 from tf_lso.scaling import options
 
-# Matches the class names under which LossScaleOptimizers were saved. In TensorFlow 2.4-2.8 the
-# name of the experimental class ends with "v1". Since TensorFlow 2.9 the name of the class
-# that wraps newer optimizers ends with "v3". tf_lso writes "experimental" into the name of its
-# own experimental class.
+# Matches the class names under which LossScaleOptimizers were saved. In TensorFlow 2.4-2.8
+# the name of the experimental class ends with "v1". Since TensorFlow 2.9 the name of the
+# class that wraps newer optimizers ends with "v3". tf_lso writes "experimental" into the
+# name of its own experimental class.
 _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
 
@@ -32,8 +32,8 @@ def is_wrapper(config):
 
 
 # Maps "stable" and "experimental" to the classes of LossScaleOptimizers. The modules that
-# define these classes add the entries. This module cannot import those modules, because they
-# import this one.
+# define these classes add the entries. This module cannot import those modules, because
+# they import this one.
 CLASSES: dict[str, type] = {}
 
 
@@ -129,8 +129,8 @@ def _made(cls, inner, arguments):
     if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
     # The constructor of a class that Horovod makes accepts only keyword arguments. The
-    # metaclass of Keras 2 would pass the inner optimizer by position, so this function calls
-    # `type.__call__` and not the metaclass.
+    # metaclass of Keras 2 would pass the inner optimizer by position, so this function
+    # calls `type.__call__` and not the metaclass.
     return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 

@@ -1,8 +1,8 @@
 """Find the attributes that a copy of an optimizer needs in addition to its config.
 
 Copies are made from configs. A config contains neither the attributes that a program has
-set nor some settings of Keras itself. An attribute counts as set by the program if no method
-of a class of Keras, TensorFlow or tf_lso assigns the attribute.
+set nor some settings of Keras itself. An attribute counts as set by the program if no
+method of a class of Keras, TensorFlow or tf_lso assigns the attribute.
 """
 
 import dis
@@ -19,7 +19,8 @@ from tf_lso.frameworks import optimizer_table as table
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a config in which NumPy numbers are replaced by Python numbers."""
-    # A legacy optimizer treats a NumPy number as if it were the variable of a hyperparameter.
+    # A legacy optimizer treats a NumPy number as if it were the variable of a
+    # hyperparameter.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
 

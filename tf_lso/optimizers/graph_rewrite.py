@@ -105,9 +105,9 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     """Turn on TensorFlow's rewrite of graphs to float16, and wrap an optimizer for it.
 
     The rewrite affects functions that `tf.function` and `fit` trace after this call. The
-    rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). There, the first
-    steps may overflow and be skipped. The rewrite has no effect in eager mode or on other
-    CPUs.
+    rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). There, the
+    first steps may overflow and be skipped. The rewrite has no effect in eager mode or on
+    other CPUs.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
@@ -144,9 +144,9 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
         )
     wrapped = _wrap(opt, loss_scale)
     # Only `_tf_enable` can turn on the rewrite and set the flag that policies check. The
-    # function requires an optimizer of TensorFlow, so pass one that is not used otherwise. The
-    # function also warns that TensorFlow's own loss scale is deprecated. The filter hides this
-    # warning.
+    # function requires an optimizer of TensorFlow, so pass one that is not used otherwise.
+    # The function also warns that TensorFlow's own loss scale is deprecated. The filter
+    # hides this warning.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:

@@ -1,8 +1,8 @@
 """The optimizer that programs use. All its public methods are defined in this module.
 
 What differs between the families of inner optimizers is in an adapter, a subclass of
-`families.family.Family`. The module `scaling.step` takes a step, and `scaling.calls` decides
-by which scale the gradients of the step are divided.
+`families.family.Family`. The module `scaling.step` takes a step, and `scaling.calls`
+decides by which scale the gradients of the step are divided.
 """
 
 import copy
@@ -46,7 +46,8 @@ _FLOAT16_MAX = 65504.0
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# Methods with this decorator contain nothing to convert, so AutoGraph leaves them unchanged.
+# Methods with this decorator contain nothing to convert, so AutoGraph leaves them
+# unchanged.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
@@ -115,8 +116,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     After `dynamic_growth_steps` finite steps the scale is doubled.
 
     For `isinstance` and `compile`, an instance is also an optimizer of the same kind as the
-    inner optimizer. It has the hyperparameters of the inner optimizer as attributes, such as
-    `lr` and `beta_1`.
+    inner optimizer. It has the hyperparameters of the inner optimizer as attributes, such
+    as `lr` and `beta_1`.
 
     The arguments from `growth_factor` on are additions of tf_lso.
 
@@ -262,8 +263,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # A legacy optimizer keeps the value in a variable, so traced steps read the new
-                # value. Other optimizers do not, so the program is warned.
+                # A legacy optimizer keeps the value in a variable, so traced steps read the
+                # new value. Other optimizers do not, so the program is warned.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
@@ -798,9 +799,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def last_overflow(self) -> list[skipped.Overflow]:
         """The variables whose gradients caused the last skip, a list of `Overflow`.
 
-        Each `Overflow` is a tuple `(variable, kind)`. The first is the path of the variable.
-        The second is "inf", "nan" or "inf, nan", and says what the aggregated gradient of the
-        variable contained.
+        Each `Overflow` is a tuple `(variable, kind)`. The first is the path of the
+        variable. The second is "inf", "nan" or "inf, nan", and says what the aggregated
+        gradient of the variable contained.
 
         Raises:
           RuntimeError: if the attribute is not read in eager code.
@@ -891,8 +892,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer. It may be set.
 
-        In Keras 3, if the rate is a schedule, the value can be called like the schedule, and
-        can be used as the number that is the rate of the next step.
+        In Keras 3, if the rate is a schedule, the value can be called like the schedule,
+        and can be used as the number that is the rate of the next step.
         """
         # There is no family yet while the constructor of the base class runs.
         return None if self._family is None else self._family.learning_rate()
@@ -1077,8 +1078,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Args:
           store: mapping of "0", "1", ... to arrays. Files of Keras 2 itself contain no loss
-            scale, so the loss scale is not changed. If the arrays do not fit, a warning says
-            so.
+            scale, so the loss scale is not changed. If the arrays do not fit, a warning
+            says so.
 
         Raises:
           TypeError, ValueError: if an array does not fit its variable.
@@ -1118,8 +1119,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # If values are restored before the variables of the inner optimizer exist, this method
-        # makes them wait for the inner optimizer.
+        # If values are restored before the variables of the inner optimizer exist, this
+        # method makes them wait for the inner optimizer.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)

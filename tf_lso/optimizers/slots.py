@@ -1,8 +1,8 @@
 """Provide the slot methods of OptimizerV2 for optimizers of other families.
 
 The optimizers of Keras 3, and the newer optimizers of Keras 2, keep slots in lists. Each
-list has one entry for each model variable. Programs find a slot by the name that OptimizerV2
-gave to the slot.
+list has one entry for each model variable. Programs find a slot by the name that
+OptimizerV2 gave to the slot.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import tf_private
 
 # If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots of the optimizer
-# one by one. If an optimizer keeps its slots in lists, TensorFlow must save the lists instead.
-# So the wrapper of such an optimizer hides the name from `dir`.
+# one by one. If an optimizer keeps its slots in lists, TensorFlow must save the lists
+# instead. So the wrapper of such an optimizer hides the name from `dir`.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
@@ -44,9 +44,9 @@ def refuse_more(listed, family):
 
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
-        # TensorFlow calls this function in a restore, and also when a variable is added to the
-        # list. When a variable is added, `name` is the length of the list, and `cached` is
-        # empty. In a restore `cached` is not empty, except in TensorFlow 2.12.
+        # TensorFlow calls this function in a restore, and also when a variable is added to
+        # the list. When a variable is added, `name` is the length of the list, and `cached`
+        # is empty. In a restore `cached` is not empty, except in TensorFlow 2.12.
         more = name.isdigit() and (cached or int(name) > len(listed))
         if found is None and more and family.built_variables():
             raise ValueError(too_many(family.inner))
@@ -72,7 +72,8 @@ class ListedSlots:
         # Maps the name of an added slot to {index of a model variable: slot variable}.
         self._added = {}
         self._listed = own_variables
-        # In Keras 3.0 this list is not a trackable object, and checkpoints do not contain it.
+        # In Keras 3.0 this list is not a trackable object, and checkpoints do not contain
+        # it.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
             refuse_more(self._listed, family)

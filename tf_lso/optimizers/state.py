@@ -1,13 +1,14 @@
 """Save and load the state of an optimizer as a list of arrays.
 
-Files, pickles and `get_weights` contain the same state in different orders. Such an order is
-called a layout. In each layout all slots stand together. The other variables stand before or
-after the slots: the step counter, the loss scale and the count of finite steps. These other
-variables exist as soon as the optimizer is constructed.
+Files, pickles and `get_weights` contain the same state in different orders. Such an order
+is called a layout. In each layout all slots stand together. The other variables stand
+before or after the slots: the step counter, the loss scale and the count of finite steps.
+These other variables exist as soon as the optimizer is constructed.
 
-A program may load state before the optimizer is built. Then the variables that exist are set
-at once, and the values of the slots are kept until the build. Slots whose values are kept are
-called deferred slots. A file that is saved before the build contains the deferred slots.
+A program may load state before the optimizer is built. Then the variables that exist are
+set at once, and the values of the slots are kept until the build. Slots whose values are
+kept are called deferred slots. A file that is saved before the build contains the deferred
+slots.
 """
 
 import io
@@ -23,10 +24,10 @@ from tf_lso.frameworks import variables as variables_lib
 # Checkpoints contain deferred slots, if there are any, under this name.
 DEFERRED = "slots_that_wait"
 
-# While this switch is on, Keras's attempts to load the optimizer's state have no effect. The
-# module `install.loading_keras3` turns the switch on while Keras 3 loads a model of Keras 2,
-# because Keras 3 would look for the state under the wrong names. The module restores the state
-# afterwards.
+# While this switch is on, Keras's attempts to load the optimizer's state have no effect.
+# The module `install.loading_keras3` turns the switch on while Keras 3 loads a model of
+# Keras 2, because Keras 3 would look for the state under the wrong names. The module
+# restores the state afterwards.
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
@@ -45,10 +46,11 @@ class Layout(NamedTuple):
     """The order of an optimizer's variables in saved state: head, then slots, then tail."""
 
     # The order of the slots is either "variables" or "weights". In "variables" the slots of
-    # one model variable stand together. In "weights" all slots with the same slot name stand
-    # together, as in the attribute `weights` of an OptimizerV2.
+    # one model variable stand together. In "weights" all slots with the same slot name
+    # stand together, as in the attribute `weights` of an OptimizerV2.
     order: str
-    # `head` and `tail` are the variables that exist as soon as the optimizer is constructed.
+    # `head` and `tail` are the variables that exist as soon as the optimizer is
+    # constructed.
     head: list[Any]
     slots: list[Any]
     tail: Sequence[Any] = ()
@@ -70,18 +72,20 @@ class DeferredSlots(NamedTuple):
     order: str  # The order of the slots, see `Layout.order`.
     slots: list[Any]  # the values as arrays
     # If slots do not fit at the build, the optimizer raises an error if `undo` is None. If
-    # `undo` is a list, the optimizer warns instead, and sets variables back. Each element is
-    # (variable, value before the loading, loaded value).
+    # `undo` is a list, the optimizer warns instead, and sets variables back. Each element
+    # is (variable, value before the loading, loaded value).
     undo: list[Any] | None = None
-    # The names of the model variables, or None unless the slots were made in several builds.
+    # The names of the model variables, or None unless the slots were made in several
+    # builds.
     names: list[str] | None = None
 
 
 def _fits(arrays, variables):
     """Return whether each array fits its variable.
 
-    There must be as many arrays as variables. Each array must have the shape of its variable.
-    Arrays of integers fit only integer variables, and other arrays fit only other variables.
+    There must be as many arrays as variables. Each array must have the shape of its
+    variable. Arrays of integers fit only integer variables, and other arrays fit only other
+    variables.
     """
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
@@ -197,7 +201,11 @@ class State(tf.train.experimental.PythonState):
         return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
-        """Return the arrays for a file. Raise ValueError if no file can contain the slots."""
+        """Return the arrays for a file.
+
+        Raises:
+          ValueError: if a file cannot contain the slots.
+        """
         order, arrays = self.saved()
         needs_names = self.deferred is not None and self.deferred.names is not None
         if needs_names or order not in [layout.order for layout in self.layouts()[0]]:
@@ -280,8 +288,8 @@ class State(tf.train.experimental.PythonState):
         if self._family.built_variables():
             self._set_slots(deferred)
         else:
-            # An OptimizerV2 makes its step counter in this call, so that TensorFlow restores
-            # the counter now.
+            # An OptimizerV2 makes its step counter in this call, so that TensorFlow
+            # restores the counter now.
             self._family.counter()
             self.deferred = deferred
 
@@ -328,8 +336,8 @@ class State(tf.train.experimental.PythonState):
     def load(self, arrays):
         """Set all state from the arrays of a file.
 
-        If the arrays do not fit the optimizer, this method warns and sets nothing. Keras also
-        only warns in this case.
+        If the arrays do not fit the optimizer, this method warns and sets nothing. Keras
+        also only warns in this case.
         """
         if keras_versions.is_keras2(self._family.package):
             if not arrays:

@@ -56,8 +56,8 @@ def check_keras3_arguments(arguments):
 def refuse_keyword(name, accepted, also_similar=()):
     """Raise TypeError because a constructor does not accept the keyword `name`.
 
-    The message suggests the most similar name in `accepted` or `also_similar`. If no name is
-    similar, the message lists the names in `accepted`.
+    The message suggests the most similar name in `accepted` or `also_similar`. If no name
+    is similar, the message lists the names in `accepted`.
     """
     similar = difflib.get_close_matches(name, [*accepted, *also_similar], n=1)
     remedy = f"It accepts: {', '.join(accepted)}."
@@ -106,7 +106,7 @@ def is_of_tf_lso(method):
 
 
 def as_list(name, iterable):
-    """Return `iterable` as a list. Raise TypeError if the argument `name` is not iterable."""
+    """Return `iterable` as a list. If this fails, raise a TypeError for the argument `name`."""
     try:
         return list(iterable)
     except TypeError as error:
@@ -261,7 +261,8 @@ def check_inner_arguments(inner, args, kwargs):
     if not args and not kwargs:
         return
     try:
-        # Keras's own `apply_gradients` silently ignores some arguments that it does not know.
+        # Keras's own `apply_gradients` silently ignores some arguments that it does not
+        # know.
         if keras_versions.is_of_one(inner.apply_gradients):
             raise TypeError("no further arguments")
         signature = inspect.signature(inner.apply_gradients)

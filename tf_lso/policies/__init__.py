@@ -13,8 +13,8 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# `for_package("keras")` or `for_package("tf_keras")` returns the policy functions and classes
-# for that package. Each package has one `PolicyApi`.
+# `for_package("keras")` or `for_package("tf_keras")` returns the policy functions and
+# classes for that package. Each package has one `PolicyApi`.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())

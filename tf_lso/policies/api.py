@@ -69,8 +69,8 @@ class PolicyApi:
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         self.ExperimentalPolicy = register(Policy)
 
-        # The functions below are not methods, so that they have the same names and signatures
-        # as in old TensorFlow.
+        # The functions below are not methods, so that they have the same names and
+        # signatures as in old TensorFlow.
         def global_policy() -> Any:
             """Return the dtype policy that new layers use by default.
 
@@ -82,8 +82,8 @@ class PolicyApi:
             """Set the dtype policy that new layers use by default.
 
             If the policy of a model is mixed_float16, `compile` wraps the optimizer of the
-            model. After `tf_lso.install()`, `compile` uses the LossScaleOptimizer of tf_lso.
-            Otherwise `compile` uses Keras's own LossScaleOptimizer.
+            model. After `tf_lso.install()`, `compile` uses the LossScaleOptimizer of
+            tf_lso. Otherwise `compile` uses Keras's own LossScaleOptimizer.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -109,8 +109,8 @@ class PolicyApi:
 
             If a model has this policy, `compile` after `tf_lso.install()` wraps the
             optimizer of the model and uses the loss scale of the policy. Without
-            `tf_lso.install()`, `compile` ignores the loss scale of the policy. A warning says
-            so if the program passed a loss scale to the policy.
+            `tf_lso.install()`, `compile` ignores the loss scale of the policy. A warning
+            says so if the program passed a loss scale to the policy.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -147,9 +147,9 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle looks up a function by its module and its qualified name. In this module
-            # pickle finds the function for the Keras of `tf.keras`. Attributes whose names
-            # begin with "_" are functions of Keras itself.
+            # Pickle looks up a function by its module and its qualified name. In this
+            # module pickle finds the function for the Keras of `tf.keras`. Attributes whose
+            # names begin with "_" are functions of Keras itself.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"

@@ -5,8 +5,8 @@ import tensorflow as tf
 from tf_lso.frameworks import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# These values of `loss_scale` mean the default of the policy. TensorFlow 2.0-2.3 called this
-# value "USE_DEFAULT", and TensorFlow 2.4-2.8 called it "auto".
+# These values of `loss_scale` mean the default of the policy. TensorFlow 2.0-2.3 called
+# this value "USE_DEFAULT", and TensorFlow 2.4-2.8 called it "auto".
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
 
@@ -29,8 +29,8 @@ def check_name(name):
 class LossScalePolicy:
     """A dtype policy with a loss scale.
 
-    If a model has such a policy, `compile` wraps the optimizer and uses the loss scale of the
-    policy. The program must call `tf_lso.install()` before it calls `compile`.
+    If a model has such a policy, `compile` wraps the optimizer and uses the loss scale of
+    the policy. The program must call `tf_lso.install()` before it calls `compile`.
 
     Args:
       name: str, "mixed_float16", "mixed_bfloat16", or the name of a dtype.
@@ -95,8 +95,8 @@ class LossScalePolicy:
         return cls(**config)
 
     def __hash__(self):
-        # Policies of Keras 3 define `__eq__`, but no `__hash__`. Equal policies have the same
-        # name.
+        # Policies of Keras 3 define `__eq__`, but no `__hash__`. Equal policies have the
+        # same name.
         return hash(self.name)
 
     def __repr__(self):

@@ -1,6 +1,7 @@
-"""Adapters to the families of optimizers.
+"""Find the adapter class for an optimizer.
 
-Keras 3 has one family. Each package of Keras 2 has two, the legacy and the newer optimizers.
+All optimizers of a family share an adapter class. Keras 3 has one family. Each package of
+Keras 2 has two families: the legacy optimizers and the newer optimizers.
 """
 
 import functools
@@ -13,10 +14,13 @@ from tf_lso.frameworks import environment, keras_versions
 
 @functools.cache
 def families_of_package(package: str) -> tuple[Any, ...]:
-    """Return the adapter classes of a package, or raise ImportError.
+    """Return the adapter classes for the optimizers of a package of Keras.
 
     Args:
       package: "keras" or "tf_keras".
+
+    Raises:
+      ImportError: if this version of the package is not supported.
     """
     if not keras_versions.is_keras2(package):
         from tf_lso.optimizers.families import keras3
@@ -33,7 +37,7 @@ def families_of_package(package: str) -> tuple[Any, ...]:
 
 
 def family_of(value: Any) -> Any:
-    """Return the adapter class for `value`, or None if it is not an optimizer.
+    """Return the adapter class for `value`, or None if `value` is not an optimizer.
 
     This function does not import Keras. If a program has not imported a package of Keras,
     `value` cannot be an optimizer of that package.

@@ -1,8 +1,8 @@
 """The base class of the adapters between `LossScaleOptimizer` and an inner optimizer.
 
 Each `LossScaleOptimizer` has one adapter. To support another family of optimizers, derive a
-class from `Family` and define its abstract methods. The docstrings of this class hold for
-all adapters. Comments in the adapters say where they do something special.
+class from `Family` and define the abstract methods. The docstrings in `Family` apply to all
+adapters. Comments in the adapters explain what differs in a family.
 """
 
 import abc
@@ -17,17 +17,18 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 def forwarded(name):
-    """Return a property of the wrapper that reads an attribute of the inner optimizer."""
+    """Return a property for wrappers that reads the inner optimizer's attribute `name`."""
     doc = f"`{name}` of the inner optimizer."
     return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
 
 
 def _sum_over_replicas(grads_and_vars):
-    # If a gradient is the next value of its variable, each replica keeps its own gradient. An
-    # optimizer that is not wrapped does the same.
+    # Some layers return the next value of a variable as its "gradient". Do not sum such
+    # values: each replica keeps its own, as with an optimizer that is not wrapped.
     to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
-    # The reduction needs the device of each gradient. A gradient that was not computed by an
-    # operation of this replica may have none.
+    # `all_reduce` needs the device of each gradient. If no operation of this replica
+    # computed a gradient, the gradient may have no device. The result of `tf.identity` has
+    # a device.
     to_sum = tf.nest.map_structure(
         lambda tensor: tensor if tensor.device else tf.identity(tensor),
         to_sum,
@@ -42,44 +43,49 @@ def _sum_over_replicas(grads_and_vars):
 
 
 class Family(abc.ABC):
-    """The adapter to one inner optimizer, which is its attribute `inner`.
+    """The adapter between one LossScaleOptimizer and its inner optimizer.
 
-    The constructor raises if the optimizer cannot be wrapped.
+    The attribute `inner` is the inner optimizer. The constructor raises an error if the
+    optimizer cannot be wrapped.
     """
 
     name: str  # the name of the family: "keras3", "legacy" or "new"
     package: str  # "keras" or "tf_keras", see `keras_versions`
     base: type  # the base class of all optimizers of the family
-    bases: tuple[type, ...]  # the classes that a wrapper must be an instance of
-    members: dict[str, Any]  # attributes that Keras or TensorFlow expects
+    bases: tuple[type, ...]  # the base classes that Keras expects of a wrapper
+    members: dict[str, Any]  # attributes of wrappers that Keras or TensorFlow expects
     slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
-    returns_operations = False  # whether the inner optimizer's updates are operations
-    # Whether the inner optimizer itself clips IndexedSlices and then sums duplicate rows.
+    returns_operations = False  # whether `apply` returns an operation
+    # Whether the inner optimizer itself sums duplicate rows of IndexedSlices after
+    # clipping.
     sums_rows = False
-    # Whether the slots were made in several builds, none of which was for all variables.
+    # Whether the slots were made in several builds, and no build was for all variables.
     is_built_in_parts = False
 
     def __init__(self, inner):
         self.inner = inner
-        # id -> variable that `prepare` has checked. As long as a variable is an entry, no other
-        # object can get its id.
+        # Maps the id of each variable that `prepare` has checked to the variable. The entry
+        # keeps the variable alive, so no other object can get the same id.
         self._checked = {}
 
     @abc.abstractmethod
     def take_over(self, wrapper, loss_scale, name):
-        """Run the constructor of the wrapper's base class, and adapt the inner optimizer."""
+        """Initialize the base class of the wrapper, and adapt the inner optimizer."""
 
     # --- A step calls these methods in this order.
 
     def refuse_in_fit(self, cls):  # noqa: B027
-        """Raise if Keras 3's `fit` is running and would ignore methods of the class `cls`."""
+        """Raise an error if `fit` is running and would ignore methods that `cls` overrides.
+
+        Only `fit` of Keras 3 ignores methods.
+        """
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
-        """Return (gradient, variable) pairs for a scaled loss, as `minimize` needs them."""
+        """Return (gradient, variable) pairs for a scaled loss, as part of `minimize`."""
         return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
-        """Build the wrapper, and raise if the optimizer cannot update a variable.
+        """Build the wrapper. Raise an error if the optimizer cannot update a variable.
 
         Args:
           wrapper: the LossScaleOptimizer.
@@ -98,13 +104,16 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def build(self, wrapper, variables):
-        """Create the variables of the inner optimizer unless they exist."""
+        """Create the variables of the inner optimizer if they do not exist yet."""
 
     def _check_built(self, variables):  # noqa: B027
-        """Raise if the optimizer, after the build, cannot update one of the variables."""
+        """Raise an error if the built optimizer cannot update one of the variables."""
 
     def aggregate(self, gradients, variables):
-        """Sum the gradients over all replicas. Return the lists of sums and of variables."""
+        """Sum the gradients over all replicas.
+
+        Return a list of the sums and a list of their variables.
+        """
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if self.aggregates_in_full and replicas == 1:
             return gradients, variables
@@ -124,8 +133,8 @@ class Family(abc.ABC):
           gradients: list of unscaled gradients that `aggregate` returned.
           variables: list of their variables.
           *args: further positional arguments of the inner optimizer's `apply_gradients`.
-          **kwargs: keyword arguments of that method. `name` is dropped if the method has no
-            such parameter.
+          **kwargs: keyword arguments of the same method. If the method has no parameter
+            `name`, the argument `name` is ignored.
 
         Returns:
           An operation if `returns_operations` is True.
@@ -150,7 +159,10 @@ class Family(abc.ABC):
         return self.inner.learning_rate
 
     def schedules(self):
-        """Return {key of the config: schedule}. If the rate is a number, the dict is empty."""
+        """Return a dict that maps a key of the config to a learning rate schedule.
+
+        If the learning rate is not a schedule, the dict is empty.
+        """
         rate = self._rate_or_schedule()
         is_schedule = callable(rate) and hasattr(rate, "get_config")
         return {"learning_rate": rate} if is_schedule else {}
@@ -169,65 +181,68 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return a dict and a function for the variables the optimizer was built for.
+        """Return a dict and a function that find the index of a model variable.
 
-        The dict is {key: index in the lists of slots}. The function returns the key of a
-        variable. `ListedSlots` needs this method and `new_slot`.
+        The dict maps the key of each variable for which the optimizer was built to the
+        index of the variable in the lists of slots. The function returns the key of a
+        variable. `ListedSlots` calls this method and `new_slot`.
         """
 
     def new_slot(self, var, slot_name, initializer):  # noqa: B027
-        """Make a slot of a model variable and return it."""
+        """Make a slot variable for a model variable, and return the slot variable."""
 
     @abc.abstractmethod
     def weights(self):
-        """Return the list of variables that an OptimizerV2 has in `weights`, in its order."""
+        """Return the variables that OptimizerV2 lists in `weights`, in the same order."""
 
     def variables(self):
-        """Return the list of variables in the order in which this Keras saves them."""
+        """Return the list of all variables, in the order in which Keras saves them."""
         return self.weights()
 
     @abc.abstractmethod
     def layouts(self, scale_variables):
-        """Return the layouts of files and those of `set_weights`.
+        """Return the layouts of files and the layouts of `set_weights`.
 
         Args:
-          scale_variables: list of the variables of the loss scale. Layouts contain them.
+          scale_variables: list of the loss scale's variables, to be included in layouts.
 
         Returns:
-          Two lists of `state.Layout`. The first list has the layouts that a file may have,
-          and files are written in the first of them. The second list has the layouts that
-          `set_weights` accepts. If several layouts of a list have the same `Layout.order`, the
-          first of them contains all state, and the others contain less.
+          Two lists of `state.Layout`. The first list contains the layouts that a file may
+          have. New files are written in the first of these layouts. The second list
+          contains the layouts that `set_weights` accepts. If several layouts in a list have
+          the same `Layout.order`, the first of them contains all state.
         """
 
     # --- Files and checkpoints.
 
     def slots_wait(self):
-        """Return whether slots of a checkpoint wait in TensorFlow for the build.
+        """Return whether TensorFlow keeps restored slots until the optimizer is built.
 
-        Slots that wait there cannot be read, so a file that is saved before the build would
-        lack them.
+        Before the build, tf_lso cannot read such slots, so no file or copy could contain
+        them.
         """
-        wait = getattr(self.slots, "wait", None)  # in an OptimizerV2 no slots wait
+        # An OptimizerV2 has no such slots and no method `wait`.
+        wait = getattr(self.slots, "wait", None)
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
-        """Put the slots into the order of a model's variables. This is called before saving."""
+        """Sort the slots in the order of the model variables, before they are saved."""
 
     def deep_copied(self, memo):
-        """Return a copy of the inner optimizer that no wrapper holds.
+        """Return a copy of the inner optimizer. The copy is not wrapped.
 
         Return None if the copy must be made from the config.
         """
         del memo
 
     def serialize(self):
-        """Return the config of the inner optimizer, with the name of its class.
+        """Return the serialized inner optimizer: its config and the name of its class.
 
-        Raise ValueError if Keras is writing a file that would lack slots that wait.
+        Raises:
+          ValueError: if Keras is writing an .h5 file, and `slots_wait` returns True.
         """
         file = model_files.written()
-        # For a .keras file Keras calls `save_own_variables`, which raises the same error.
+        # For .keras files, `save_own_variables` raises the same error.
         if file == ".h5" and self.slots_wait():
             raise ValueError(state.BUILD_FIRST)
         if file and self.package not in keras_versions.installed:
@@ -235,22 +250,30 @@ class Family(abc.ABC):
         return keras_versions.public(self.package).optimizers.serialize(self.inner)
 
     def tell_what_lacks(self, file):  # noqa: B027
-        """Warn of what a model's file, ".h5" or ".keras", will lack without `install()`."""
+        """Warn about the state that a model's file will lack without `tf_lso.install()`.
+
+        `file` is the kind of the file, such as ".h5" or ".keras".
+        """
 
     def dependencies(self, children, save_type, **kwargs):
-        """Return the {name: object} that a checkpoint or SavedModel saves below the wrapper.
+        """Return a dict of the objects that TensorFlow saves for the wrapper.
 
         Args:
-          children: the {name: object} that TensorFlow finds by itself.
+          children: dict that maps names to objects. Without this method, TensorFlow would
+            save these objects.
           save_type: "checkpoint" or "savedmodel".
           **kwargs: further arguments that TensorFlow passes.
+
+        Returns:
+          A dict that maps names to objects.
         """
         del save_type, kwargs
         return children
 
     @abc.abstractmethod
     def dependency(self, name, children):
-        """Return the object that a checkpoint restores under `name`, or None.
+        """Return the object that gets the values under `name` in a checkpoint.
 
-        `children` is the result of `dependencies` for a checkpoint.
+        Return None if there is no such object. `children` is the result of `dependencies`
+        for a checkpoint.
         """

@@ -1,7 +1,7 @@
-"""The adapter to the newer optimizers of Keras 2, and the base class of both adapters.
+"""The base class of the adapters for Keras 2, and the adapter to its newer optimizers.
 
-The modules `of_keras` and `of_tf_keras` derive the adapters that are used for the two packages
-of Keras 2.
+The modules `of_keras` and `of_tf_keras` derive the final adapter classes, one module for
+each package of Keras 2.
 """
 
 import inspect
@@ -26,20 +26,20 @@ from tf_lso.optimizers.families import family
 class Keras2(family.Family):
     """The base class of the adapters to both families of Keras 2.
 
-    Checkpoints have the layout of Keras 2's own wrapper. They contain the dependencies of
-    the inner optimizer and the loss scale.
+    Checkpoints have the same layout as those of Keras 2's own LossScaleOptimizer. Such a
+    checkpoint contains the dependencies of the inner optimizer and also the loss scale.
     """
 
     sums_rows = True
-    # Names in checkpoints that only newer families write.
+    # A checkpoint with one of these names was written by an optimizer of a newer family.
     newer_names: tuple[str, ...]
-    # Kind of a model's file -> the state that Keras 2 neither saves in such a file nor loads
-    # from it. After `install()` it does both.
+    # Maps the kind of a model's file to the state that Keras 2 does not save in such a
+    # file. After `tf_lso.install()`, Keras 2 saves and loads this state.
     not_in_files: Mapping[str, str] = MappingProxyType(
         {".h5": "loss scale", "SavedModel": "state of the optimizer"}
     )
-    # Keywords of `apply_gradients`, and the values that turn aggregation off. The method
-    # has at least one of these keywords, usually the first.
+    # Each element is a keyword of `apply_gradients` and the value that turns aggregation
+    # off. The method of the inner optimizer must accept at least one of these keywords.
     without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
@@ -56,7 +56,11 @@ class Keras2(family.Family):
             )
 
     def _keywords(self, name):
-        """Return keyword arguments for `apply_gradients`: the name, and no aggregation."""
+        """Return the keyword arguments that pass a name and turn aggregation off.
+
+        They are for `apply_gradients` of the inner optimizer. Raise TypeError if this
+        method cannot turn aggregation off.
+        """
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}
@@ -74,14 +78,15 @@ class Keras2(family.Family):
         del name
         tf_private.store_instead(wrapper, self.inner)
         if wrapper.dynamic:
-            # This replaces the loss scale of an earlier wrapper, since `compile` wraps again.
+            # If `compile` wraps the optimizer again, replace the loss scale of the earlier
+            # wrapper.
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
         self._below = _Below(self.inner, wrapper)
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
     def _initialize_in_sessions(self, others=()):
-        """Make sessions of Keras 2 in graphs of TensorFlow 1 initialize all variables."""
-        attributes = vars(self.inner).values()  # some of them are variables
+        """Make sessions of Keras 2 initialize all variables in graphs of TensorFlow 1."""
+        attributes = vars(self.inner).values()  # Some attributes are variables.
         values = (*self.weights(), *attributes, *others)
         variables = [v for v in values if isinstance(v, tf.Variable)]
         private.initialize_in_sessions(self.package, variables)
@@ -98,7 +103,7 @@ class Keras2(family.Family):
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         keywords = self._keywords(name)
-        if args:  # the first positional argument is in the position of `name`
+        if args:  # The first positional argument takes the position of `name`.
             keywords.pop("name", None)
         pairs = list(zip(gradients, variables))
         return self.inner.apply_gradients(pairs, *args, **{**keywords, **kwargs})
@@ -113,7 +118,7 @@ class Keras2(family.Family):
 
     def set_iterations(self, value):
         if isinstance(value, tf.Variable):
-            self.inner.iterations = value  # this replaces the variable of the optimizer
+            self.inner.iterations = value  # From now on, steps count in this variable.
         else:
             self.counter().assign(tf.cast(value, tf.int64))
 
@@ -121,11 +126,12 @@ class Keras2(family.Family):
         return self._built
 
     def weights(self):
-        variables = self.inner.variables  # a method in some families
+        variables = self.inner.variables  # In some families this is a method.
         return list(variables() if callable(variables) else variables)
 
     def layouts(self, scale_variables):
-        counter = self.counter()  # the first access makes it in an OptimizerV2
+        # In an OptimizerV2 the first access makes the counter, so read it before `weights`.
+        counter = self.counter()
         slots = [v for v in self.weights() if v is not counter]
         hidden = private.unlisted_variables(self.inner)
         layouts = [
@@ -157,11 +163,13 @@ class Keras2(family.Family):
 
 
 class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[misc]
-    """An object to restore what checkpoints of TensorFlow 2.0-2.2 have below `base_optimizer`.
+    """An object that restores the inner optimizer from a checkpoint of TensorFlow 2.0-2.2.
 
-    In these checkpoints the inner optimizer is an object of its own. In later checkpoints it
-    is saved instead of the wrapper. TensorFlow restores each object only once. So this second
-    object passes the values on to the inner optimizer. It is never saved.
+    In these checkpoints the wrapper and the inner optimizer are separate objects, and the
+    inner optimizer has the name `base_optimizer`. In later checkpoints a single object
+    stands for both. TensorFlow restores each object only once, so it cannot restore the
+    inner optimizer a second time under `base_optimizer`. Instead it restores this object,
+    which passes the values on to the inner optimizer. Checkpoints never save this object.
     """
 
     def __init__(self, inner, wrapper):
@@ -178,7 +186,10 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
 
 
 def _refuse_legacy_slots(self, *args, **kwargs):
-    """Raise ValueError. TensorFlow calls this if a checkpoint has slots of an OptimizerV2."""
+    """Raise ValueError, because a checkpoint contains slots of an OptimizerV2.
+
+    TensorFlow calls this method when it finds such slots.
+    """
     del args, kwargs
     name = type(self.inner_optimizer).__name__
     legacy = f"{keras_versions.keras2_spelled(self._family.package)}.optimizers.legacy"
@@ -192,7 +203,10 @@ def _refuse_legacy_slots(self, *args, **kwargs):
 
 
 class Newer(Keras2):
-    """The adapter to the newer optimizers of Keras 2, the default since TensorFlow 2.11."""
+    """The adapter to the newer optimizers of Keras 2.
+
+    They are the default since TensorFlow 2.11.
+    """
 
     name = "new"
     newer_names = ("_trainable_variables",)
@@ -223,7 +237,7 @@ class Newer(Keras2):
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
     def build(self, wrapper, variables):
-        # If the optimizer was built for all these variables before, nothing changes.
+        # Do nothing if the optimizer was already built for all these variables.
         known, key = self.known_variables() if self._built else ((), None)
         if not (self._built and all(key(variable) in known for variable in variables)):
             super().build(wrapper, variables)

@@ -1,7 +1,7 @@
-"""The adapter to the legacy optimizers of Keras 2, which are instances of OptimizerV2.
+"""The adapter to the legacy optimizers of Keras 2. They are instances of OptimizerV2.
 
-The wrapper is a subclass of OptimizerV2 and overrides some of its private methods.
-tests/test_private_names.py fails if Keras 2 moves one of them.
+The wrapper is a subclass of OptimizerV2 and overrides some private methods of this class.
+tests/test_private_names.py fails if Keras 2 does not have one of these methods.
 """
 
 import copy
@@ -14,13 +14,13 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
-# While this switch is on, `_aggregate_gradients` returns pairs, even if `install(like=...)`
-# has changed what this method returns.
+# While this switch is on, the method `_aggregate_gradients` returns (gradient, variable)
+# pairs. `install(like=...)` may have changed this method to return only gradients.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot of a checkpoint, or raise if the inner optimizer has no such slot."""
+    """Restore a slot of a checkpoint. Raise ValueError if an optimizer has no such slot."""
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))
@@ -47,14 +47,15 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        # id -> variable that has slots from a checkpoint, but for which nothing was built yet.
+        # Maps the ids of model variables to the variables. For these variables a checkpoint
+        # has restored slots, but the optimizer was not built yet.
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         return private.compute_gradients(self.inner, loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
-        # Build only for variables that have a gradient, as TensorFlow's class did.
+        # Build only for variables that have a gradient, as OptimizerV2 did.
         super().prepare(wrapper, used, used)
 
     def build(self, wrapper, variables):
@@ -67,7 +68,8 @@ class Legacy(keras2.Keras2):
             self.is_built_in_parts = bool(others)
 
     def built_variables(self):
-        # All methods that depend on the order of the slots call `built_variables` first.
+        # Build first for variables whose slots were restored. All methods that depend on
+        # the order of the slots call `built_variables` before they read the slots.
         restored, self.restored = self.restored, {}
         if restored:
             known = {id(v) for v in super().built_variables()}
@@ -82,11 +84,11 @@ class Legacy(keras2.Keras2):
     def dependencies(self, children, save_type, **kwargs):
         if not tf_private.deferred(self.inner):
             return children
-        # A checkpoint was restored before the first step. Values that are no slots are restored
-        # when the variables for them are made. These lines make the variables, so that the
-        # values are saved now.
+        # A checkpoint was restored before the first step. TensorFlow restores the step
+        # counter and the hyperparameters when their variables are made. Make these
+        # variables now, so that the restored values are saved.
         self.counter()
-        _ = self.inner.learning_rate  # makes all hyperparameters
+        _ = self.inner.learning_rate  # This makes the variables of all hyperparameters.
         return tf_private.children(self.inner, save_type, **kwargs)
 
     def order_slots(self, wrapper, variables):
@@ -94,10 +96,10 @@ class Legacy(keras2.Keras2):
             wrapper.build(variables)
 
     def _build_inner(self, variables):
-        # A list of weights must have the order in which a single first step would make all
-        # slots. But if a checkpoint is restored first, slots are made before the step counter,
-        # and further slots are made in later steps. To find the right order, this build asks
-        # again for all slots, including those that exist.
+        # The list of weights must have the order in which a single first step would make
+        # all slots. But if a checkpoint was restored, its slots were made before the step
+        # counter. Steps with other variables make further slots. To find the right order,
+        # record the order in which this build calls `add_slot`, also for slots that exist.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):
@@ -116,13 +118,13 @@ class Legacy(keras2.Keras2):
             weights.sort(key=lambda w: (w is not inner.iterations, place.get(id(w), 0)))
 
     def deep_copied(self, memo):
-        # `copy.deepcopy` copies all attributes and hyperparameters, as it does for an optimizer
-        # that is not wrapped.
+        # For legacy optimizers, `copy.deepcopy` copies all attributes and hyperparameters,
+        # whether or not the optimizer is wrapped.
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):
-            # Variables of a graph of TensorFlow 1 cannot be copied. A Nadam may hold a tensor
-            # of a traced step, which cannot be copied either.
+            # Variables in a graph of TensorFlow 1 cannot be copied. The same is true of a
+            # tensor of a traced step, and a Nadam may have such a tensor as an attribute.
             return None
         private.unmark(copied)
         return copied

@@ -18,8 +18,8 @@ from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
 from tf_lso.scaling import gradients as gradients_lib
 
-# Methods that `fit` of TensorFlow 2.4-2.15 called. `fit` of Keras 3 does not call them, or
-# calls them differently.
+# `fit` of TensorFlow 2.4-2.15 called these methods of an optimizer. `fit` of Keras 3 does
+# not call them, or calls them differently.
 _LEGACY_METHODS = (
     "get_scaled_loss",
     "get_unscaled_gradients",
@@ -28,14 +28,15 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-# The optimizers that have the changes of `_take_over_parts`.
+# The optimizers that `_take_over_parts` has already adapted.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
-_DEPTH = 12  # the most frames between Keras's `train_step` and `refuse_in_fit`
+# `refuse_in_fit` looks for Keras's `train_step` among this many frames of the call stack.
+_DEPTH = 12
 
 
 def _aggregate_gradients(self, grads_and_vars):
-    """Return the pairs with their gradients summed over replicas. None stays None."""
+    """Return the pairs with gradients summed over replicas. A gradient None stays None."""
     pairs = list(zip(*validation.unzip(grads_and_vars)))
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
@@ -57,9 +58,9 @@ def _view(name):
 class Keras3(family.Family):
     """The adapter to Keras 3 optimizers on the TensorFlow backend.
 
-    A checkpoint has the names that an optimizer without a wrapper would save, and also
+    A checkpoint contains the names that an optimizer without a wrapper would save, and also
     "inner_optimizer" and "loss_scale". So a wrapped optimizer can restore the checkpoint of
-    an optimizer without a wrapper, and the other way round, as in TensorFlow 2.3-2.15.
+    an optimizer that is not wrapped. The reverse also works, as in TensorFlow 2.3-2.15.
     """
 
     name = "keras3"
@@ -76,16 +77,16 @@ class Keras3(family.Family):
         super().__init__(inner)
         environment.require_tensorflow_backend()
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
-        self._second_names = {}  # name in checkpoints -> `variables_lib.SecondName`
+        self._second_names = {}  # Maps names in checkpoints to `variables_lib.SecondName`.
 
     @property
     def _parts(self):
-        """The optimizers that update variables: the inner one and its parts, if it has any."""
+        """A list of the inner optimizer and, if it is a MultiOptimizer, of its parts."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
-        # Skip the constructor of Keras's own LossScaleOptimizer, which has other arguments and
-        # sets other attributes.
+        # Skip the constructor of Keras's own LossScaleOptimizer, because it has other
+        # arguments and sets other attributes. Call the constructor of its base class.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
             learning_rate=0.0, name=name
         )
@@ -100,10 +101,11 @@ class Keras3(family.Family):
             self.build(wrapper, self.built_variables())
 
     def _take_over_parts(self, strategy=None):
-        """Adapt each part once. If `strategy` is not None, the parts will be built under it.
+        """Adapt each optimizer in `_parts` once.
 
-        A MultiOptimizer that was made with a function gets its parts when it is built. So
-        this method is called again after the build.
+        If `strategy` is not None, the optimizers will be built under this strategy. A
+        MultiOptimizer that was constructed with a function gets its parts only at the
+        build, so this method is called again after the build.
         """
         for part in self._parts:
             if strategy is not None:
@@ -120,9 +122,10 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # Keras 3 clips and then aggregates. A function of `keras3_private` makes it sum
-        # duplicate rows instead of aggregating. But gradient accumulation comes before that,
-        # and would use only one of several duplicate rows.
+        # Keras 3 clips gradients and then aggregates them over replicas. `_take_over_parts`
+        # replaces the aggregation by a sum of duplicate rows. But Keras 3 accumulates
+        # gradients before it aggregates them, and would use only one of several duplicate
+        # rows.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
@@ -152,25 +155,27 @@ class Keras3(family.Family):
         # This method works inside and outside the scope of the strategy, and in a traced
         # function.
         if not variables:
-            return  # Keras 3 calls this for .h5 files, before it knows the variables
+            return  # For .h5 files Keras 3 calls `build` before it knows the variables.
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
-                # With several replicas, build outside of the traced function. An optimizer
-                # without a wrapper must be built before such a function is called.
+                # With several replicas, build outside the traced function. The program must
+                # build an optimizer without a wrapper before it calls such a function.
                 several = strategy.num_replicas_in_sync > 1
                 outside = tf.init_scope() if several else contextlib.nullcontext()
-                names = keras.name_scope(wrapper.name)  # as in Keras's own wrapper
+                # Keras's own wrapper uses the same name scope.
+                names = keras.name_scope(wrapper.name)
                 with outside, variables_lib.scope_of(strategy), names:
                     self._take_over_parts(strategy)
                     with self.slots.being_built():
                         private.build_as_bare(self.inner, variables)
-                    self._take_over_parts(strategy)  # the parts that were made just now
+                    # Adapt the parts that the build has made.
+                    self._take_over_parts(strategy)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
     def _check_built(self, variables):
-        self._refuse_on_replicas()  # again, since the build may have made further parts
+        self._refuse_on_replicas()  # Check again, since the build may have made parts.
         validation.check_known(variables, *self.known_variables())
         # The step counter and the learning rate need not belong to the strategy.
         functions = (private.iteration_variable, private.learning_rate)
@@ -182,8 +187,8 @@ class Keras3(family.Family):
         del name
         pairs = list(zip(gradients, variables))
         if len(self._parts) > 1:
-            # A MultiOptimizer needs a pair (None, variable) for each variable without a
-            # gradient.
+            # A MultiOptimizer needs a pair for each variable. If a variable has no
+            # gradient, the pair is (None, variable).
             _, key = self.known_variables()
             given = {key(variable) for variable in variables}
             pairs += [(None, v) for v in self.built_variables() if key(v) not in given]
@@ -191,8 +196,8 @@ class Keras3(family.Family):
             return self.inner.apply_gradients(pairs, *args, **kwargs)
 
     def count_skipped(self):
-        # With gradient accumulation the counter counts micro-steps. A skipped micro-step adds
-        # nothing to the accumulated sum, so it is not counted.
+        # With gradient accumulation, the counter counts each addition to the accumulated
+        # sum. A skipped step adds nothing to this sum, so it is not counted.
         parts = [p for p in self._parts if not p.gradient_accumulation_steps]
         counters = [variables_lib.raw(private.iteration_variable(p)) for p in parts]
         return [counter.assign_add(1, read_value=False) for counter in counters]
@@ -230,15 +235,18 @@ class Keras3(family.Family):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        # The step counter comes first. Then come all slots of one name, all slots of the next
-        # name, and so on. The learning rate is left out.
+        # The list starts with the step counter. Then follow all slots with the first slot
+        # name, all slots with the second slot name, and so on. The list does not contain
+        # the learning rate.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return table.by_slot(self.inner, listed)
 
     def layouts(self, scale_variables):
         own, views, inner = self._own, self.views.values(), self.inner.variables
-        rate = private.learning_rate(self.inner)  # a variable or a schedule
+        # The list `inner` begins with the step counter. Unless the rate is a schedule, its
+        # variable follows.
+        rate = private.learning_rate(self.inner)
         number = 2 if any(v is rate for v in inner) else 1
         heads, slots = inner[:number], inner[number:]
         all_state = state.Layout("variables", [*own, *views, *heads], slots)
@@ -246,9 +254,11 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # Keras 3's own wrapper writes this layout if it is not built or its scale is fixed.
+            # Keras 3's own wrapper writes this layout if its scale is fixed, or before it
+            # is built.
             state.Layout("variables", [*own, *heads], slots),
-            # With a fixed scale the layouts of Keras 2 cannot be told from the other layouts.
+            # With a fixed scale, the layouts of Keras 2 cannot be distinguished from the
+            # other layouts.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
@@ -257,15 +267,17 @@ class Keras3(family.Family):
     # --- Files and checkpoints.
 
     def dependencies(self, children, save_type, **kwargs):
-        # These attributes were set without Keras's tracking, so `children` lacks them.
+        # TensorFlow does not track these attributes of the wrapper, so `children` does not
+        # contain them.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        # In files of other wrappers these names have meaningless values. TensorFlow restores
-        # names in alphabetic order, so the right values from "inner_optimizer" come later.
-        # But TensorFlow restores an object only under the first of its names. So a separate
-        # object stands for the variable under its second name, and both are restored.
+        # The checkpoints of other wrappers contain meaningless values under the names in
+        # `OF_EACH_OPTIMIZER`, and the right values under "inner_optimizer". TensorFlow
+        # restores names in alphabetical order, so it restores the right values last. But
+        # TensorFlow restores an object only under its first name. So a separate object, a
+        # `SecondName`, stands for the variable under the name in `OF_EACH_OPTIMIZER`.
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
@@ -273,19 +285,21 @@ class Keras3(family.Family):
         return {**names, **own}
 
     def dependency(self, name, children):
-        # Keras 3's own wrapper saves the scale and the count under these names.
+        # Keras 3's own wrapper saves the loss scale and the count of finite steps under
+        # these names.
         if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
-        # If `children` lacks the learning rate, the inner optimizer has a schedule.
+        # If `children` does not contain the learning rate, the inner optimizer has a
+        # schedule. Then return the wrapper's own variable, which is never used.
         return children.get(name, self._own_names.get(name))
 
 
 def _of_keras2(by_variable, by_slot):
     """Return the layouts of files of Keras 2's legacy and newer optimizers.
 
-    A file does not say which of the two kinds of optimizer wrote it, so the shapes of the
-    slots must decide. If layers have equal shapes, both layouts may have the same shapes but
-    different orders. Then the list is empty, because slots could silently go to wrong
+    A file does not say whether a legacy or a newer optimizer wrote it, so only the shapes
+    of the slots can distinguish both layouts. If the layouts have the same shapes but
+    different orders, the list is empty. Otherwise slots could silently be set on the wrong
     variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)

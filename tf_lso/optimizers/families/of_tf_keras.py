@@ -1,4 +1,4 @@
-"""The adapters to both kinds of optimizers of the package tf_keras."""
+"""The adapters to the optimizers of the package tf_keras."""
 
 from tf_lso.frameworks import keras2_private, keras_versions, tf_private
 from tf_lso.optimizers.families import keras2, keras2_legacy
@@ -8,16 +8,17 @@ _OWN_WRAPPER = keras_versions.public("tf_keras").mixed_precision.LossScaleOptimi
 
 
 class Legacy(keras2_legacy.Legacy):
-    """The adapter to legacy optimizers of the package tf_keras."""
+    """The adapter to the legacy optimizers of the package tf_keras."""
 
     package = "tf_keras"
     base = _BASES["legacy"]
-    # Without eager execution, `fit` checks for this class, and not for the public one.
+    # Without eager execution, `fit` checks whether the optimizer is an instance of this
+    # private class of Keras. The public LossScaleOptimizer is another class.
     bases = (keras2_private.own_wrapper_of_legacy("tf_keras"),)
 
 
 class Newer(keras2.Newer):
-    """The adapter to newer optimizers of the package tf_keras."""
+    """The adapter to the newer optimizers of the package tf_keras."""
 
     package = "tf_keras"
     base = _BASES["new"]
