@@ -1,8 +1,8 @@
-"""The optimizer that programs use. All its public methods are defined in this module.
+"""The LossScaleOptimizer. This module defines all public methods of the class.
 
-What differs between the families of inner optimizers is in an adapter, a subclass of
-`families.family.Family`. The module `scaling.step` takes a step, and `scaling.calls`
-decides by which scale the gradients of the step are divided.
+The families of inner optimizers differ. The code for a family is in an adapter, which is a
+subclass of `families.family.Family`. The module `scaling.step` runs a step. The module
+`scaling.calls` determines the scale by which the gradients of the step are divided.
 """
 
 import copy
@@ -40,23 +40,25 @@ if TYPE_CHECKING:
 
     from tf_lso.frameworks import optimizer_table as table
 
-MISSING: Any = binding.MISSING  # the default of arguments that must be passed
+MISSING: Any = binding.MISSING  # stands for an argument that was not passed
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# Methods with this decorator contain nothing to convert, so AutoGraph leaves them
-# unchanged.
+# AutoGraph leaves methods with this decorator unchanged. They contain nothing to convert.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
 
 def _of_inner(name: str, what: str) -> property:
-    """Return a property that reads and sets an attribute of the inner optimizer."""
+    """Return a property that reads and sets the inner optimizer's attribute `name`.
+
+    `what` is the first sentence of the property's docstring.
+    """
 
     def read(self):
-        # There is no family yet while the constructor of the base class runs.
+        # While the constructor of the base class runs, there is no inner optimizer yet.
         return None if self._family is None else getattr(self.inner_optimizer, name)
 
     def write(self, value):
@@ -73,7 +75,8 @@ def _of_inner(name: str, what: str) -> property:
     return property(read, write, doc=f"{what}. Reads and sets the inner optimizer's.")
 
 
-# The attributes that are set directly, so that no base class tracks or delegates them.
+# Setting one of these attributes bypasses the `__setattr__` of all base classes, so that no
+# base class tracks or delegates the attribute.
 _OWN = frozenset(
     {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
     | {"_state", "_trackable", "_traced"}
@@ -81,7 +84,7 @@ _OWN = frozenset(
 
 
 def _check_loss_scale(value):
-    """Raise TypeError if a program replaces the loss scale by an object of another class."""
+    """Raise TypeError if a new value of the attribute `_loss_scale` is no LossScale."""
     if not isinstance(value, loss_scale_lib.LossScale):
         raise TypeError(
             "The loss scale of an optimizer must be a tf_lso.LossScale. Derive your class "
@@ -104,44 +107,48 @@ def _shown(
     min_scale: float = 1.0,
     max_scale: float | None = None,
 ):
-    """The signature that `inspect` and `help` show for the constructor."""
+    """Define the signature that Python's `inspect` and `help` show for the constructor."""
 
 
 @keras_versions.named_in_files("tf_lso>LossScaleOptimizer")
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
 
-    The loss is multiplied by the loss scale, and the gradients are divided by it. If a
-    gradient is not finite, the step is skipped on all replicas and the scale is halved.
-    After `dynamic_growth_steps` finite steps the scale is doubled.
+    The loss is multiplied by the loss scale, and the gradients are divided by the loss
+    scale. If a gradient is not finite, the step is skipped on all replicas and the scale is
+    halved. A step with only finite gradients is called a finite step. After
+    `dynamic_growth_steps` consecutive finite steps the scale is doubled.
 
-    For `isinstance` and `compile`, an instance is also an optimizer of the same kind as the
-    inner optimizer. It has the hyperparameters of the inner optimizer as attributes, such
-    as `lr` and `beta_1`.
+    `isinstance` and `compile` treat a LossScaleOptimizer as an optimizer of the same kind
+    as the inner optimizer: Keras 3, legacy Keras 2 or newer Keras 2. The hyperparameters of
+    the inner optimizer, such as `lr` and `beta_1`, are also attributes of the
+    LossScaleOptimizer.
 
-    The arguments from `growth_factor` on are additions of tf_lso.
+    tf_lso adds the argument `growth_factor` and all arguments after `growth_factor`.
+    TensorFlow and Keras do not have them.
 
     Args:
       optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
         of TensorFlow 2.12-2.15). It may also be passed as `inner_optimizer`, as in Keras 3.
-      dynamic: bool, whether the scale changes. If False, it stays at `initial_scale` and
-        no step is skipped.
-      initial_scale: number, the first loss scale. Defaults to 2**15 for a dynamic scale,
-        and must be passed for a fixed one.
-      dynamic_growth_steps: int, the number of consecutive finite steps before the scale
-        doubles. Defaults to 2000. It may be passed only for a dynamic scale.
-      name: str. By default Keras 3 chooses the name, and in Keras 2 it is the name of the
-        inner optimizer.
+      dynamic: bool, whether the scale changes. If False, the scale stays at `initial_scale`
+        and no step is skipped.
+      initial_scale: number, the first loss scale. Defaults to 2**15 for a dynamic scale. A
+        fixed scale has no default.
+      dynamic_growth_steps: int, the number of consecutive finite steps after which the scale
+        doubles. Defaults to 2000. Only a dynamic scale accepts this argument.
+      name: str, the name of the optimizer. With Keras 3, Keras chooses the default. With
+        Keras 2, the default is the name of the inner optimizer.
       growth_factor: number of at least 1 by which the scale is multiplied to grow.
         Defaults to 2.
       backoff_factor: number below 1 by which the scale is multiplied to shrink.
         Defaults to 0.5.
-      hysteresis: int, the number of consecutive skipped steps before the scale shrinks.
-        Defaults to 1.
+      hysteresis: int, the number of consecutive skipped steps after which the scale
+        shrinks. Defaults to 1.
       min_scale: number, the smallest scale. Defaults to 1.
-      max_scale: number, the largest scale. Defaults to None, the largest float32.
-      **keywords: arguments that configs of Keras 3 contain, such as `clipnorm`. Only their
-        defaults are accepted. Set other values on the inner optimizer.
+      max_scale: number, the largest scale. Defaults to None. None allows all scales that
+        float32 can represent.
+      **keywords: arguments that configs of Keras 3 contain, such as `clipnorm`. Each
+        argument must have its default value. Set other values on the inner optimizer.
 
     Raises:
       TypeError: if `optimizer` is not an optimizer or is a LossScaleOptimizer, `dynamic` is
@@ -169,7 +176,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     """
 
     _family_class: Any = None
-    _family: Any = None  # None while the constructor of the base class runs
+    _family: Any = None  # stays None while the constructor of the base class runs
     _own_name: str | None = None
     _delegated: frozenset[str] = frozenset()
     _traced = False
@@ -187,7 +194,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         inner_optimizer: Any = MISSING,
         name: str | None = None,
         growth_factor: float = ScaleRule.growth_factor,
-        backoff_factor: float = 0.5,  # equal to that of `ScaleRule`, which a test checks
+        backoff_factor: float = 0.5,  # A test checks that `ScaleRule` has the same default.
         hysteresis: int = ScaleRule.hysteresis,
         min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
@@ -208,7 +215,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
 
     def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
-        """Make an instance of the subclass for the family of the optimizer."""
+        """Make an instance of the subclass for the family of the inner optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
@@ -216,7 +223,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     __new__.__wrapped__ = _shown  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
-        """Wrap `inner`. The loss scale is made only after all checks have passed."""
+        """Wrap the inner optimizer. Make the loss scale only if all checks have passed."""
         validation.check_strategy()
         validation.check_free(inner)
         if not keras_versions.is_keras2(self._family_class.package):
@@ -243,8 +250,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         keras2_private.mark(inner)
 
     if TYPE_CHECKING:
-        # The hyperparameters that an inner optimizer may have. If a type checker saw the
-        # two methods below, it would accept every attribute, even a misspelt one.
+        # These are the hyperparameters that an inner optimizer may have. A type checker
+        # must not see the methods in the `else` branch. Otherwise the type checker would
+        # accept every attribute, even a misspelt one.
         beta: Any
         beta_1: Any
         beta_2: Any
@@ -263,15 +271,16 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # A legacy optimizer keeps the value in a variable, so traced steps read the
-                # new value. Other optimizers do not, so the program is warned.
+                # A legacy optimizer stores the value in a variable, so traced steps read
+                # the new value. With other optimizers, traced steps keep the old value.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
                 super().__setattr__(name, value)
 
         def __getattr__(self, name: str) -> Any:
-            # Python calls this method only if the ordinary lookup has failed.
+            # Python calls this method only if the ordinary lookup of an attribute has
+            # failed.
             if name in self._delegated:
                 return hyperparameters.read(self.inner_optimizer, name)
             raise AttributeError(
@@ -285,7 +294,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if self._family is None:
             return object.__repr__(self)  # the constructor is running
         shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
-        if tf.executing_eagerly():  # in a graph the values are not known
+        if tf.executing_eagerly():  # Values are known only in eager mode.
             shown += f", loss_scale={float(self.loss_scale):g}"
             count = variables_lib.raw(self.dynamic_counter)
             if count is not None:
@@ -315,18 +324,20 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_scaled_loss(
         self, loss: tf.Tensor | Callable[[], tf.Tensor]
     ) -> tf.Tensor | Callable[[], tf.Tensor]:
-        """Multiply the loss by the loss scale, inside the `tf.GradientTape`.
+        """Multiply the loss by the loss scale. Call this method inside the `GradientTape`.
 
         Args:
-          loss: tensor of any shape and float dtype, or a callable that returns one.
+          loss: tensor of any shape and float dtype, or a callable that returns such a
+            tensor.
 
         Returns:
-          A tensor of the loss's shape and dtype, or a callable that returns it. A
-          float16 product above 65504 becomes inf, so cast such a loss to float32 first.
+          A tensor of the same shape and dtype as the loss. If `loss` is a callable, the
+          result is a callable that returns such a tensor. A float16 product above 65504
+          becomes inf, so cast a float16 loss to float32 first.
 
         Raises:
           TypeError: if `loss` is neither a tensor nor callable.
-          RuntimeError: if the loss is scaled already, or `scale_loss` has scaled a loss in
+          RuntimeError: if the loss is already scaled, or `scale_loss` has scaled a loss in
             the same step.
 
         Example:
@@ -354,7 +365,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def _scaled_by_current(self, loss):
-        # As in legacy optimizers, use the scale at the time when the callable is called.
+        # Use the scale at the time at which the callable is called, as legacy optimizers
+        # do.
         scale = self._loss_scale()
         self._calls.scale_was_read(scale)
         return self._scaled(loss, scale)
@@ -387,12 +399,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
           grads: iterable of tensors of any float dtype, `tf.IndexedSlices` and None.
 
         Returns:
-          A list of the unscaled gradients, with the same length, kinds and dtypes. The
-          division is done in float32 or wider.
+          A list with one unscaled gradient for each element of `grads`. Each gradient keeps
+          its dtype. `tf.IndexedSlices` stay `tf.IndexedSlices`, and None stays None. The
+          division is done in float32 or a wider dtype.
 
         Raises:
           TypeError: if `grads` is not iterable, or an element is not a gradient.
-          RuntimeError: if a gradient was returned by this method before.
+          RuntimeError: if a gradient is already unscaled, because this method returned it.
 
         Example:
         >>> import tensorflow as tf
@@ -415,23 +428,23 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def scale_loss(self, loss: tf.Tensor | float) -> tf.Tensor:
-        """Multiply the loss by the loss scale, in float32 or wider.
+        """Multiply the loss by the loss scale, in float32 or a wider dtype.
 
-        Pass the gradients of the scaled loss to `apply_gradients` or `apply`, which unscale
-        them. Keras 3's `fit` does this.
+        Pass the gradients of the scaled loss to `apply_gradients` or `apply`. Both methods
+        unscale the gradients. Keras 3's `fit` scales the loss by this method.
 
         Args:
           loss: tensor of any shape and float dtype, or a number.
 
         Returns:
-          A tensor of the loss's shape. Its dtype is that of the loss, or float32 if the
-          loss has 16 bits.
+          A tensor of the same shape as the loss. The dtype is float32 if the loss is
+          float16 or bfloat16. Otherwise the dtype is the same as that of the loss.
 
         Raises:
           TypeError: if `loss` is None.
-          RuntimeError: if the loss is scaled already, or `get_scaled_loss` has scaled a loss
-            in the same step. In `fit` this error is also raised if the class overrides
-            methods that `fit` of Keras 3 does not call as older versions did.
+          RuntimeError: if the loss is already scaled, or `get_scaled_loss` has scaled a loss
+            in the same step. In `fit` of Keras 3, also if a subclass overrides a method
+            that this `fit` does not call in the same way as `fit` of older versions.
 
         Example:
         >>> import tensorflow as tf
@@ -469,35 +482,38 @@ class LossScaleOptimizer(tf_private.Dependencies):
         skip_gradients_aggregation: bool = False,
         **kwargs: Any,
     ) -> tf.Tensor | tf.Operation | None:
-        """Apply gradients, or skip the step if they are not finite.
+        """Apply gradients. If a gradient is not finite, skip the step instead.
 
-        Gradients of a loss that `scale_loss` scaled are unscaled first. Then all gradients
-        are aggregated over the replicas. If all are finite, the inner optimizer updates the
-        variables on every replica. Otherwise the step is skipped. In both cases the loss
-        scale is updated, and `iterations` counts the step.
+        If `scale_loss` scaled the loss, this method first unscales the gradients. Then the
+        gradients are aggregated over the replicas. If all aggregated gradients are finite,
+        the inner optimizer updates the variables on every replica. Otherwise the step is
+        skipped. In both cases the loss scale is updated, and `iterations` counts the step.
 
         Args:
           grads_and_vars: iterable of (gradient, variable) pairs. A variable whose gradient
-            is None is not updated. An empty iterable does nothing.
-          name: str for the operations. Any other value is passed to the second parameter of
-            the inner optimizer's own `apply_gradients`, as in TensorFlow 2.0-2.8.
+            is None is not updated. If the iterable is empty, the method does nothing.
+          name: str, the name of the operations. A value that is not a str is passed to the
+            inner optimizer's own `apply_gradients` as the second argument, as in TensorFlow
+            2.0-2.8.
           experimental_aggregate_gradients: bool, whether to aggregate over the replicas.
-            Pass False if the gradients are aggregated already.
-          skip_gradients_aggregation: bool, the opposite of the previous argument, as in
-            TensorFlow 2.11-2.15.
+            Pass False if the gradients are already aggregated.
+          skip_gradients_aggregation: bool, whether not to aggregate. TensorFlow 2.11-2.15
+            have this argument.
           **kwargs: further arguments for the inner optimizer's own `apply_gradients`.
 
         Returns:
-          In eager mode None. In a function a scalar bool tensor, which is True if the step
-          was applied. In a TensorFlow 1 graph an op that runs the step.
+          In eager mode, None. In a `tf.function`, a scalar bool tensor that is True if the
+          step was applied. In a TensorFlow 1 graph, an op that runs the step.
 
         Raises:
           TypeError: if an element is not a gradient or a variable, or the inner optimizer
             does not accept a further argument.
           ValueError: if no variable has a gradient, the optimizer was built for other
-            variables, or replicas cannot take a step in this context.
-          RuntimeError: if `scale_loss` and `get_scaled_loss` were called in different
-            functions or threads, so that it is unknown whether to unscale.
+            variables, the current strategy is not supported, or the method is called in a
+            cross-replica context.
+          RuntimeError: if the gradients may be either scaled or unscaled, because
+            `scale_loss` and `get_scaled_loss` were called in different functions or
+            threads.
 
         Source: TensorFlow 2.0-2.15.
         """
@@ -523,18 +539,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> None:
         """Apply a list of gradients, as `apply_gradients` does.
 
-        If no method of this optimizer has scaled a loss, the gradients are unscaled too.
+        Only one case differs: if no method of this optimizer has scaled a loss, `apply`
+        unscales the gradients and `apply_gradients` does not.
 
         Args:
-          grads: list of gradients, one for each variable. A variable whose gradient is None
+          grads: list with one gradient for each variable. A variable whose gradient is None
             is not updated.
           trainable_variables: list of variables, or None for the variables that were passed
             to `build`.
 
         Raises:
-          TypeError, RuntimeError: as `apply_gradients`.
-          ValueError: as `apply_gradients`, and if the lengths differ or the variables are
-            not known.
+          TypeError, RuntimeError: in the same cases as `apply_gradients`.
+          ValueError: in the same cases as `apply_gradients`. Also if both lists differ in
+            length, or if `trainable_variables` is None before the build.
 
         Source: Keras 3.
         """
@@ -567,7 +584,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ):
         """Check the arguments, and run one `Step`.
 
-        The docstring of `Calls.divisor` explains `unknown_is_scaled`.
+        `unknown_is_scaled` is an argument of `Calls.divisor`. See the docstring of
+        `divisor`.
         """
         validation.check_context()
         if not grads:
@@ -607,24 +625,25 @@ class LossScaleOptimizer(tf_private.Dependencies):
             is_aggregated=not aggregate,
         )
         if graphs.in_tensorflow_1() and not self._family.returns_operations:
-            # A function runs all operations that have side effects. A graph of TensorFlow 1
-            # and its branches and loops run only those on which the result depends.
+            # A `tf.function` runs all operations that have side effects. A graph of
+            # TensorFlow 1 runs only the operations on which the result depends.
             applied = tf.function(lambda: step.run(grads), autograph=False)()
             return applied.op if graphs.in_graph_of_tensorflow_1() else applied
         return step.run(grads)
 
     def _unscale(self, grads, variables, divisor):
-        """Return the gradients of a step, all of them unscaled.
+        """Return the gradients of a step after dividing the scaled ones by `divisor`.
 
-        `divisor` is None if no gradient is scaled.
+        If no gradient is scaled, `divisor` is None.
         """
         scaled, results = [], []
         for grad, variable in zip(grads, variables):
             is_next_value = gradients_lib.overwrites(variable)
             if self._calls.unscaled_gradients.has(grad):
                 if is_next_value:
-                    # `get_unscaled_gradients` does not know the variables, so it has
-                    # divided this gradient too. Multiply it again.
+                    # This "gradient" is the next value of its variable, so it is not
+                    # scaled. But `get_unscaled_gradients` does not know the variables, and
+                    # has divided it by the scale. Multiply it by the scale again.
                     scale = self._calls.scale(self._loss_scale)
                     grad = grad * tf.cast(scale, grad.dtype)
             elif divisor is not None and not is_next_value:
@@ -639,7 +658,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return results
 
     def _warn_if_forgotten(self):
-        # If a subclass overrides these methods, it may scale and unscale by itself.
+        # If a subclass overrides one of these methods, the subclass may scale and unscale
+        # without calling the methods of tf_lso.
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(self._calls.forgotten())
@@ -657,20 +677,22 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Compute the gradients of the loss, unscale them, and apply them.
 
         Args:
-          loss: callable that returns a scalar tensor, or a scalar tensor if `tape` is
-            passed.
+          loss: callable that returns a scalar tensor. If `tape` is passed, `loss` may be a
+            scalar tensor.
           var_list: list of variables, or a callable that returns such a list.
           grad_loss: tensor, the gradient of the loss. Defaults to ones.
-          name: str for the operations.
-          tape: `tf.GradientTape` that recorded `loss`. It is needed if `loss` is a tensor.
+          name: str, the name of the operations.
+          tape: the `tf.GradientTape` that recorded `loss`. If `loss` is a tensor, `tape` must
+            be passed.
 
         Returns:
-          What `apply_gradients` returns.
+          The result of `apply_gradients`.
 
         Raises:
-          TypeError, RuntimeError: as `get_scaled_loss`, `get_unscaled_gradients` and
-            `apply_gradients`.
-          ValueError: as `apply_gradients`, or if `loss` is a tensor but `tape` is None.
+          TypeError, RuntimeError: in the same cases as `get_scaled_loss`,
+            `get_unscaled_gradients` and `apply_gradients`.
+          ValueError: in the same cases as `apply_gradients`. Also if `loss` is a tensor and
+            `tape` is None.
 
         Example:
         >>> import tensorflow as tf
@@ -692,7 +714,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         var_list: Any,
         tape: tf.GradientTape | None = None,
     ) -> list[tuple[gradients_lib.Gradient, Any]]:
-        """Return (unscaled gradient, variable) pairs, as the first half of `minimize` does."""
+        """Return a list of (unscaled gradient, variable) pairs for a loss.
+
+        See `minimize` for the arguments.
+        """
         return self._compute_gradients(loss, var_list, tape=tape)
 
     def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
@@ -708,9 +733,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_gradients(
         self, loss: tf.Tensor, params: Any
     ) -> list[gradients_lib.Gradient]:
-        """Return a list of unscaled gradients of a scalar `loss` for a list of variables.
+        """Return the list of the unscaled gradients of a scalar `loss`.
 
-        This method is for graphs of TensorFlow 1.
+        Call this method only in a graph of TensorFlow 1. `params` is a list of variables.
+        The result has one gradient for each of them.
 
         Raises:
           ValueError: if a variable has no gradient.
@@ -727,19 +753,22 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self.get_unscaled_gradients(grads)
 
     def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
-        """Return a list with one op, which minimizes `loss`. See `get_gradients`."""
+        """Return a list of one operation that applies the result of `get_gradients`."""
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
     @_not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
-        """Return a scalar bool tensor: whether all gradients of this replica are finite."""
+        """Return a scalar bool tensor that is True if all gradients `grads` are finite.
+
+        Gradients of other replicas are not checked.
+        """
         return finite_lib.all_finite(list(grads))
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Any, trainable_variables: Any
     ) -> NoReturn:
-        """Raise ValueError, as Keras 3 does with the TensorFlow backend."""
+        """Raise ValueError, because the TensorFlow backend does not support this method."""
         raise ValueError(
             "stateless_apply is not supported with the TensorFlow backend, whose "
             "optimizers hold their state in variables. Use apply() or apply_gradients()."
@@ -749,15 +778,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def dynamic(self) -> bool:
-        """Whether the loss scale changes, a bool."""
+        """A bool, whether the loss scale changes."""
         return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
 
     @property
     def loss_scale(self) -> Any:
-        """The current loss scale, a float32 scalar tensor. A dynamic scale may be set.
+        """The current loss scale as a float32 scalar tensor. A dynamic scale can be set.
 
         Raises:
-          AttributeError: if a scale that is not dynamic is set.
+          AttributeError: if the program sets a scale that is not dynamic.
         """
         return tf.convert_to_tensor(self.loss_scale_state())
 
@@ -774,7 +803,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def skipped_steps(self) -> tf.Tensor:
-        """The number of steps skipped in this process, an int64 scalar tensor.
+        """The number of steps that this process has skipped, as an int64 scalar tensor.
 
         Checkpoints do not contain this number.
         """
@@ -783,7 +812,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def consecutive_skipped_steps(self) -> tf.Tensor:
-        """The number of steps skipped since the last applied one, an int64 scalar tensor.
+        """The number of steps skipped after the last applied step, as an int64 tensor.
 
         Only the steps of this process are counted.
         """
@@ -792,19 +821,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def last_step_skipped(self) -> tf.Tensor:
-        """Whether the last step of this process was skipped, a scalar bool tensor."""
+        """A scalar bool tensor, whether the last step of this process was skipped."""
         return self.consecutive_skipped_steps > 0
 
     @property
     def last_overflow(self) -> list[skipped.Overflow]:
-        """The variables whose gradients caused the last skip, a list of `Overflow`.
+        """A list of the variables whose gradients were not finite in the last skipped step.
 
-        Each `Overflow` is a tuple `(variable, kind)`. The first is the path of the
-        variable. The second is "inf", "nan" or "inf, nan", and says what the aggregated
-        gradient of the variable contained.
+        Each element is an `Overflow`, which is a tuple `(variable, kind)`. `variable` is
+        the path of the variable. `kind` is "inf", "nan" or "inf, nan". It says what the
+        aggregated gradient of the variable contained.
 
         Raises:
-          RuntimeError: if the attribute is not read in eager code.
+          RuntimeError: if the program reads this attribute in a `tf.function` or graph.
 
         Example:
         >>> import tensorflow as tf
@@ -827,30 +856,30 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def dynamic_counter(self) -> tf.Variable | None:
-        """The number of finite steps since the scale changed or a step was skipped.
+        """The number of finite steps since the last skipped step or change of the scale.
 
-        The value is an int64 variable, or None if the scale is fixed.
+        The value is an int64 variable. If the scale is fixed, the value is None.
         """
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
     @property
     def initial_scale(self) -> float:
-        """The loss scale before the first step, a float."""
+        """The loss scale at construction, as a float."""
         if self.dynamic:
             return self.loss_scale_state.initial_loss_scale
         return self.loss_scale_state.get_config()["loss_scale_value"]
 
     @property
     def dynamic_growth_steps(self) -> int | None:
-        """The number of consecutive finite steps before the scale doubles, an int.
+        """The number of consecutive finite steps after which the scale grows, as an int.
 
-        The value is None if the scale is fixed.
+        If the scale is fixed, the value is None.
         """
         return self.loss_scale_state.increment_period if self.dynamic else None
 
     @property
     def loss_scale_state(self) -> loss_scale_lib.LossScale:
-        """The `tf_lso.LossScale` that holds and updates the scale."""
+        """The `tf_lso.LossScale` object. It contains and updates the loss scale."""
         return self._loss_scale
 
     @property
@@ -859,7 +888,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.inner
 
     @property
-    def _optimizer(self):  # the name that some old programs use
+    def _optimizer(self):  # Some old programs read the inner optimizer under this name.
         return self.inner_optimizer
 
     # --- Attributes of the inner optimizer.
@@ -877,8 +906,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         "The number of steps after which averages overwrite weights",
     )
 
-    # The base classes define these methods too. Their methods would act on the wrapper, and
-    # not on the inner optimizer.
+    # The base classes define methods with the same names. Without these properties, a
+    # program would call the methods on the wrapper and not on the inner optimizer.
     add_optimizer_variables = forwarded("add_optimizer_variables")
     add_variable = forwarded("add_variable")
     add_variable_from_reference = forwarded("add_variable_from_reference")
@@ -890,12 +919,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate of the inner optimizer. It may be set.
+        """The learning rate of the inner optimizer. It can be set.
 
-        In Keras 3, if the rate is a schedule, the value can be called like the schedule,
-        and can be used as the number that is the rate of the next step.
+        If the rate is a schedule of Keras 3, the value can be called like the schedule. The
+        value can also be used as a number. This number is the rate of the next step.
         """
-        # There is no family yet while the constructor of the base class runs.
+        # While the constructor of the base class runs, there is no inner optimizer yet.
         return None if self._family is None else self._family.learning_rate()
 
     @learning_rate.setter
@@ -907,9 +936,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def lr(self) -> Any:
-        """The learning rate as a TensorFlow variable, which old programs expect.
+        """The learning rate as a TensorFlow variable, because old programs expect one.
 
-        `tf.keras.backend.set_value` accepts this variable, but no variable of Keras 3.
+        `tf.keras.backend.set_value` accepts TensorFlow variables, but not Keras 3
+        variables.
         """
         return variables_lib.raw(self.learning_rate)
 
@@ -919,7 +949,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def iterations(self) -> Any:
-        """The number of steps, including skipped ones, an int64 variable. It may be set."""
+        """The number of applied and skipped steps as an int64 variable. It can be set."""
         return None if self._family is None else self.inner_optimizer.iterations
 
     @iterations.setter
@@ -929,7 +959,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def name(self) -> Any:
-        """The name passed to the constructor, or the default name."""
+        """The name that the program set, or the default name of the optimizer."""
         if self._own_name is None and self._family is not None:
             inner = self.inner_optimizer
             return getattr(inner, "name", None) or keras2_private.name_of(inner)
@@ -946,7 +976,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Create the inner optimizer's variables for a list of model variables.
 
         Raises:
-          ValueError: if state that was set before the build does not fit.
+          ValueError: if state was set before the build and does not fit the optimizer.
         """
         self._family.build(self, list(var_list))
         if self._family.built_variables():
@@ -954,12 +984,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def variables(self) -> Any:
-        """A list of all variables, in the order in which Keras saves them. It can be called."""
+        """A list of all variables, in the order in which Keras saves them.
+
+        Old programs call `variables()`. The result is the same list.
+        """
         return variables_lib.CallableList(self._family.variables())
 
     @property
     def weights(self) -> list[Any]:
-        """A list of the variables that an OptimizerV2 has in `weights`, in its order."""
+        """A list of the variables that `weights` of OptimizerV2 has, in the same order."""
         return self._family.weights()
 
     @_not_converted
@@ -976,7 +1009,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           slot_name: str, one of `get_slot_names()`, for instance "momentum" or "m".
 
         Raises:
-          KeyError: if there is no such slot.
+          KeyError: if the model variable has no such slot.
         """
         return self._family.slots.get_slot(var, slot_name)
 
@@ -984,22 +1017,26 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def add_slot(
         self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
     ) -> Any:
-        """Return the slot variable of a model variable, and make it if it does not exist.
+        """Return the slot variable of a model variable. If there is none, make it first.
 
-        Legacy optimizers accept `shape`. Other slots have the shape of their variable.
+        Only legacy optimizers use `shape`. With other optimizers, the slot variable has the
+        shape of the model variable.
         """
         return self._family.slots.add_slot(var, slot_name, initializer, shape)
 
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Return a new variable of the inner optimizer, by default a float32 scalar.
+        """Return a new variable of the inner optimizer. The default is a float32 scalar.
 
-        Further arguments are `shape`, `dtype` and `initializer`. Around a legacy optimizer,
-        all arguments of that optimizer's own method are accepted.
+        Further arguments are `shape`, `dtype` and `initializer`. If the inner optimizer is
+        a legacy optimizer, all arguments of its own method `add_weight` are accepted.
         """
         return self._family.slots.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
-        """Overwrite model variables by their averages, if the inner optimizer has averages."""
+        """Overwrite model variables by their averages.
+
+        If the inner optimizer has no averages, nothing is changed.
+        """
         finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
         if finalize is not None:
             finalize(var_list)
@@ -1007,7 +1044,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _decayed_lr(self, var_dtype):
         return self._family.decayed_lr(var_dtype)
 
-    # Programs of TensorFlow 2.3-2.10 call the private methods below before `set_weights`.
+    # Programs for TensorFlow 2.3-2.10 call these private methods before `set_weights`.
 
     def _create_all_weights(self, var_list):
         self.build(var_list)
@@ -1022,22 +1059,22 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_weights(self) -> list[np.ndarray]:
         """Return the whole state as a list of arrays.
 
-        The variables of the inner optimizer come first, as in TensorFlow 2.4-2.15. The
-        loss scale and its count follow, which those versions did not return. If slots were
-        set before the build, they are included.
+        The list begins with the variables of the inner optimizer. TensorFlow 2.4-2.15
+        returned only these. The loss scale and the count of finite steps follow. If the
+        program set slots before the build, the list includes these slots.
         """
         return self._state.saved("weights")[1]
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the whole state to arrays that `get_weights` returned.
+        """Set the whole state to the arrays that `get_weights` returned.
 
         Args:
-          weights: list of arrays. If the loss scale and its count are missing, as in lists
-            of TensorFlow 2.4-2.15, they stay unchanged. Around an optimizer of Keras 3
-            this may also be the list of the values of `variables`.
+          weights: list of arrays. The lists of TensorFlow 2.4-2.15 contain neither the loss
+            scale nor the count of finite steps. With such a list, both stay unchanged. With
+            Keras 3, `weights` may also be the list of the values of `variables`.
 
         Raises:
-          TypeError: if `weights` is not a list, or an array does not hold numbers.
+          TypeError: if `weights` is not iterable, or an array does not contain numbers.
           ValueError: if the number of arrays or a shape does not fit. In this case nothing
             is set.
         """
@@ -1062,24 +1099,27 @@ class LossScaleOptimizer(tf_private.Dependencies):
         variables_lib.assign_all(fitting[0], arrays)
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the whole state into the mapping of a .keras or .weights.h5 file.
+        """Write the whole state into a .keras or .weights.h5 file.
 
         Args:
-          store: mapping of "0", "1", ... to arrays.
+          store: the mapping to fill. It maps "0", "1", ... to arrays, and Keras writes them
+            to the file.
 
         Raises:
-          ValueError: if `set_weights` has set slots and the optimizer is not built yet.
+          ValueError: if slots were set before the build, and files cannot contain them.
         """
         for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
 
     def load_own_variables(self, store: Any) -> None:
-        """Set the whole state from a file. Slots may be set later, by the build.
+        """Set the whole state from a .keras or .weights.h5 file.
+
+        Slots that do not exist yet are set when the optimizer is built.
 
         Args:
-          store: mapping of "0", "1", ... to arrays. Files of Keras 2 itself contain no loss
-            scale, so the loss scale is not changed. If the arrays do not fit, a warning
-            says so.
+          store: mapping of "0", "1", ... to arrays. If the arrays do not fit the optimizer,
+            there is a warning. Files that Keras 2 itself wrote contain no loss scale, so
+            they do not change the loss scale.
 
         Raises:
           TypeError, ValueError: if an array does not fit its variable.
@@ -1089,7 +1129,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         self._state.load(arrays)
 
-    # Keras 2.12 calls these instead of the two methods above.
+    # Keras 2.12 calls these methods instead of `save_own_variables` and
+    # `load_own_variables`.
     def _save_own_variables(self, store):
         self.save_own_variables(store)
 
@@ -1104,7 +1145,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if save_type != "checkpoint":
             if self._family.slots_wait():
                 raise ValueError(state_lib.BUILD_FIRST)
-            # The traced steps of a SavedModel also use the variables of `_skipped`.
+            # A SavedModel contains traced steps, and these steps use the variables of
+            # `_skipped`.
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
@@ -1119,8 +1161,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # If values are restored before the variables of the inner optimizer exist, this
-        # method makes them wait for the inner optimizer.
+        # A checkpoint may be restored before the variables of the inner optimizer exist.
+        # Then TensorFlow keeps the values in this dict until the inner optimizer has the
+        # variables.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1128,7 +1171,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     # --- Configs and copies.
 
     def get_config(self) -> dict[str, Any]:
-        """Return a dict from which `from_config` makes an equal optimizer, without state."""
+        """Return a dict from which `from_config` makes an equal optimizer.
+
+        The dict does not contain the state of the optimizer.
+        """
         config = {"inner_optimizer": self._family.serialize()}
         config.update(loss_scale_lib.arguments_of(self.loss_scale_state))
         if self._own_name is not None:
@@ -1142,35 +1188,36 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Make an optimizer from the config of a LossScaleOptimizer of any version.
 
         Args:
-          config: dict, which is not changed. If the class of its loss scale is your own, or
-            the multiplier is not 2, the result is an experimental LossScaleOptimizer.
-          custom_objects: dict of names and your own classes of optimizers, learning rate
-            schedules and loss scales.
+          config: dict. The method does not change it. If the config contains a loss scale
+            whose class is your own or whose multiplier is not 2, the result is an
+            experimental LossScaleOptimizer.
+          custom_objects: dict that maps names to your own classes of optimizers, learning
+            rate schedules and loss scales.
 
         Raises:
           TypeError: if `config` is not a dict, or a value has the wrong type.
-          ValueError: if a class is unknown, a key is missing, or the Keras of the inner
-            optimizer does not support a key of its config.
+          ValueError: if a class is unknown, a key is missing, or the installed Keras does not
+            support a key of the inner optimizer's config.
         """
         return configs.from_config(cls, config, custom_objects)
 
     def __deepcopy__(self, memo):
-        """Return an independent optimizer with an equal state, including slots.
+        """Return an independent optimizer with an equal state, including the slots.
 
-        Attributes that the config does not contain are copied too.
+        The copy also gets the attributes that are not in the config.
 
         Raises:
           ValueError: if the inner optimizer cannot be made from its config.
         """
         built = self._family.built_variables()
-        for variable in built:  # do not copy the variables of the model
+        for variable in built:  # Do not copy the variables of the model.
             memo[id(variable)] = variable
         cls, state = self._described()
         state["copied_inner"] = self._family.deep_copied(memo)
         for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
             state[part] = copy.deepcopy(state[part], memo)
-        # The constructor makes the step counter and the loss scale. It makes them under the
-        # strategy of the original.
+        # The constructor makes the variables of the step counter and of the loss scale.
+        # Call the constructor under the same strategy as the original's.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
         with variables_lib.scope_of(strategy):
             copied = memo[id(self)] = binding.unpickled(cls, state)
@@ -1180,10 +1227,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return what `pickle` needs. The new optimizer gets its slots when it is built.
+        """Return a function and its arguments, from which `pickle` makes a copy.
+
+        The copy gets its slots when it is built.
 
         Raises:
-          ValueError: if an attribute of the inner optimizer cannot be pickled.
+          ValueError: if an attribute of the optimizer cannot be pickled.
         """
         del protocol
         self._state.check_names()
@@ -1193,7 +1242,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Return the class and a dict from which `binding.unpickled` makes a copy."""
         inner, scale = self.inner_optimizer, self.loss_scale_state
         attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
-        # A config may not know the class of a schedule, so the schedule itself is copied.
+        # From a config, Keras cannot make a schedule whose class is not registered. So the
+        # copied config contains the schedule itself.
         config = copying.plain_config(inner.get_config()) | self._family.schedules()
         own = {n: v for n, v in attributes(self).items() if n not in _OWN}
         state = {

@@ -106,7 +106,7 @@ def is_of_tf_lso(method):
 
 
 def as_list(name, iterable):
-    """Return `iterable` as a list. If this fails, raise a TypeError for the argument `name`."""
+    """Return `iterable` as a list. The error names the argument `name`."""
     try:
         return list(iterable)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""The base class of the adapters for Keras 2, and the adapter to its newer optimizers.
+"""The base class of the adapters for Keras 2, and the adapter to the newer optimizers.
 
 The modules `of_keras` and `of_tf_keras` derive the final adapter classes, one module for
 each package of Keras 2.
