@@ -6,6 +6,6 @@ from tf_lso.frameworks import environment
 environment.require_tensorflow()
 
 # ruff: noqa: E402
-# The classes of LossScaleOptimizers must be imported before `config` reads a config. This
-# import imports the experimental class and, with that class, the stable one.
+# Both classes of LossScaleOptimizers must be imported before `config` reads a config. The
+# module `experimental` defines one of the classes, and imports the other.
 from tf_lso.optimizers import experimental as experimental

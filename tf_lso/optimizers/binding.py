@@ -16,12 +16,12 @@ _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def is_optimizer(value):
-    """Return whether `value` is an optimizer of Keras 3 or Keras 2, or a wrapped one."""
+    """Return whether `value` is an optimizer of Keras 3 or Keras 2. It may be wrapped."""
     return families.family_of(value) is not None
 
 
 def require_family(optimizer):
-    """Return the adapter class for `optimizer`. Raise TypeError if it is no optimizer."""
+    """Return the adapter class for an optimizer. Raise TypeError for any other value."""
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)
@@ -67,7 +67,7 @@ def the_inner(optimizer, inner_optimizer):
     """Return the optimizer that was passed under either name.
 
     Raises:
-      TypeError: if both arguments or neither of them were passed.
+      TypeError: if both arguments were passed, or no argument was passed.
     """
     passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(passed) != 1:

@@ -33,7 +33,7 @@ def is_wrapper(config):
 
 # Maps "stable" and "experimental" to the classes of LossScaleOptimizers. The modules that
 # define these classes add the entries. This module cannot import those modules, because
-# they import this one.
+# those modules import this one.
 CLASSES: dict[str, type] = {}
 
 
@@ -83,7 +83,7 @@ def deserialize(config, custom_objects=None, package=None, base=None):
 
 
 def from_config(cls, config, custom_objects=None, package=None):
-    """Make a LossScaleOptimizer from the dict "config" of any version.
+    """Make a LossScaleOptimizer from its arguments in a config of any version.
 
     `cls` is the stable class or a subclass. If `cls` is the stable class and its arguments
     cannot express the loss scale, the result is an experimental LossScaleOptimizer. See

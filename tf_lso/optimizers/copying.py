@@ -1,4 +1,4 @@
-"""Find the attributes that a copy of an optimizer needs in addition to its config.
+"""Find the attributes that a copy of an optimizer needs in addition to the config.
 
 Copies are made from configs. A config contains neither the attributes that a program has
 set nor some settings of Keras itself. An attribute counts as set by the program if no
@@ -37,7 +37,7 @@ def made(cls: type, config: dict[str, Any]) -> Any:
 
 
 def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
-    """Return the attributes of an object that its config does not contain.
+    """Return the attributes that an object has but its config does not contain.
 
     Args:
       owner: the optimizer or loss scale.
@@ -91,8 +91,8 @@ def _check_pickle(owner, attributes):
 def _assigned_by_frameworks(cls):
     """Return the names of all attributes that the frameworks' own methods assign.
 
-    Only the methods of those base classes of `cls` count that belong to Keras, TensorFlow
-    or tf_lso.
+    These are the methods of all base classes of `cls` that belong to Keras, TensorFlow or
+    tf_lso.
     """
     names = {keras2_private.MARK}
     for base in cls.__mro__:
@@ -128,9 +128,9 @@ def _is_hook(value):
 
 
 def _unwrapped(value):
-    """Return a value with tracked containers replaced by a plain dict, list or set.
+    """Replace tracked containers in a value by plain ones: dict, list or set.
 
-    TensorFlow and Keras replace containers in attributes by containers that they track.
+    TensorFlow and Keras replace the containers in attributes by tracked containers.
     """
     if isinstance(value, dict):
         return {key: _unwrapped(item) for key, item in value.items()}

@@ -105,7 +105,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     """Turn on TensorFlow's rewrite of graphs to float16, and wrap an optimizer for it.
 
     The rewrite affects functions that `tf.function` and `fit` trace after this call. The
-    rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). There, the
+    rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). The
     first steps may overflow and be skipped. The rewrite has no effect in eager mode or on
     other CPUs.
 

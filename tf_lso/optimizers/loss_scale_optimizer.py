@@ -125,7 +125,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     LossScaleOptimizer.
 
     tf_lso adds the argument `growth_factor` and all arguments after `growth_factor`.
-    TensorFlow and Keras do not have them.
+    TensorFlow and Keras do not have these arguments.
 
     Args:
       optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
@@ -292,7 +292,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __repr__(self):
         if self._family is None:
-            return object.__repr__(self)  # the constructor is running
+            return object.__repr__(self)  # The constructor is still running.
         shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
         if tf.executing_eagerly():  # Values are known only in eager mode.
             shown += f", loss_scale={float(self.loss_scale):g}"
@@ -497,8 +497,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             2.0-2.8.
           experimental_aggregate_gradients: bool, whether to aggregate over the replicas.
             Pass False if the gradients are already aggregated.
-          skip_gradients_aggregation: bool, whether not to aggregate. TensorFlow 2.11-2.15
-            have this argument.
+          skip_gradients_aggregation: bool. If True, gradients are not aggregated over the
+            replicas. TensorFlow 2.11-2.15 had this argument.
           **kwargs: further arguments for the inner optimizer's own `apply_gradients`.
 
         Returns:
@@ -521,7 +521,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
         own_apply = not validation.is_of_tf_lso(type(self).apply)
         if own_apply and aggregate and self._family.name == "keras3":
-            return self.apply(grads, variables)  # as Keras 3 itself does
+            return self.apply(grads, variables)  # Keras 3 itself also calls `apply`.
         args = () if name is None or isinstance(name, str) else (name,)
         return self._apply(
             grads,
@@ -632,7 +632,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return step.run(grads)
 
     def _unscale(self, grads, variables, divisor):
-        """Return the gradients of a step after dividing the scaled ones by `divisor`.
+        """Divide the scaled gradients of a step by `divisor`. Return all gradients.
 
         If no gradient is scaled, `divisor` is None.
         """
@@ -778,7 +778,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def dynamic(self) -> bool:
-        """A bool, whether the loss scale changes."""
+        """A bool that is True if the loss scale can change."""
         return not isinstance(self.loss_scale_state, loss_scale_lib.FixedLossScale)
 
     @property
@@ -821,7 +821,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def last_step_skipped(self) -> tf.Tensor:
-        """A scalar bool tensor, whether the last step of this process was skipped."""
+        """A scalar bool tensor that is True if this process skipped its last step."""
         return self.consecutive_skipped_steps > 0
 
     @property
@@ -879,7 +879,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def loss_scale_state(self) -> loss_scale_lib.LossScale:
-        """The `tf_lso.LossScale` object. It contains and updates the loss scale."""
+        """The `tf_lso.LossScale` object that contains and updates the loss scale."""
         return self._loss_scale
 
     @property
@@ -1162,8 +1162,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def _awaited_dependencies(self):
         # A checkpoint may be restored before the variables of the inner optimizer exist.
-        # Then TensorFlow keeps the values in this dict until the inner optimizer has the
-        # variables.
+        # Then TensorFlow keeps the values in the returned dict until the inner optimizer
+        # has the variables.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1227,7 +1227,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return a function and its arguments, from which `pickle` makes a copy.
+        """Return a function and its arguments. `pickle` calls the function to make a copy.
 
         The copy gets its slots when it is built.
 
@@ -1239,7 +1239,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return binding.unpickled, self._described(is_pickle=True)
 
     def _described(self, is_pickle=False):
-        """Return the class and a dict from which `binding.unpickled` makes a copy."""
+        """Return the arguments of `binding.unpickled` that make a copy of this optimizer."""
         inner, scale = self.inner_optimizer, self.loss_scale_state
         attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
         # From a config, Keras cannot make a schedule whose class is not registered. So the

@@ -19,7 +19,7 @@ HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
 def too_many(optimizer):
-    """Return the error message for a checkpoint with more variables than an optimizer."""
+    """Return the error message for a checkpoint that has too many optimizer variables."""
     name = type(optimizer).__name__
     lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
@@ -33,9 +33,9 @@ def too_many(optimizer):
 
 
 def refuse_more(listed, family):
-    """Make TensorFlow refuse checkpoints with more variables than a list of variables.
+    """Make TensorFlow refuse checkpoints with more variables than the optimizer has.
 
-    By default TensorFlow silently drops the other variables of the checkpoint.
+    By default TensorFlow silently ignores the surplus variables of the checkpoint.
 
     Args:
       listed: the list of the variables of an optimizer.
@@ -72,15 +72,15 @@ class ListedSlots:
         # Maps the name of an added slot to {index of a model variable: slot variable}.
         self._added = {}
         self._listed = own_variables
-        # In Keras 3.0 this list is not a trackable object, and checkpoints do not contain
-        # it.
+        # In Keras 3.0 this list is not a trackable object, so checkpoints do not contain
+        # the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
             refuse_more(self._listed, family)
 
     @contextlib.contextmanager
     def being_built(self):
-        """Return a context in which the slots are built. At its end the slots are restored.
+        """Return a context for the build of the slots. At its end the slots are restored.
 
         Some optimizers assign values to their slots during the build. These values must not
         replace the values of a checkpoint that was restored earlier. So the values of the
@@ -117,11 +117,11 @@ class ListedSlots:
         return list(self._slots())
 
     def get_slot(self, var, slot_name):
-        """Return a slot variable of a model variable. Raise KeyError if there is none."""
+        """Return the slot variable of a model variable. Raise KeyError if it is missing."""
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return a slot variable of a model variable. If it does not exist, make it first.
+        """Return the slot variable of a model variable. If it is missing, make it first.
 
         The slot has the shape of its model variable. The argument `shape` is ignored.
         """

@@ -62,7 +62,7 @@ class Layout(NamedTuple):
 
     @property
     def variables(self):
-        """All variables of the layout, in its order."""
+        """All variables in the order of this layout."""
         return [*self.head, *self.slots, *self.tail]
 
 
@@ -71,9 +71,10 @@ class DeferredSlots(NamedTuple):
 
     order: str  # The order of the slots, see `Layout.order`.
     slots: list[Any]  # the values as arrays
-    # If slots do not fit at the build, the optimizer raises an error if `undo` is None. If
-    # `undo` is a list, the optimizer warns instead, and sets variables back. Each element
-    # is (variable, value before the loading, loaded value).
+    # This decides what the optimizer does if the slots do not fit at the build. If `undo`
+    # is None, the optimizer raises an error. If `undo` is a list, the optimizer warns, and
+    # sets the variables in the list back. Each element of the list is (variable, value
+    # before the loading, loaded value).
     undo: list[Any] | None = None
     # The names of the model variables, or None unless the slots were made in several
     # builds.
@@ -134,7 +135,7 @@ class State(tf.train.experimental.PythonState):
     def own_variables(self):
         """Return the variables that the Keras 2 property `weights` does not include.
 
-        They are in the order in which files contain them.
+        The order is the order in which files contain these variables.
         """
         (in_files, *_), _ = self.layouts()
         return in_files.variables[len(self._family.weights()) :]
@@ -178,7 +179,7 @@ class State(tf.train.experimental.PythonState):
         return [variables_lib.name_of(v) for v in self._family.built_variables()]
 
     def saved(self, order=None):
-        """Return the order of the slots and all state as a list of arrays.
+        """Return all state as a list of arrays, together with the order of the slots.
 
         Args:
           order: str, the order of the slots, see `Layout.order`. Defaults to the usual order
@@ -257,7 +258,7 @@ class State(tf.train.experimental.PythonState):
         return variables is not None
 
     def restored(self, name):
-        """Return this object if `name` is the name of deferred slots, else None.
+        """Return this object if `name` is its name in checkpoints, else None.
 
         TensorFlow calls this method when it restores a checkpoint. The checkpoint replaces
         the slots that are deferred at that time, so this method drops them.
@@ -309,7 +310,7 @@ class State(tf.train.experimental.PythonState):
                 self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
-                    self.deferred = deferred  # They may fit at the next build.
+                    self.deferred = deferred  # The slots may fit at the next build.
                     raise
                 for variable, before, loaded in deferred.undo:
                     if np.array_equal(variables_lib.numpy(variable), loaded):
@@ -369,7 +370,7 @@ class State(tf.train.experimental.PythonState):
         )
 
     def warn_no_scale(self, file):
-        """Warn that a file contains no loss scale. The initial loss scale is then used."""
+        """Warn that a file contains no loss scale, so the initial loss scale is used."""
         log.logger().warning(
             f"{file} has no loss scale for the optimizer, so it starts at "
             f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "

@@ -1,4 +1,4 @@
-"""Find out whether a run is lost, because all steps are skipped at the smallest scale."""
+"""Detect lost runs. A run is lost if all steps are skipped at the smallest loss scale."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def require_own(optimizer: Any, caller: str) -> Any:
 
 
 def check_patience(patience: int) -> int:
-    """Return `patience`, or raise an error if it is not an int of at least 1."""
+    """Return `patience`. Raise an error if `patience` is not an int of at least 1."""
     if isinstance(patience, bool) or not isinstance(patience, int):
         raise TypeError(f"'patience' must be an int, but got: {patience!r}.")
     if patience < 1:
@@ -55,8 +55,8 @@ def message(optimizer: Any, steps: int) -> str:
 def raise_if_stuck(optimizer: Any, patience: int = 100) -> None:
     """Raise an error if all recent steps were skipped and the loss scale is at its minimum.
 
-    Call this function in eager code of a training loop, for instance every hundred steps,
-    because it waits for the device.
+    Call this function in eager code of a training loop. Each call waits for the device, so
+    call the function only sometimes, for instance every hundred steps.
 
     Args:
       optimizer: `tf_lso.LossScaleOptimizer`.

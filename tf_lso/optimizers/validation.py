@@ -69,7 +69,7 @@ def refuse_keyword(name, accepted, also_similar=()):
 
 
 def scales_the_loss(optimizer):
-    """Return whether an optimizer is any LossScaleOptimizer, such as that of Keras 3."""
+    """Return whether an optimizer is a LossScaleOptimizer of tf_lso or of Keras."""
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
@@ -101,12 +101,15 @@ def check_free(inner):
 
 
 def is_of_tf_lso(method):
-    """Return whether tf_lso defines a method. A subclass of the user may override it."""
+    """Return whether tf_lso defines a method. A user's subclass may override methods."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 
 def as_list(name, iterable):
-    """Return `iterable` as a list. The error names the argument `name`."""
+    """Return `iterable` as a list, or raise TypeError.
+
+    The error message contains `name`, which is the name of the argument.
+    """
     try:
         return list(iterable)
     except TypeError as error:
@@ -184,7 +187,7 @@ def check_tape(loss, tape):
 def check_variables(variables):
     """Raise an error unless gradients can be applied to all `variables`.
 
-    They must be variables, and they must belong to the current strategy.
+    Each element must be a variable that belongs to the current strategy.
     """
     kinds = (tf.Variable, tf.distribute.DistributedValues)
     for variable in variables:
@@ -232,7 +235,10 @@ def check_known(variables, known, key):
 
 
 def check_replicas(optimizer):
-    """Raise ValueError if there are several replicas and an option needs a single one."""
+    """Raise ValueError if an option of the optimizer does not work with the replicas.
+
+    Some options of Keras 3 optimizers work only with a single replica.
+    """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
         "gradient_accumulation_steps": "Accumulate in the training loop. "
@@ -255,7 +261,7 @@ def check_inner_arguments(inner, args, kwargs):
 
     Args:
       inner: the inner optimizer.
-      args: positional arguments that follow the pairs. A name is not one of them.
+      args: positional arguments that follow the pairs, except for the name.
       kwargs: keyword arguments.
     """
     if not args and not kwargs:

@@ -84,14 +84,17 @@ def loss_scale_of(model):
 
 
 def float16_layers(model):
-    """Return the layers of a model that compute in float16. The model counts as a layer."""
+    """Return a list of the layers that compute in float16. The model is also a layer."""
     return [
         layer for layer in layers.all_layers(model) if layer.compute_dtype == "float16"
     ]
 
 
 def _warn_of_two_scales(optimizer, loss_scale):
-    """Warn if an optimizer's loss scale differs from `loss_scale`, the one of the model."""
+    """Warn if an optimizer and the model's policy have different loss scales.
+
+    `loss_scale` is the loss scale of the policy.
+    """
     own = getattr(optimizer, "loss_scale_state", None)
     if own is loss_scale or repr(own) == repr(loss_scale):
         return

@@ -107,10 +107,10 @@ class PolicyApi:
         def set_policy(policy: Any) -> None:
             """Set the default dtype policy of new layers to a policy with a loss scale.
 
-            If a model has this policy, `compile` after `tf_lso.install()` wraps the
-            optimizer of the model and uses the loss scale of the policy. Without
-            `tf_lso.install()`, `compile` ignores the loss scale of the policy. A warning
-            says so if the program passed a loss scale to the policy.
+            After `tf_lso.install()`, `compile` wraps the optimizer of a model that has this
+            policy, and uses the loss scale of the policy. Without `tf_lso.install()`,
+            `compile` ignores the loss scale of the policy. If the program passed a loss
+            scale to the policy, this function warns about that.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.

@@ -5,8 +5,8 @@ import tensorflow as tf
 from tf_lso.frameworks import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# These values of `loss_scale` mean the default of the policy. TensorFlow 2.0-2.3 called
-# this value "USE_DEFAULT", and TensorFlow 2.4-2.8 called it "auto".
+# Both values of `loss_scale` mean the default of the policy. TensorFlow 2.0-2.3 used
+# "USE_DEFAULT", and TensorFlow 2.4-2.8 used "auto".
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
 
@@ -74,7 +74,7 @@ class LossScalePolicy:
 
     @property
     def should_cast_variables(self):
-        """A bool, whether layers compute in another dtype than that of their variables."""
+        """A bool that is True if variables are cast to another dtype for computations."""
         return self.variable_dtype != self.compute_dtype
 
     def get_config(self):

@@ -59,7 +59,7 @@ class Family(abc.ABC):
     # Whether the inner optimizer itself sums duplicate rows of IndexedSlices after
     # clipping.
     sums_rows = False
-    # Whether the slots were made in several builds, and no build was for all variables.
+    # Whether the slots were made in several builds, so that no build was for all variables.
     is_built_in_parts = False
 
     def __init__(self, inner):
@@ -70,14 +70,14 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def take_over(self, wrapper, loss_scale, name):
-        """Initialize the base class of the wrapper, and adapt the inner optimizer."""
+        """Prepare the wrapper and the inner optimizer, while the wrapper is constructed."""
 
     # --- A step calls these methods in this order.
 
     def refuse_in_fit(self, cls):  # noqa: B027
         """Raise an error if `fit` is running and would ignore methods that `cls` overrides.
 
-        Only `fit` of Keras 3 ignores methods.
+        Only `fit` of Keras 3 ignores such methods.
         """
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
@@ -127,11 +127,11 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def apply(self, gradients, variables, *args, **kwargs):
-        """Update the variables. This runs in a replica context.
+        """Update the variables. A step calls this method in a replica context.
 
         Args:
           gradients: list of unscaled gradients that `aggregate` returned.
-          variables: list of their variables.
+          variables: list with the variable of each gradient.
           *args: further positional arguments of the inner optimizer's `apply_gradients`.
           **kwargs: keyword arguments of the same method. If the method has no parameter
             `name`, the argument `name` is ignored.
@@ -142,7 +142,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def count_skipped(self):
-        """Count a skipped step. Return the list of operations that count it."""
+        """Count a skipped step. Return a list of the operations that increase the counter."""
 
     # --- Attributes.
 
@@ -152,7 +152,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def set_iterations(self, value):
-        """Set `iterations`."""
+        """Set the number of steps to a number or a variable."""
 
     def learning_rate(self):
         """Return the value of the wrapper's attribute `learning_rate`."""
@@ -221,12 +221,12 @@ class Family(abc.ABC):
         Before the build, tf_lso cannot read such slots, so no file or copy could contain
         them.
         """
-        # An OptimizerV2 has no such slots and no method `wait`.
+        # An OptimizerV2 has no method `wait`, because TensorFlow keeps no slots for it.
         wait = getattr(self.slots, "wait", None)
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
-        """Sort the slots in the order of the model variables, before they are saved."""
+        """Sort the slots in the order of `variables`. Callers save the slots afterwards."""
 
     def deep_copied(self, memo):
         """Return a copy of the inner optimizer. The copy is not wrapped.

@@ -58,8 +58,10 @@ class Keras2(family.Family):
     def _keywords(self, name):
         """Return the keyword arguments that pass a name and turn aggregation off.
 
-        They are for `apply_gradients` of the inner optimizer. Raise TypeError if this
-        method cannot turn aggregation off.
+        These arguments are for `apply_gradients` of the inner optimizer.
+
+        Raises:
+          TypeError: if `apply_gradients` has no keyword that turns aggregation off.
         """
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -168,8 +170,9 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
     In these checkpoints the wrapper and the inner optimizer are separate objects, and the
     inner optimizer has the name `base_optimizer`. In later checkpoints a single object
     stands for both. TensorFlow restores each object only once, so it cannot restore the
-    inner optimizer a second time under `base_optimizer`. Instead it restores this object,
-    which passes the values on to the inner optimizer. Checkpoints never save this object.
+    inner optimizer a second time under `base_optimizer`. Instead TensorFlow restores this
+    object, which passes the values on to the inner optimizer. Checkpoints never save this
+    object.
     """
 
     def __init__(self, inner, wrapper):
@@ -205,14 +208,14 @@ def _refuse_legacy_slots(self, *args, **kwargs):
 class Newer(Keras2):
     """The adapter to the newer optimizers of Keras 2.
 
-    They are the default since TensorFlow 2.11.
+    These optimizers are the default since TensorFlow 2.11.
     """
 
     name = "new"
     newer_names = ("_trainable_variables",)
     without_aggregation = (
         ("skip_gradients_aggregation", True),
-        ("experimental_aggregate_gradients", False),  # in older subclasses
+        ("experimental_aggregate_gradients", False),  # a keyword of older subclasses
     )
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),

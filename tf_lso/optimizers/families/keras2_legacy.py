@@ -1,4 +1,4 @@
-"""The adapter to the legacy optimizers of Keras 2. They are instances of OptimizerV2.
+"""The adapter to the legacy optimizers of Keras 2, the subclasses of OptimizerV2.
 
 The wrapper is a subclass of OptimizerV2 and overrides some private methods of this class.
 tests/test_private_names.py fails if Keras 2 does not have one of these methods.
@@ -47,8 +47,8 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        # Maps the ids of model variables to the variables. For these variables a checkpoint
-        # has restored slots, but the optimizer was not built yet.
+        # Maps the ids of model variables to the variables. TensorFlow has restored slots of
+        # these variables, but the optimizer was not built for them yet.
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):

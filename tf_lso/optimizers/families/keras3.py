@@ -36,7 +36,7 @@ _DEPTH = 12
 
 
 def _aggregate_gradients(self, grads_and_vars):
-    """Return the pairs with gradients summed over replicas. A gradient None stays None."""
+    """Sum the gradients of pairs over all replicas. A gradient None stays None."""
     pairs = list(zip(*validation.unzip(grads_and_vars)))
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
@@ -44,7 +44,7 @@ def _aggregate_gradients(self, grads_and_vars):
 
 
 def _with_summed_rows(grads_and_vars):
-    """Return the pairs with the duplicate rows of IndexedSlices summed."""
+    """Sum the duplicate rows of IndexedSlices in a list of (gradient, variable) pairs."""
     pairs = list(grads_and_vars)
     summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
     return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
@@ -81,7 +81,7 @@ class Keras3(family.Family):
 
     @property
     def _parts(self):
-        """A list of the inner optimizer and, if it is a MultiOptimizer, of its parts."""
+        """The list of the inner optimizer and its parts. Only a MultiOptimizer has parts."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
@@ -177,7 +177,8 @@ class Keras3(family.Family):
     def _check_built(self, variables):
         self._refuse_on_replicas()  # Check again, since the build may have made parts.
         validation.check_known(variables, *self.known_variables())
-        # The step counter and the learning rate need not belong to the strategy.
+        # The step counter and the learning rate may be created outside the strategy's
+        # scope.
         functions = (private.iteration_variable, private.learning_rate)
         heads = {id(function(part)) for function in functions for part in self._parts}
         slots = [v for v in self.inner.variables if id(v) not in heads]
@@ -267,7 +268,7 @@ class Keras3(family.Family):
     # --- Files and checkpoints.
 
     def dependencies(self, children, save_type, **kwargs):
-        # TensorFlow does not track these attributes of the wrapper, so `children` does not
+        # The wrapper sets these attributes without Keras's tracking, so `children` does not
         # contain them.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
@@ -285,8 +286,8 @@ class Keras3(family.Family):
         return {**names, **own}
 
     def dependency(self, name, children):
-        # Keras 3's own wrapper saves the loss scale and the count of finite steps under
-        # these names.
+        # Keras 3's own wrapper saves the loss scale and the count of finite steps under the
+        # names in `NAMES`.
         if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
         # If `children` does not contain the learning rate, the inner optimizer has a

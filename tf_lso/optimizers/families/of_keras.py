@@ -1,4 +1,4 @@
-"""The adapters to the optimizers of the Keras 2 that TensorFlow 2.12-2.15 contain."""
+"""The adapters to the optimizers of the package keras with TensorFlow 2.12-2.15."""
 
 from tf_lso.frameworks import keras2_private, keras_versions, tf_private
 from tf_lso.optimizers.families import keras2, keras2_legacy
