@@ -38,7 +38,10 @@ CLASSES: dict[str, type] = {}
 
 
 def unbound(cls):
-    """Return the class from which `binding.bound_class` made `cls`, or `cls` itself."""
+    """Return the class from which `binding.bound_class` made `cls`.
+
+    If that function did not make `cls`, return `cls` itself.
+    """
     return vars(cls).get("_unbound", cls)
 
 

@@ -128,7 +128,7 @@ def _is_hook(value):
 
 
 def _unwrapped(value):
-    """Replace tracked containers in a value by plain ones: dict, list or set.
+    """Replace each tracked container in a value by a plain dict, list or set.
 
     TensorFlow and Keras replace the containers in attributes by tracked containers.
     """

@@ -443,8 +443,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError: if `loss` is None.
           RuntimeError: if the loss is already scaled, or `get_scaled_loss` has scaled a loss
-            in the same step. In `fit` of Keras 3, also if a subclass overrides a method
-            that this `fit` does not call in the same way as `fit` of older versions.
+            in the same step. In `fit` of Keras 3 there is also an error if a subclass
+            overrides a method that `fit` of TensorFlow 2.4-2.15 called, because `fit` of
+            Keras 3 does not call this method in the same way.
 
         Example:
         >>> import tensorflow as tf

@@ -31,8 +31,8 @@ def wrap(optimizer: Any, model: Any) -> Any:
       A `LossScaleOptimizer` around `optimizer` if the model or any layer in the model
       computes in float16. If a policy of these layers has a loss scale, the
       LossScaleOptimizer uses this loss scale. The function returns `optimizer` itself if no
-      layer computes in float16, if the loss scale of the policy is None, or if `optimizer`
-      already scales the loss.
+      layer computes in float16, if the policies have the loss scale None, or if
+      `optimizer` already scales the loss.
 
     Raises:
       TypeError: if `optimizer` is not an optimizer, or `model` is not a model or layer.
@@ -84,7 +84,7 @@ def loss_scale_of(model):
 
 
 def float16_layers(model):
-    """Return a list of the layers that compute in float16. The model is also a layer."""
+    """Return a list of the layers that compute in float16. It may include the model."""
     return [
         layer for layer in layers.all_layers(model) if layer.compute_dtype == "float16"
     ]

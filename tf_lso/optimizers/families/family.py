@@ -59,7 +59,7 @@ class Family(abc.ABC):
     # Whether the inner optimizer itself sums duplicate rows of IndexedSlices after
     # clipping.
     sums_rows = False
-    # Whether the slots were made in several builds, so that no build was for all variables.
+    # Whether the slots were made in several builds, and no build was for all variables.
     is_built_in_parts = False
 
     def __init__(self, inner):
@@ -142,7 +142,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def count_skipped(self):
-        """Count a skipped step. Return a list of the operations that increase the counter."""
+        """Count a skipped step. Return a list of the operations that do so."""
 
     # --- Attributes.
 
@@ -221,7 +221,7 @@ class Family(abc.ABC):
         Before the build, tf_lso cannot read such slots, so no file or copy could contain
         them.
         """
-        # An OptimizerV2 has no method `wait`, because TensorFlow keeps no slots for it.
+        # An OptimizerV2 has no method `wait`, because TensorFlow never keeps its slots.
         wait = getattr(self.slots, "wait", None)
         return bool(wait) and not self.built_variables() and wait()
 

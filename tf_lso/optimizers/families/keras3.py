@@ -81,7 +81,7 @@ class Keras3(family.Family):
 
     @property
     def _parts(self):
-        """The list of the inner optimizer and its parts. Only a MultiOptimizer has parts."""
+        """A list of the inner optimizer and its parts. Only a MultiOptimizer has parts."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
