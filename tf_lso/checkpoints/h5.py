@@ -206,6 +206,7 @@ def _state(config, outer, inner, variables, default_family=None):
         state.hyperparameters["learning_rate"] = rest.pop(0)
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]
+    state.order = _order(state.made, variables)
     again, more = outer[: len(shapes)], outer[len(shapes) :]
     if shapes and state.family != "keras3" and [e.shape for e in again] in ([], shapes):
         for entry in _without_scale(state, more):
@@ -213,6 +214,18 @@ def _state(config, outer, inner, variables, default_family=None):
             state.made.append(entry)
         state.family = state.family or default_family
     return state
+
+
+def _order(entries, variables):
+    """Return the keys of the model variables in the order of their slots.
+
+    The list is empty if the entries have no names of Keras 3. Then the order is unknown.
+    """
+    slots = [entry for entry in entries if entry.slot is None]
+    owners = [layouts.owner_in_keras3(entry.name, variables) for entry in slots]
+    if any(o is UNKNOWN and e.shape for o, e in zip(owners, slots)):
+        return []
+    return list(dict.fromkeys(owner for owner in owners if owner is not UNKNOWN))
 
 
 def _class_of(config):

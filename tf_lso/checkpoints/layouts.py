@@ -101,6 +101,25 @@ def owner(name, variables, slot=None):
     return found[0] if len(found) == 1 else UNKNOWN
 
 
+def owner_in_keras3(name, variables):
+    """Return the key of the model variable that a slot's name of Keras 3 contains.
+
+    Such a name is `adam/dense_kernel_momentum` for the variable `dense/kernel`. The result is
+    `UNKNOWN` if the name contains no variable's name, or several of the same length.
+    """
+    name = f"_{last(name)}"
+    own = {k: plain(v.name).replace("/", "_") for k, v in variables.items()}
+    ends = {k: len(own) for k, own in own.items() if own and f"_{own}_" in name}
+    found = [key for key, length in ends.items() if length == max(ends.values())]
+    return found[0] if len(found) == 1 else UNKNOWN
+
+
+def any_owner(name, variables):
+    """Return what `owner` finds, or else what `owner_in_keras3` finds."""
+    found = owner(name, variables)
+    return owner_in_keras3(name, variables) if found is UNKNOWN else found
+
+
 def slot_of(name, class_name):
     """Return the slot that the name of an optimizer variable contains, or None."""
     slots, parts = table.of([class_name]).slots, plain(name).split("/")

@@ -13,6 +13,10 @@ from tf_lso.frameworks import optimizer_table as table
 # --- The variables of a model.
 
 
+class ConflictError(CheckpointError):
+    """All variables have a match by path and by name, but the matches differ."""
+
+
 def match_model(source, model, mapping=None):
     """Return {key in `source.variables`: Target} for all variables with a match.
 
@@ -22,8 +26,8 @@ def match_model(source, model, mapping=None):
       mapping: dict from names in the file to names in the model, from the user. May be None.
 
     Raises:
-      CheckpointError: if all variables match by path and all match by name, but the matches
-        differ. Only the user knows which matches are right.
+      ConflictError: if all variables of the file or of the model match by path, and also by
+        name, but the matches differ. Only the user knows which matches are right.
     """
     mapped = _mapped(source, model, mapping or {})
     used = set(mapped.values())
@@ -34,21 +38,25 @@ def match_model(source, model, mapping=None):
     count = collections.Counter(_short(target.name) for target in free)
     named = {_short(t.name): t for t in free if count[_short(t.name)] == 1}
     by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, used)
-    fits = {key: entry.shape for key, entry in rest.items()}
-    shapes = [{k: t.shape for k, t in found.items()} for found in (by_path, by_name)]
-    complete = [f for f, has in zip((by_path, by_name), shapes) if has == fits]
+    complete = [f for f in (by_path, by_name) if _is_complete(f, rest, free)]
     if len(complete) == 2 and by_path != by_name and not mapping:
-        key = next(key for key in rest if by_path[key] is not by_name[key])
-        raise CheckpointError(
+        key = next(key for key in rest if by_path.get(key) is not by_name.get(key))
+        owners = [found[key].name if key in found else "nothing" for found in complete]
+        raise ConflictError(
             f"{source.path}: the key {rest[key].key} ({rest[key].name}) belongs to "
-            f"{by_path[key].name} by its place in the model, and to "
-            f"{by_name[key].name} by its name. Say which: mapping={{name in the file: "
-            "name in the model}, of layers or variables."
+            f"{owners[0]} by its place in the model, and to {owners[1]} by its name. Say "
+            "which: mapping={name in the file: name in the model}, of layers or variables."
         )
     if complete:
         return {**mapped, **complete[0]}
     by_name = {key: target for key, target in by_name.items() if key not in by_path}
     return {**mapped, **by_path, **_unique(by_name, {*used, *by_path.values()})}
+
+
+def _is_complete(found, entries, targets):
+    """Return whether all entries or all targets have a match, and all matches fit."""
+    fit = all(target.shape == entries[key].shape for key, target in found.items())
+    return fit and len(found) in (len(entries), len(targets))
 
 
 def _unique(found, used):
@@ -186,7 +194,8 @@ def _known_orders(state, optimizer, order, count):
     targets = {(t.slot, t.of): t for t in optimizer.own if t.of is not None}
     slots = {slot for slot, _ in targets} - state.slots
     orders = []
-    for groups in _groups_of_slots(known, state.family):
+    averages = [*table.AVERAGE] if getattr(optimizer.inner, "use_ema", False) else []
+    for groups in _groups_of_slots(known, averages, state.family):
         made = [(slot, of) for group in groups for of in order for slot in group]
         listed = [targets.get(label) for label in made if label[0] in slots]
         if len(listed) == count and listed not in orders:
@@ -194,7 +203,7 @@ def _known_orders(state, optimizer, order, count):
     return orders
 
 
-def _groups_of_slots(known, family):
+def _groups_of_slots(known, averages, family):
     """Return the orders in which the optimizers of a family create slots.
 
     Each order is a list of groups of slot names. An optimizer creates all slots of the first
@@ -203,11 +212,12 @@ def _groups_of_slots(known, family):
 
     Args:
       known: the names of the slots of the class.
+      averages: the names of the slots that `use_ema=True` adds.
       family: str, the family, or None if it is unknown.
     """
     always = [slot for slot in known if slot not in table.MADE_BY]
     by_argument = [[slot] for slot in known if slot in table.MADE_BY]
-    newer = [[*table.AVERAGE], always, *by_argument]
+    newer = [averages, always, *by_argument]
     # In OptimizerV2 each slot is a group of its own, except in Ftrl.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
@@ -223,7 +233,7 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
     # The names of some entries show at least to which variables these entries belong.
-    owners = [matched.get(layouts.owner(e.name, source.variables)) for e in entries]
+    owners = [matched.get(layouts.any_owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.checkpoints import h5, object_graph, plan
+from tf_lso.checkpoints import h5, matching, object_graph, plan
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.report import Report
 from tf_lso.checkpoints.source import CheckpointError
@@ -136,24 +136,53 @@ def _pairs(prefix, names):
 
 
 def _likeliest(sources, targets, optimizer, mapping):
-    """Return the `Plan` with the fewest gaps. Raise if two complete plans differ."""
-    plans, errors = [], []
-    for source in sources:
+    """Return the `Plan` with the fewest gaps. Raise if only the user knows which is meant."""
+    plans, errors = [], {}
+    for number, source in enumerate(sources):
         try:
             plans.append(plan.Plan(source, targets, optimizer, mapping))
         except CheckpointError as error:
-            errors.append(error)
+            errors[number] = error
     if not plans:
-        raise errors[0]
+        raise next(iter(errors.values()))
     best = min(plans, key=_gaps)
-    as_good = [made for made in plans if _gaps(made) == _gaps(best)]
-    if best.report.complete and any(_moves(one) != _moves(best) for one in as_good):
+    for number, error in errors.items():
+        is_same = sources[number].variables.keys() == best.source.variables.keys()
+        if is_same and isinstance(error, matching.ConflictError):
+            raise error
+    is_other = optimizer is not None and _may_be_other_optimizer(best, sources)
+    if best.report.complete and (is_other or _may_be_other(best, plans)):
         raise CheckpointError(
             f"{best.source.path}: has several models or optimizers that fit. Say "
             "which: names={'model': ..., 'optimizer': ...}, with the names that the "
             "program gave to tf.train.Checkpoint."
         )
     return best
+
+
+def _may_be_other(best, plans):
+    """Return whether another complete plan takes other values than the plan `best`."""
+    from_best = {target: key for key, target in _moves(best)}
+    for other in plans:
+        keys = {target: key for key, target in _moves(other)}
+        both = keys.keys() & from_best.keys()
+        if other.report.complete and any(keys[t] != from_best[t] for t in both):
+            return True
+    return False
+
+
+def _may_be_other_optimizer(best, sources):
+    """Return whether only optimizers of other sources than that of `best` made a step.
+
+    An optimizer that never made a step fits every optimizer.
+    """
+    return not _has_stepped(best.source) and any(map(_has_stepped, sources))
+
+
+def _has_stepped(source):
+    """Return whether a source has an optimizer that has made a step."""
+    state = source.optimizer
+    return bool(state and state.iterations and source.number(state.iterations))
 
 
 def _gaps(made):
