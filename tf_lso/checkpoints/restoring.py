@@ -146,10 +146,10 @@ def _likeliest(sources, targets, optimizer, mapping):
     if not plans:
         raise next(iter(errors.values()))
     best = min(plans, key=_gaps)
-    for number, error in errors.items():
+    for number, refusal in errors.items():
         is_same = sources[number].variables.keys() == best.source.variables.keys()
-        if is_same and isinstance(error, matching.ConflictError):
-            raise error
+        if is_same and isinstance(refusal, matching.ConflictError):
+            raise refusal
     is_other = optimizer is not None and _may_be_other_optimizer(best, sources)
     if best.report.complete and (is_other or _may_be_other(best, plans)):
         raise CheckpointError(
