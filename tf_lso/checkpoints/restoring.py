@@ -137,17 +137,17 @@ def _pairs(prefix, names):
 
 def _likeliest(sources, targets, optimizer, mapping):
     """Return the `Plan` with the fewest gaps. Raise if only the user knows which is meant."""
-    plans, errors = [], {}
-    for number, source in enumerate(sources):
+    plans, refusals = [], []
+    for source in sources:
         try:
             plans.append(plan.Plan(source, targets, optimizer, mapping))
         except CheckpointError as error:
-            errors[number] = error
+            refusals.append((source, error))
     if not plans:
-        raise next(iter(errors.values()))
+        raise refusals[0][1]
     best = min(plans, key=_gaps)
-    for number, refusal in errors.items():
-        is_same = sources[number].variables.keys() == best.source.variables.keys()
+    for source, refusal in refusals:
+        is_same = source.variables.keys() == best.source.variables.keys()
         if is_same and isinstance(refusal, matching.ConflictError):
             raise refusal
     is_other = optimizer is not None and _may_be_other_optimizer(best, sources)
