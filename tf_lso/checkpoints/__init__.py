@@ -1,4 +1,4 @@
-"""Restore files of old programs. A file is opened, matched, planned and restored.
+"""Restore models and optimizers from files that old programs saved.
 
 `object_graph` and `h5` read a file into a `source.Source`. `layouts` lists the names that files
 contain. `model_targets` and `targets` find the variables of today's model and optimizer.

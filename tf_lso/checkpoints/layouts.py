@@ -65,8 +65,8 @@ HYPERPARAMETERS = {
 # Maps a name that one family uses for a variable to the name that tf_lso uses in all families.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# The attribute of a variable of tf_keras. Each step sets this variable to the learning rate
-# that a schedule computes.
+# The attribute in which an optimizer of tf_keras keeps the current learning rate. Each step
+# sets this variable if the learning rate is a schedule.
 COMPUTED = "_current_learning_rate"
 
 # Attributes of optimizers that are neither slots nor scalars.

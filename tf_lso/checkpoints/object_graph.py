@@ -28,8 +28,8 @@ SAVE_COUNTER = "save_counter"
 # variable of a layer, since the layer has several names.
 _MOST_PATHS = 6
 
-# Beginnings of the names of children that only a Keras model has. An object that contains a
-# model does not have such children.
+# Only a Keras model has children whose names begin with one of these texts. So the texts
+# distinguish a model from an object that contains a model.
 _OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 

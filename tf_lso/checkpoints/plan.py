@@ -216,7 +216,8 @@ def _check_numbers(source):
 def _rename_slots(state, optimizer):
     """Change the names of slots in an `OptimizerState` to the names that `optimizer` uses.
 
-    Entries of hyperparameters go from `state.made` to `state.hyperparameters`.
+    Also move the entries that are hyperparameters from `state.made`, the list of entries, to
+    `state.hyperparameters`.
     """
     slot_of = table.slot_of_attributes(optimizer.inner)
     for entry in [e for e in state.made if e.of is None]:

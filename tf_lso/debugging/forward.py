@@ -99,7 +99,7 @@ def _kind(is_overflow):
 
 
 def _largest(call):
-    """Return the largest magnitudes of the inputs and of the weights of a call."""
+    """Return the largest magnitude in the inputs of a call, and the one in its weights."""
     weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 

@@ -130,8 +130,9 @@ def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # Suggest a version of the installed distribution. A nightly build has no version in the
-    # wanted range, so suggest the release instead.
+    # Suggest another version of the installed package, such as tensorflow-cpu. If this
+    # package is a nightly build, no version of it is in the wanted range. Then suggest the
+    # package of the releases, such as tensorflow.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(

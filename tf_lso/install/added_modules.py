@@ -61,8 +61,8 @@ def let_import(ledger, name, module):
         module.__name__, module.__loader__ = name, _finder
         module.__package__ = spec.parent
     if _finder not in sys.meta_path:
-        # Our finder comes first, because Keras 3 has a file of its own for the module
-        # `optimizers.legacy`. The classes in this file only raise an error.
+        # Keras 3 has its own module `optimizers.legacy`, whose classes only raise an error.
+        # Our finder comes first, so that our module is imported instead.
         sys.meta_path.insert(0, _finder)
         ledger.on_undo(lambda: sys.meta_path.remove(_finder))
     ledger.set_item(sys.modules, name, module)

@@ -101,7 +101,7 @@ def add_schedules(keras, ledger):
     """Add two schedules of TensorFlow 2.0-2.4, and load files that name these schedules."""
     base = keras.optimizers.schedules.LearningRateSchedule
     package = keras_versions.package_of(keras)
-    # In this private module Keras looks up the schedules that a file names.
+    # When Keras loads a file, it looks up the class of a schedule in this private module.
     private = "optimizers.schedules.learning_rate_schedule"
     modules = like.public_modules(package, ".experimental")
     modules.append(keras_versions.private(package, private))

@@ -10,7 +10,7 @@ from tf_lso.optimizers import config as configs
 
 
 def holds_wrapper(config):
-    """Return whether an object of any type is the config of a LossScaleOptimizer."""
+    """Return whether `config`, an object of any type, describes a LossScaleOptimizer."""
     is_config = isinstance(config, dict) and isinstance(config.get("class_name"), str)
     return is_config and configs.is_wrapper(config)
 

@@ -116,7 +116,7 @@ def _ended(
 
 
 def _alone(alias: cst.ImportAlias) -> cst.ImportAlias:
-    """Return an imported name without the layout around it."""
+    """Return the node of an imported name without its comments, spaces and comma."""
     name = alias.evaluated_alias
     asname = cst.AsName(cst.Name(name)) if name else None
     return cst.ImportAlias(cst.Name(alias.evaluated_name), asname)

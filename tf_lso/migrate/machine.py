@@ -1,4 +1,4 @@
-"""The reports of `check` and `migrate` for other programs: JSON and GitHub annotations."""
+"""Write the results of `check` and `migrate` as JSON or as GitHub annotations."""
 
 import dataclasses
 import json

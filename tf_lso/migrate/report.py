@@ -19,7 +19,7 @@ class Style(NamedTuple):
 
     Attributes:
       colour: whether the report has colors.
-      verbose: whether the report contains uses that work today.
+      verbose: whether the report also contains old names that still work.
     """
 
     colour: bool = False

@@ -105,9 +105,10 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient`. Add the variable's shape to slices without a dense shape.
+    """Return `gradient` with a dense shape, which Keras 3 needs.
 
-    Keras 3 needs the dense shape of slices.
+    If `gradient` is a `tf.IndexedSlices` without a dense shape, the result has the shape of
+    the variable as its dense shape.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient

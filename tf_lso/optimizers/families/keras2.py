@@ -132,7 +132,8 @@ class Keras2(family.Family):
         return list(variables() if callable(variables) else variables)
 
     def layouts(self, scale_variables):
-        # In an OptimizerV2 the first access makes the counter, so read it before `weights`.
+        # An OptimizerV2 creates its step counter when the counter is first read. Read the
+        # counter before `weights`, so that `weights` contains the counter.
         counter = self.counter()
         slots = [v for v in self.weights() if v is not counter]
         hidden = private.unlisted_variables(self.inner)

@@ -31,7 +31,7 @@ _LEGACY_METHODS = (
 # The optimizers that `_take_over_parts` has already adapted.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
-# `refuse_in_fit` looks for Keras's `train_step` among this many frames of the call stack.
+# The number of frames of the call stack in which `refuse_in_fit` looks for `train_step`.
 _DEPTH = 12
 
 
