@@ -115,6 +115,30 @@ def test_cells_of_other_languages_are_skipped(magic):
     assert places(IMPORT, f"{magic}\nfor i in *; do (\n{USE}") == ([], [])
 
 
+EMPTY = {"cell_type": "code", "source": []}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [EMPTY],
+        ["%%bash\nls", EMPTY],
+        [{"cell_type": "code"}],
+        [{"cell_type": "code", "source": ""}],
+        [{"cell_type": "code", "source": [" \n"]}],
+    ],
+)
+@pytest.mark.parametrize("flags", [(), ("--like", "2.4")])
+def test_an_empty_first_cell_stays_empty(first, flags):
+    added = "import tf_lso\n"
+    if flags:
+        added = 'import tf_lso\n\ntf_lso.install(like="2.4")\n\n'
+    new, code, _ = migrate(notebook(*first, f"import keras\n{USE}", IMPORT), *flags)
+    head = f"{added}import keras\n" if flags else f"import keras\n{added}"
+    use = USE.replace("tf.", "tf_lso.")
+    assert (new, code) == (notebook(*first, f"{head}{use}", IMPORT), 0)
+
+
 # Cells as Jupyter writes them, as Colab does, and as a small one may look; and after all
 # names have moved.
 NOTEBOOK, MOVED = (

@@ -69,7 +69,7 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def parse(number: int, text: str) -> Cell | None:
-    """Return the `Cell` for a source, or None if the cell is in another language.
+    """Return the `Cell` for a source, or None if it is blank or in another language.
 
     Lines are replaced by placeholders only if Python cannot parse them, so that lines with the
     operator `%` stay unchanged.
@@ -79,6 +79,8 @@ def parse(number: int, text: str) -> Cell | None:
     """
     lines = _lines(text)
     first = next(filter(str.strip, lines), "")
+    if not first:
+        return None
     magic = re.match(r"\s*%%\s*(\S*)", first)
     if magic and magic[1] not in _RUN_PYTHON:
         return None
