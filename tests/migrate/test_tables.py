@@ -37,6 +37,15 @@ def test_what_fails_is_changed_or_listed(program):
     assert [(one.line, one.rule, one.verdict.name) for one in lost] == []
 
 
+@pytest.mark.parametrize("program", PROGRAMS, ids=PROGRAMS.values())
+def test_what_is_called_fixed_is_changed(program):
+    result = engine.examine(program, engine.Options())
+    replaced = [f for f in result.findings if f.fix and f.fix == f.verdict.replacement]
+    assert [(one.line, one.fix) for one in replaced if not one.edits] == []
+    again = engine.examine(result.new, engine.Options())
+    assert [(one.line, one.fix) for one in again.findings if one.fix] == []
+
+
 def test_every_rule_is_in_a_table():
     lines = [line for _, _, lines in CASES.values() for line in lines]
     assert set(findings.RULES) <= {word for line in lines for word in line.split()}

@@ -172,7 +172,7 @@ def _applied(
     if result.installs and may_install:
         settle.settle_by_install(result.findings)
         needing = [found.node for found in result.findings if found.needs_install]
-        late = not like and all(map(program.is_in_function, needing))
+        late = not like and all(settle.runs_late(program, node) for node in needing)
         module = install.with_install(module, like, late)
     elif any(isinstance(node, (cst.Attribute, cst.Name)) for node in edits):
         module = install.with_import(module)

@@ -66,7 +66,7 @@ def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
     Args:
       module: the tree.
       like: the argument `like` of `install`, or "" for a call without arguments.
-      late: bool, whether all uses that need the call are inside functions.
+      late: bool, whether all uses that need the call are in the bodies of functions.
     """
     argument = f'like="{like}"' if like else ""
     call = cst.parse_statement(

@@ -4,7 +4,7 @@ import libcst as cst
 
 from tf_lso.migrate import guards, verdicts
 from tf_lso.migrate.findings import Finding
-from tf_lso.migrate.nodes import imported_module, root
+from tf_lso.migrate.nodes import root
 from tf_lso.migrate.program import Program
 
 _GUARDED = "{}: it is left to tf_lso.install()."
@@ -33,12 +33,11 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
     """Replace a chain of attributes.
 
     If the first name of the chain is itself bound to an old module or class, the import or
-    the alias that binds this name is changed instead.
+    the alias that binds this name is changed instead. If the first name is a class of the
+    program, as in `C.mp.Policy`, the chain is replaced too.
     """
     first = root(node)
     path, bindings = program.path(first), list(program.bindings(first))
-    if not path:
-        return  # an attribute of a class; the binding of the class is changed instead
     if not verdicts.moves_whole(path):
         finding.edits[node] = new
     elif not any(is_guarded(program, finding, binding) for binding in bindings):
@@ -48,12 +47,7 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
 
 def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
     """Change an import, or the expression of an alias, so that it names tf_lso."""
-    path = program.path(binding)
-    if isinstance(binding, cst.ImportAlias):
-        path, statement = binding.evaluated_name, program.parent(binding)
-        if isinstance(statement, cst.ImportFrom):
-            path = f"{imported_module(statement)}.{path}"
-    verdict = verdicts.of_path(path, target=program.target)
+    verdict = verdicts.of_path(program.path(binding), target=program.target)
     if verdict and isinstance(binding, cst.ImportAlias):
         finding.edits[binding] = verdict.replacement
     elif verdict:

@@ -86,6 +86,19 @@ def is_installed(program: Program) -> bool:
     return "tf_lso.install" in program.called
 
 
+def runs_late(program: Program, node: cst.CSTNode) -> bool:
+    """Return whether a node is in the body of a function.
+
+    Python evaluates the decorators and the default values of a function where the function
+    is defined.
+    """
+    for parent in program.parents(node):
+        if isinstance(parent, cst.FunctionDef) and node is parent.body:
+            return True
+        node = parent
+    return False
+
+
 def _merged(findings: list[Finding]) -> list[Finding]:
     """Return one finding for each position, preferably the finding about arguments."""
     merged: dict[tuple[int, int], Finding] = {}

@@ -46,7 +46,7 @@ def find(program: Program) -> None:
     for parts in program.chains():
         for part in parts:
             path = program.path(part)
-            if verdicts.is_old(path):
+            if verdicts.is_old(path) and not program.binds_attribute(part):
                 _use(program, part, path)
                 break
 
