@@ -1,12 +1,19 @@
 """Fix an old name: change the use, or the import or alias that binds the name."""
 
+from typing import Any
+
 import libcst as cst
+import libcst.matchers as m
 
 from tf_lso.migrate import guards, verdicts
 from tf_lso.migrate.findings import Finding
-from tf_lso.migrate.nodes import root
+from tf_lso.migrate.nodes import literal, root
 from tf_lso.migrate.program import Program
 
+_ASKS = m.Call(
+    func=m.Name("hasattr") | m.Name("getattr"),
+    args=[m.Arg(), m.Arg(), m.ZeroOrMore()],
+)
 _GUARDED = "{}: it is left to tf_lso.install()."
 
 
@@ -16,9 +23,20 @@ def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
     if guard:
         finding.guarded = True
         finding.leave(_GUARDED.format(guard))
-        if finding.is_problem:
+        if finding.is_problem or _asks_for_gone(program, node):
             finding.needs_install = "names below a guard"
     return bool(guard)
+
+
+def _asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
+    """Return whether a `hasattr` or `getattr` asks a module for an old name that is gone."""
+    argument = program.parent(node)
+    call: Any = argument and program.parent(argument)
+    if not call or not m.matches(call, _ASKS) or call.args[0] is not argument:
+        return False
+    path = f"{program.path(node)}.{literal(call.args[1].value)}"
+    known = verdicts.of_path(path, target=program.target)
+    return known is not None and not verdicts.is_there(path, program.target)
 
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:

@@ -52,6 +52,7 @@ def settle(program: Program) -> list[Finding]:
             if found.rule in (CHANGED, SAME, ARGUMENTS):
                 found.leave(_KERAS_3)
                 found.now(WORKS, "Keras 3's own.")
+                found.needs_install = ""
     elif not program.target.keras_2:
         _settle_methods(program, findings)
     if program.binds_otherwise("tf_lso"):
@@ -114,7 +115,7 @@ def _settle_installed(findings: list[Finding]) -> None:
         if found.rule in _INSTALLABLE and found.why_not != BARE:
             found.leave("")
             found.now(WORKS, _INSTALLED)
-            found.needs_install = ""
+        found.needs_install = ""
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
