@@ -81,6 +81,11 @@ class Scopes:
         paths = self.paths(node)
         return paths[0] if len(paths) == 1 else ""
 
+    def sources(self, name: cst.CSTNode) -> list[str]:
+        """Return the full names by which imports bind a name, such as `.compat.tf`."""
+        source = md.QualifiedNameSource.IMPORT
+        return sorted(n.name for n in self._names(name) if n.source is source)
+
     def paths(self, node: cst.CSTNode) -> list[str]:
         """Return the paths to which an expression may refer, with "" for an unknown path."""
         if isinstance(node, cst.ImportAlias):

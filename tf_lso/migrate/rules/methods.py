@@ -18,10 +18,10 @@ from tf_lso.migrate.findings import (
 from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
-_FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
-# If a file imports one of these libraries but no name of `_FRAMEWORKS`, its optimizers belong
+FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
+# If a file imports one of these libraries but no name of `FRAMEWORKS`, its optimizers belong
 # to that library.
-_OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
+OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
     "it or sets the policy, or call tf_lso.install() at the top of the program."
@@ -69,7 +69,7 @@ _PRIVATE = {
 
 def find(program: Program) -> None:
     """Find uses of methods such as `get_scaled_loss`, and tests for such methods."""
-    if not program.packages & _FRAMEWORKS and program.packages & _OTHERS:
+    if not program.packages & FRAMEWORKS and program.packages & OTHERS:
         return
     for node in program.nodes(cst.Attribute):
         if not program.is_stored(node):
