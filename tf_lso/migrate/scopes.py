@@ -30,6 +30,7 @@ class Scopes:
         self._qualified = wrapper.resolve(md.QualifiedNameProvider)
         self._scopes = wrapper.resolve(md.ScopeProvider)
         self._parents = wrapper.resolve(md.ParentNodeProvider)
+        self._contexts = wrapper.resolve(md.ExpressionContextProvider)
         self._nodes = nodes_by_type(wrapper.module)
         # The names that the patterns of `match` bind. LibCST does not know these names.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
@@ -57,8 +58,15 @@ class Scopes:
         return self._parents.get(node)
 
     def is_stored(self, node: cst.CSTNode) -> bool:
-        """Return whether the program assigns to an expression or deletes it."""
-        return isinstance(self.parent(node), (cst.AssignTarget, cst.Del))
+        """Return whether the program assigns to an expression or deletes it.
+
+        `x += 1` is not counted, since it reads the expression too.
+        """
+        is_read = isinstance(self.parent(node), cst.AugAssign)
+        return self._stores(node) and not is_read
+
+    def _stores(self, node: cst.CSTNode) -> bool:
+        return self._contexts.get(node) not in (None, md.ExpressionContext.LOAD)
 
     def binds_attribute(self, node: cst.CSTNode) -> bool:
         """Return whether an assignment binds the attribute of a class, as in `C.mp = mp`."""
@@ -178,9 +186,9 @@ class Scopes:
         for assignment in self._all_assignments:
             for name, value in self._values_of(assignment):
                 values.setdefault(name, []).append(value)
-        for stored in self.nodes(cst.AssignTarget):
-            for name in self._class_attribute(stored.target):
-                values.setdefault(name, []).append(self._assigned.get(stored.target))
+        for target in filter(self._stores, self.nodes(cst.Attribute)):
+            for name in self._class_attribute(target):
+                values.setdefault(name, []).append(self._assigned.get(target))
         return values
 
     def _values_of(
@@ -188,7 +196,7 @@ class Scopes:
     ) -> Iterator[tuple[str, cst.CSTNode | None]]:
         """Yield (local name, value) for an assignment, or for an import in a class."""
         scope, name = assignment.scope, assignment.name
-        if type(assignment) is md.Assignment:
+        if type(assignment) is md.Assignment and not self._declares(assignment.node):
             value = self._assigned.get(assignment.node)
             if value and self._binds_later(root(value)):
                 value = None
@@ -200,6 +208,11 @@ class Scopes:
                 binds_package = not alias.asname and "." in alias.evaluated_name
                 for local in self._names(scope.node):
                     yield f"{local.name}.{name}", None if binds_package else alias
+
+    def _declares(self, target: cst.CSTNode) -> bool:
+        """Return whether a target has an annotation but no value, as in `x: Any`."""
+        statement = self.parent(target)
+        return isinstance(statement, cst.AnnAssign) and statement.value is None
 
     def _class_attribute(self, target: cst.CSTNode) -> Iterator[str]:
         """Yield the local name if a target is an attribute of a class, such as `C.mp`."""
