@@ -210,6 +210,8 @@ class Keras3(family.Family):
 
     def set_iterations(self, value):
         steps = self.inner.gradient_accumulation_steps or 1
+        if self.inner.iterations is private.iteration_variable(self.inner):
+            steps = 1  # without accumulation, and in Keras 3.0, which counts each micro-step
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
         self.counter().assign(value * steps)
 
