@@ -12,6 +12,8 @@ _TOO_MANY = "The checkpoint has more variables of the optimizer than this SGD ta
 
 # The argument of a `raise` whose message a function makes -> a part of that message.
 MADE_BY_A_FUNCTION = {
+    "_conflict(source, by_path, by_name)": "(a/kernel) belongs to b/kernel by its place in "
+    "the model, and to a/kernel by its name",
     "_refusal(made.report)": "model.h5 does not fit, and nothing was changed",
     "message(optimizer, steps)": _STUCK,
     "stuck.message(optimizer, self.patience - self._batches_to_wait)": _STUCK,

@@ -97,7 +97,12 @@ def owner(name, variables, slot=None):
     name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 appends the slot
     own = {key: plain(variable.name) for key, variable in variables.items()}
     ends = {k: len(end) for k, end in own.items() if end and name.endswith(f"/{end}")}
-    found = [key for key, length in ends.items() if length == max(ends.values())]
+    return _longest(ends)
+
+
+def _longest(lengths):
+    """Return the key of the greatest length, or `UNKNOWN` if not exactly one key has it."""
+    found = [key for key, length in lengths.items() if length == max(lengths.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 
 
@@ -110,8 +115,7 @@ def owner_in_keras3(name, variables):
     name = f"_{last(name)}"
     own = {k: plain(v.name).replace("/", "_") for k, v in variables.items()}
     ends = {k: len(own) for k, own in own.items() if own and f"_{own}_" in name}
-    found = [key for key, length in ends.items() if length == max(ends.values())]
-    return found[0] if len(found) == 1 else UNKNOWN
+    return _longest(ends)
 
 
 def any_owner(name, variables):

@@ -40,17 +40,24 @@ def match_model(source, model, mapping=None):
     by_name = _unique({k: named.get(_short(e.name)) for k, e in rest.items()}, used)
     complete = [f for f in (by_path, by_name) if _is_complete(f, rest, free)]
     if len(complete) == 2 and by_path != by_name and not mapping:
-        key = next(key for key in rest if by_path.get(key) is not by_name.get(key))
-        owners = [found[key].name if key in found else "nothing" for found in complete]
-        raise ConflictError(
-            f"{source.path}: the key {rest[key].key} ({rest[key].name}) belongs to "
-            f"{owners[0]} by its place in the model, and to {owners[1]} by its name. Say "
-            "which: mapping={name in the file: name in the model}, of layers or variables."
-        )
+        raise ConflictError(_conflict(source, by_path, by_name))
     if complete:
         return {**mapped, **complete[0]}
     by_name = {key: target for key, target in by_name.items() if key not in by_path}
     return {**mapped, **by_path, **_unique(by_name, {*used, *by_path.values()})}
+
+
+def _conflict(source, by_path, by_name):
+    """Return the message that names the first key with two matches that differ."""
+    variables = source.variables
+    key = next(k for k in variables if by_path.get(k) is not by_name.get(k))
+    place, name = (f[key].name if key in f else "nothing" for f in (by_path, by_name))
+    entry = variables[key]
+    return (
+        f"{source.path}: the key {entry.key} ({entry.name}) belongs to {place} by its place "
+        f"in the model, and to {name} by its name. Say which: mapping={{name in the file: "
+        "name in the model}, of layers or variables."
+    )
 
 
 def _is_complete(found, entries, targets):

@@ -1,5 +1,6 @@
 """The public function `restore`."""
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -162,13 +163,13 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 def _may_be_other(best, plans):
     """Return whether another complete plan takes other values than the plan `best`."""
-    from_best = {target: key for key, target in _moves(best)}
-    for other in plans:
-        keys = {target: key for key, target in _moves(other)}
-        both = keys.keys() & from_best.keys()
-        if other.report.complete and any(keys[t] != from_best[t] for t in both):
-            return True
-    return False
+    of_best = _keys_by_target(best)
+    complete = [_keys_by_target(made) for made in plans if made.report.complete]
+    return any(
+        keys[target] != of_best[target]
+        for keys in complete
+        for target in keys.keys() & of_best.keys()
+    )
 
 
 def _may_be_other_optimizer(best, sources):
@@ -190,9 +191,15 @@ def _gaps(made):
     return len(report.missing) + len(report.wrong), len(report.unused)
 
 
-def _moves(made):
-    """Return the set of (key in the file, name of the variable) of all restored values."""
-    return {row[:2] for row in (*made.report.restored, *made.report.converted)}
+def _keys_by_target(made):
+    """Return {name of a variable: set of the keys in the file whose values it gets}.
+
+    Several variables may have the same name.
+    """
+    found = collections.defaultdict(set)
+    for key, target, *_ in (*made.report.restored, *made.report.converted):
+        found[target].add(key)
+    return found
 
 
 def _refusal(report):
