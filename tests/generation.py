@@ -34,6 +34,10 @@ needs_tf_keras = pytest.mark.skipif(
     not HAS_TF_KERAS, reason="tf_keras is not installed"
 )
 
+# With this value of TF_USE_LEGACY_KERAS, `tf.keras` is Keras 2. TensorFlow 2.12-2.15 install
+# Keras 2, and 2.15 fails if the variable chooses a tf_keras that is not installed.
+LEGACY_KERAS = "1" if HAS_TF_KERAS else "0"
+
 # The arguments with which `save` writes a .keras file as a zip file. Without them, Keras 2.12
 # writes an HDF5 file.
 ZIPPED = {"save_format": "keras_v3"} if KERAS == "2.12" else {}

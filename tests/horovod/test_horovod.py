@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.generation import HAS_KERAS3
+from tests.generation import HAS_KERAS3, LEGACY_KERAS
 from tests.old_programs.test_programs import differences, marked_slow
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 
@@ -28,7 +28,7 @@ def workers(order, size, *options):
     run = [sys.executable, "-m", "tf_lso", "run", *options, PROGRAM, order]
     variables, found = dict(QUIET), []
     if size > 1 or not options:
-        variables["TF_USE_LEGACY_KERAS"] = "1" if options else "0"
+        variables["TF_USE_LEGACY_KERAS"] = LEGACY_KERAS if options else "0"
     for _, output in run_workers(run, size, HANGS_AFTER, variables):
         lines = re.findall(r"RESULT (\{.*\})$", output, re.MULTILINE)
         found.append((json.loads(lines[-1]) if lines else None, output))

@@ -3,6 +3,7 @@
 import pytest
 
 from tests import preloaded, processes
+from tests.generation import LEGACY_KERAS
 from tf_lso.install import earlier_keras2, like
 
 # How programs ask which Keras they have, here and in a child process.
@@ -70,7 +71,7 @@ def test_every_version_of_keras_2_is_in_the_table():
 
 
 def test_uninstall_takes_them_back_and_2_11_has_none():
-    environment = {"TF_USE_LEGACY_KERAS": "1"}
+    environment = {"TF_USE_LEGACY_KERAS": LEGACY_KERAS}
     lines = processes.run(UNINSTALLED, by=preloaded.run, **environment)
     assert lines == [
         "True True True True True True 2.4.0",

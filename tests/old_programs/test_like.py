@@ -11,6 +11,7 @@ import pathlib
 
 import pytest
 
+from tests.generation import LEGACY_KERAS
 from tests.old_programs.test_programs import differences, marked_slow, run
 
 PROGRAMS = pathlib.Path(__file__).parent / "like"
@@ -38,7 +39,7 @@ def test_each_start_prints_what_it_printed(name, tmp_path):
     command = ["-m", "tf_lso", "run", "--like", like, str(PROGRAMS / f"{program}.py")]
     # The first quick one begins without TensorFlow, and `--like` chooses its Keras.
     preloads = name != QUICK[0]
-    variables = {"TF_USE_LEGACY_KERAS": "1"} if preloads else {}
+    variables = {"TF_USE_LEGACY_KERAS": LEGACY_KERAS} if preloads else {}
     for start in range(len(EXPECTED[name]["printed"])):
         check(name, start, *run(command, tmp_path, preloads, **variables))
 

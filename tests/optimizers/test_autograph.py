@@ -14,6 +14,7 @@ PROGRAM = """
 
     import tensorflow as tf
     import tf_lso
+    from tests.generation import HAS_KERAS3
 
     class Told(logging.Handler):
         def emit(self, record):
@@ -40,7 +41,8 @@ PROGRAM = """
         with tf.GradientTape() as tape:
             scaled = opt.scale_loss(tf.reduce_sum(v))
         opt.apply(tape.gradient(scaled, [v]), [v])
-        opt.minimize(loss, [v])
+        # Keras 2 does not let AutoGraph convert a loss.
+        opt.minimize(loss if HAS_KERAS3 else lambda: 3.0 * v[0], [v])
         momentum = opt.get_slot(v, opt.get_slot_names()[0])
         return scaled, tf.identity(momentum), opt._decayed_lr(tf.float32)
 

@@ -96,6 +96,7 @@ def step_on(strategy, inner, variable):
     return opt
 
 
+@needs_keras3
 def test_accumulation(strategy):
     with strategy.scope():
         x = tf.Variable(1.0)

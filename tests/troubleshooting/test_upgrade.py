@@ -70,6 +70,7 @@ def test_dynamic_false():
     assert float(opt.loss_scale) == 128
 
 
+@needs_keras3
 def test_loss_scale_argument():
     sgd = tf.keras.optimizers.SGD(0.5)
     with raises("loss-scale-argument"):
