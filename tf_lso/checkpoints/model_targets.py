@@ -10,10 +10,12 @@ from tf_lso.checkpoints.targets import Target, is_variable, name_of
 from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 
-# Maps a name in old files to today's name. .keras files of TensorFlow 2.12 use the first name
-# for the layers of a model. The second
-# is the name of a weight of DepthwiseConv1D and DepthwiseConv2D.
-_TODAY = {"_layer_checkpoint_dependencies": "layers", "depthwise_kernel": "kernel"}
+# Maps the old name of a weight to its name in Keras 3. DepthwiseConv1D and DepthwiseConv2D have
+# this weight.
+_TODAY = {"depthwise_kernel": "kernel"}
+
+# .keras files of TensorFlow 2.12 store the layers of a model under this name.
+_LAYERS_OF_2_12 = "_layer_checkpoint_dependencies"
 
 _BETWEEN_WORDS = r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])"
 
@@ -55,13 +57,15 @@ class ModelTargets:
 
 def _child(parent, step):
     """Return the object to which a step of a path leads from `parent`, or None."""
+    if step == _LAYERS_OF_2_12:
+        return _layers_of_2_12(parent)
     for prefix, listed in _LISTS.items():
         if step.startswith(prefix):
             return _by_number(listed(parent), prefix).get(step)
     if isinstance(parent, (list, tuple)):
         parent = _by_number(parent) | _by_class(parent)
-    if isinstance(parent, dict):
-        return parent.get(step)
+    if isinstance(parent, dict):  # .keras files of TensorFlow 2.12 omit its keys
+        return (parent | _by_class(parent.values())).get(step)
     own = _own_variables(parent)
     for name in (step, _TODAY.get(step)):
         named = [v for v in own if layouts.last(variables_lib.name_of(v)) == name]
@@ -83,6 +87,15 @@ def _by_class(layers):
         found[f"{name}_{counts[name]}" if counts[name] else name] = layer
         counts[name] += 1
     return found
+
+
+def _layers_of_2_12(model):
+    """Return the layers of a model as TensorFlow 2.12 counted them for .keras files.
+
+    TensorFlow 2.12 counted each layer with weights twice: once among the layers with weights,
+    and once among all layers. The file stores such a layer under the first of its two names.
+    """
+    return [part for part in _layers(model) for _ in range(2 if part.weights else 1)]
 
 
 def _layers(model):
