@@ -6,7 +6,7 @@ import pytest
 import tf_lso
 from tests import preloaded
 from tests.families import FAMILIES, PACKAGES, keras, keras2, needs_keras3, numpy
-from tests.generation import ZIPPED
+from tests.generation import HAS_KERAS3, ZIPPED
 from tests.processes import run
 from tf_lso import checkpoints
 from tf_lso.frameworks import log
@@ -47,7 +47,9 @@ def written(tmp_path_factory):
     found = {}
     for family in FAMILIES:
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
-        names = {"module": PACKAGES[family], "path": path, "zipped": ZIPPED}
+        # `keras` of TensorFlow 2.12 has fewer names than `tf.keras`.
+        module = PACKAGES[family] if HAS_KERAS3 else "tensorflow.keras"
+        names = {"module": module, "path": path, "zipped": ZIPPED}
         optimizer = "legacy.Adam" if family == "legacy" else "Adam"
         program = WRITE.format(optimizer=optimizer, **names)
         lines = run(program, by=preloaded.run)[-2:]

@@ -164,6 +164,7 @@ def _in_groups(reader, config):
     lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
     outer = lists.pop(("optimizer",), [])
     inner = lists.pop(("optimizer", "inner_optimizer"), [])
+    inner = lists.pop(("optimizer", "_optimizer"), inner)  # of TensorFlow 2.12
     model = [e for path, g in lists.items() if path[:1] not in _NO_MODEL for e in g]
     variables = {entry.key: entry for entry in model}
     if not (outer or inner):
