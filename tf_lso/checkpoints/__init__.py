@@ -8,7 +8,8 @@ by order. `plan` decides which values fit. `restoring` writes the values or refu
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # must come before the imports of TensorFlow below
+# This call must come before the imports of TensorFlow below.
+environment.require_tensorflow()
 
 # ruff: noqa: E402
 from tf_lso.checkpoints.report import Report

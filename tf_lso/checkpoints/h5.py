@@ -23,16 +23,18 @@ from tf_lso.checkpoints.source import (
     refusing,
 )
 
-# The group for weights that belong to the model itself and not to a layer (since 2.6).
+# The group for the weights that belong to the model itself and not to a layer. TensorFlow has
+# written this group since version 2.6.
 _OF_THE_MODEL = "top_level_model_weights"
 
-# Beginnings of paths in .keras files that do not lead to variables of the model.
+# A variable in a .keras file does not belong to the model if the path of the variable begins
+# with one of these tuples.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
 @contextlib.contextmanager
 def opened(path):
-    """Open a file for a `with` block, and yield the `Source` of the file."""
+    """Open a file for a `with` block, and yield the contents of the file as a `Source`."""
     config, file = None, path
     with contextlib.ExitStack() as stack:
         with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
@@ -53,14 +55,20 @@ def opened(path):
 
 
 class Reader:
-    """Reads the datasets of an open file, and refuses links and data in other files."""
+    """Reads the datasets of an open HDF5 file.
+
+    The class refuses links. It also refuses datasets whose data are in another file.
+    """
 
     def __init__(self, path, file):
         self.path = path
         self.file = file
 
     def at(self, parent, key, kind=h5py.Group):
-        """Return the object at `key` below `parent`, which must be of the class `kind`."""
+        """Return the object at the path `key` below the group `parent`.
+
+        The object must be an instance of the class `kind`.
+        """
         what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
             with refusing(f"{what} is missing or damaged"):
@@ -75,10 +83,7 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return an `Entry` for the tensor at a key.
-
-        `name` and `paths` become the fields of the `Entry` with these names.
-        """
+        """Return an `Entry` for the tensor at `key`, with the given `name` and `paths`."""
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
@@ -88,7 +93,10 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return the strings in an attribute of a group as a list, even a lone string."""
+        """Return the list of the strings that the attribute `name` of a group contains.
+
+        The attribute may contain one string or several.
+        """
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []
@@ -108,14 +116,18 @@ class Reader:
 
 
 def _in_lists(reader):
-    """Return the variables and the `OptimizerState` of an .h5 file."""
+    """Return the model variables and the `OptimizerState` that an .h5 file contains.
+
+    The model variables are {key: Entry}. The state is None if the file has no optimizer.
+    """
     file = reader.file
     variables = {entry.key: entry for entry in _of_layers(reader)}
     if "optimizer_weights" not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
-    # The entries of a Keras 3 wrapper begin with a counter and a learning rate that have no
-    # meaning. The variables of the inner optimizer begin at the last counter.
+    # In the file of a Keras 3 wrapper, the wrapper's own entries come first. The first two are
+    # a step counter and a learning rate without any meaning. The entries of the inner
+    # optimizer come next. The first of these entries is the last step counter in the list.
     counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
@@ -146,15 +158,19 @@ def _of_layers(reader):
 def _weights(reader, group, layer=None, *path):
     for number, text in enumerate(reader.texts(group, "weight_names")):
         name = layouts.plain(text)
-        if layer is not None and "/" not in name:  # as in files of Keras 3.0
+        if layer is not None and "/" not in name:  # Keras 3.0 omits the layer's name.
             name = f"{layer}/{name}"
         key = f"{group.name}/{text}".strip("/")
         yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{number}"))
 
 
 def _in_groups(reader, config):
-    """Return the variables and the `OptimizerState` of a .keras or .weights.h5 file."""
-    groups = {}  # maps the path of an object to {number: entry}
+    """Return the model variables and the `OptimizerState` of a .keras or .weights.h5 file.
+
+    The model variables are {key: Entry}. The state is None if the file has no optimizer.
+    """
+    # Maps the path of an object to {number of a variable of the object: Entry}.
+    groups = {}
     for key in reader.keys():
         *path, number = key.split("/")
         if path[-1:] == [VARS_STEP] and number.isdigit():
@@ -177,33 +193,37 @@ def _state(config, outer, inner, variables, default_family=None):
     """Return the `OptimizerState` of an optimizer or a wrapper.
 
     Args:
-      config: dict with the config of the optimizer under one of its keys, or {}.
+      config: dict that contains the optimizer's config at the key "optimizer_config" or
+        "optimizer", or {}.
       outer: list of the entries of the wrapper, or of an optimizer without a wrapper.
       inner: list of the entries of the inner optimizer of a wrapper.
       variables: dict of the variables of the model.
-      default_family: the family of a Keras 2 optimizer if the config does not show the family.
+      default_family: the family of a Keras 2 optimizer whose config does not show the family.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
     state = OptimizerState(next(families, None), class_name, config)
-    # Keras 3 saves the count and the scale in the wrapper's group. Old versions of Keras 3 save
-    # nothing else in this group. Newer versions first save two meaningless scalars, then the
-    # count and the scale, and then all variables of the inner optimizer a second time.
-    # Keras 2 without tf_lso saves only the variables of the inner optimizer. With tf_lso the
-    # wrapper's entries follow: all inner variables a second time, a variable that only Nadam
-    # has, the scale and the count.
+    # The program that wrote the file determines what `outer` contains besides the entries in
+    # `inner`:
+    # - Old versions of Keras 3: the count of finite steps and the scale.
+    # - Newer versions of Keras 3: two meaningless scalars, the count, the scale, and all
+    #   variables of the inner optimizer a second time.
+    # - Keras 2 without tf_lso: no count and no scale.
+    # - Keras 2 with tf_lso: all variables of the inner optimizer a second time, a variable
+    #   that only Nadam has, the scale and the count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # The file has no group for the inner optimizer. If the file contains a loss scale
-        # nevertheless, the inner optimizer was a legacy optimizer.
+        # The file has no separate group for the inner optimizer. If `outer` ends with a loss
+        # scale nevertheless, tf_lso wrapped a legacy optimizer.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
         state.family = "keras3"
     state.iterations, *rest = inner
-    if rest and _is_rate(rest[0], state.family):  # only Keras 3 saves the learning rate
+    if rest and _is_rate(rest[0], state.family):
+        # Only Keras 3 saves the learning rate in such files.
         state.hyperparameters["learning_rate"] = rest.pop(0)
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]
@@ -218,9 +238,10 @@ def _state(config, outer, inner, variables, default_family=None):
 
 
 def _order(entries, variables):
-    """Return the keys of the model variables in the order of their slots.
+    """Return the keys of the model variables in the order in which the slots are listed.
 
-    The list is empty if the entries have no names of Keras 3. Then the order is unknown.
+    The function finds the model variable of a slot in the name that Keras 3 gives to the
+    slot. If a slot has no such name, the order is unknown and the list is empty.
     """
     slots = [entry for entry in entries if entry.slot is None]
     owners = [layouts.owner_in_keras3(entry.name, variables) for entry in slots]
@@ -230,7 +251,10 @@ def _order(entries, variables):
 
 
 def _class_of(config):
-    """Return the class name and the config of the inner optimizer, or (None, {})."""
+    """Return the class name and the config of the inner optimizer that `config` describes.
+
+    If `config` does not describe an optimizer, return (None, {}).
+    """
     name, below = None, config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
         name, config = below.get("class_name"), below.get("config")
@@ -241,10 +265,11 @@ def _class_of(config):
 
 
 def _without_scale(state, entries):
-    """Return `entries` without the scale and the count that tf_lso writes at the end.
+    """Return `entries` without the loss scale and the count of finite steps at the end.
 
-    The function sets `state.scale` and `state.count` to these two entries. If the last two
-    entries are not a scale and a count, the function returns all entries.
+    tf_lso writes these two entries last. The function stores the two entries in
+    `state.scale` and `state.count`. If the last two entries are not a scale and a count, the
+    function returns all entries.
     """
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:

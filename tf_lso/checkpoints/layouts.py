@@ -1,8 +1,11 @@
 """Tables of the layouts of files and of the names that files give to variables.
 
-For example, the slot "m" of the variable `dense/kernel` has these names:
-`Adam/dense/kernel/m` in OptimizerV2, `Adam/m/dense/kernel` (TensorFlow 2.9-2.10) or
-`m/dense/kernel` (since 2.11) in newer optimizers, and `adam/dense_kernel_momentum` in Keras 3.
+For example, the slot "m" of the variable `dense/kernel` has one of these names:
+
+- `Adam/dense/kernel/m` in an OptimizerV2
+- `Adam/m/dense/kernel` in a newer optimizer of TensorFlow 2.9-2.10
+- `m/dense/kernel` in a newer optimizer since TensorFlow 2.11
+- `adam/dense_kernel_momentum` in an optimizer of Keras 3
 """
 
 import re
@@ -11,11 +14,12 @@ from tf_lso.checkpoints.source import UNKNOWN
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# Steps of a path that are not attributes. Each of these steps is followed by a number, which
-# counts the layers with weights, the weights of a layer in Keras's order, or the variables that
-# an object created itself.
+# A step of a path is the name of an attribute, or one of these texts and a number.
+# The number counts the layers that have weights.
 LAYER_STEP = "layer_with_weights-"
+# The number counts the weights of a layer in Keras's order.
 WEIGHT_STEP = "#"
+# The number counts the variables that an object created itself.
 VARS_STEP = "vars"
 
 # Maps the layout of a checkpoint to the family of the saved optimizer and to a description of
@@ -27,7 +31,8 @@ LAYOUTS = {
     "keras3": ("keras3", "Keras 3 or tf_lso"),
 }
 
-# Maps a config key to the only family whose configs have this key.
+# Maps a key of an optimizer's config to an optimizer family. Only the configs of this family
+# have the key.
 OF_CONFIGS = {
     "loss_scale_factor": "keras3",
     "is_legacy_optimizer": "new",
@@ -47,8 +52,8 @@ LOSS_SCALE = {
     "step_counter": "count",
 }
 
-# Paths in SavedModels to variables of tf_lso's traced steps. These variables are not part of
-# the optimizer's state.
+# Paths from an optimizer to the variables that tf_lso adds to a SavedModel for the training
+# steps that it traced. These variables are not part of the optimizer's state.
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",
@@ -62,14 +67,15 @@ HYPERPARAMETERS = {
     **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
-# Maps a name that one family uses for a variable to the name that tf_lso uses in all families.
+# Nadam's product of momentums has several names. This dict maps each of them to the name that
+# tf_lso uses.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# The attribute in which an optimizer of tf_keras keeps the current learning rate. Each step
-# sets this variable if the learning rate is a schedule.
+# The attribute with the variable in which an optimizer of tf_keras stores the current learning
+# rate. If the learning rate is a schedule, each step assigns a value to this variable.
 COMPUTED = "_current_learning_rate"
 
-# Attributes of optimizers that are neither slots nor scalars.
+# A search for the slots and the scalars of an optimizer ignores these attributes.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
 # The group that `install.loading_keras2` adds to .h5 files of Keras 2.
@@ -82,19 +88,24 @@ def plain(name):
 
 
 def last(name):
-    """Return the last part of a variable's name."""
+    """Return the part of a variable's name after the last slash, without ":0"."""
     return plain(name).split("/")[-1]
 
 
 def owner(name, variables, slot=None):
-    """Return the key of an optimizer variable's model variable, or `UNKNOWN`.
+    """Return the key of the model variable to which an optimizer variable belongs.
+
+    The name of the optimizer variable ends with the name of the model variable. If several
+    model variables fit, the one with the longest name is returned. The result is `UNKNOWN` if
+    no name or more than one longest name fits.
 
     Args:
       name: the name of the optimizer variable.
       variables: {key: Entry of a model variable}.
       slot: the name of the slot, or None.
     """
-    name = plain(name).removesuffix(f"/{slot}")  # OptimizerV2 appends the slot
+    # An OptimizerV2 appends the name of the slot to the name of the model variable.
+    name = plain(name).removesuffix(f"/{slot}")
     own = {key: plain(variable.name) for key, variable in variables.items()}
     ends = {k: len(end) for k, end in own.items() if end and name.endswith(f"/{end}")}
     return _longest(ends)
@@ -107,10 +118,12 @@ def _longest(lengths):
 
 
 def owner_in_keras3(name, variables):
-    """Return the key of the model variable that a slot's name of Keras 3 contains.
+    """Return the key of the model variable to which a slot of a Keras 3 optimizer belongs.
 
-    Such a name is `adam/dense_kernel_momentum` for the variable `dense/kernel`. The result is
-    `UNKNOWN` if the name contains no variable's name, or several of the same length.
+    The name of the slot contains the name of the model variable. For example, the name
+    `adam/dense_kernel_momentum` contains the name of the variable `dense/kernel`. If several
+    model variables fit, the one with the longest name is returned. The result is `UNKNOWN` if
+    no name or more than one longest name fits.
     """
     name = f"_{last(name)}"
     own = {k: plain(v.name).replace("/", "_") for k, v in variables.items()}
@@ -119,7 +132,7 @@ def owner_in_keras3(name, variables):
 
 
 def any_owner(name, variables):
-    """Return what `owner` finds, or else what `owner_in_keras3` finds."""
+    """Return the result of `owner`, or of `owner_in_keras3` if `owner` returns `UNKNOWN`."""
     found = owner(name, variables)
     return owner_in_keras3(name, variables) if found is UNKNOWN else found
 
@@ -127,20 +140,21 @@ def any_owner(name, variables):
 def slot_of(name, class_name):
     """Return the slot that the name of an optimizer variable contains, or None."""
     slots, parts = table.of([class_name]).slots, plain(name).split("/")
-    if parts[-1] in slots:  # OptimizerV2
+    if parts[-1] in slots:  # An OptimizerV2 appends the name of the slot.
         return parts[-1]
     known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
     known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
     known |= {"m": "momentum"} if class_name == "SGD" else {}
-    # Before the slot, a name may contain only the name of the class.
+    # In other optimizers, the slot is the first part of the name, or the second part after the
+    # name of the optimizer's class.
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
 def list_of(name, attributes):
-    """Return the attribute of Keras 3 whose list of slots contains a variable, or None.
+    """Return the attribute of a Keras 3 optimizer that lists a slot variable, or None.
 
     Args:
-      name: the name of the variable.
+      name: the name of the slot variable.
       attributes: the names of the attributes to choose from.
     """
     own = f"_{last(name)}"
@@ -151,10 +165,12 @@ def optimizer_class(entries, family):
     """Return the class name that the names of an optimizer's variables contain, or None."""
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
-    if keras_versions.has_keras3():  # `optimizer_table` lacks some classes of Keras 3
+    if keras_versions.has_keras3():
+        # `optimizer_table` lacks some classes of Keras 3, so add the public classes.
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
-        names |= {n for n in classes if not n.endswith("Optimizer")}  # omits wrappers
+        # Omit wrappers such as `LossScaleOptimizer`.
+        names |= {n for n in classes if not n.endswith("Optimizer")}
     if family == "keras3":
         # Keras 3 calls the first RMSprop "rm_sprop" and the second "rm_sprop_1".
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}

@@ -61,15 +61,18 @@ def _conflict(source, by_path, by_name):
 
 
 def _is_complete(found, entries, targets):
-    """Return whether all entries or all targets have a match, and all matches fit."""
+    """Return whether `found` is complete, and each target has the shape of its entry.
+
+    `found` is complete if it contains all `entries` of the file or all `targets`.
+    """
     fit = all(target.shape == entries[key].shape for key, target in found.items())
     return fit and len(found) in (len(entries), len(targets))
 
 
 def _unique(found, used):
-    """Return the items of `found`, {key: Target or None}, whose target no other key has.
+    """Return {key: target} with those targets of `found` that belong to exactly one key.
 
-    Items whose target is None or in `used` are omitted.
+    `found` is {key: Target or None}. Keys whose target is None or in `used` are omitted.
     """
     claims = collections.Counter(found.values())
     alone = {t for t, count in claims.items() if count == 1} - {None, *used}
@@ -83,11 +86,13 @@ def _short(name):
 
 def _mapped(source, model, mapping):
     found = {}
-    names = {  # the names by which users may refer to a variable of the file
+    # Maps the key of a variable in the file to the names by which users may call the variable.
+    names = {
         key: [*filter(None, (layouts.plain(e.name), *map("/".join, e.paths)))]
         for key, e in source.variables.items()
     }
-    for name_in_file in sorted(mapping, key=len):  # longer names override shorter names
+    # Apply the longer names last, so that they override the shorter names.
+    for name_in_file in sorted(mapping, key=len):
         parts = f"/{name_in_file}/"
         named = {k: n for k, ns in names.items() for n in ns[::-1] if parts in f"/{n}/"}
         if not named:
@@ -146,16 +151,18 @@ def unmatched(state, found):
 def _by_names(state, optimizer, matched, order):
     """Match entries by the name of the slot and by the model variable.
 
-    If the file contains only the name of the slot, the entries of this slot are in the order
-    of the model variables. A scalar without a name matches if the file contains one such
-    scalar and the optimizer lacks one scalar.
+    If the file does not say to which model variables the entries of a slot belong, these
+    entries belong to the model variables in `order`, one after the other. A scalar without a
+    name matches if the file contains exactly one such scalar, and if exactly one scalar of
+    the optimizer has no other match.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
     for entry in state.made:
         number = count[entry.slot]
         count[entry.slot] += 1
-        if entry.of is None:  # not a slot, such as Nadam's product of momentums
+        if entry.of is None:
+            # The entry is not a slot but, for example, Nadam's product of momentums.
             target = targets.get((entry.slot, None))
         else:
             in_order = order[number] if number < len(order) else None
@@ -171,7 +178,10 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Match entries without names to targets, in the only one of `orders` that fits."""
+    """Match entries without names to the targets in the order that fits.
+
+    Each of `orders` is a list of targets. If several orders fit, raise CheckpointError.
+    """
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -235,11 +245,12 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
     state = source.optimizer
     if state.family not in (None, optimizer.family) or not _fit(entries, targets):
         return False
-    # It is not enough to compare the number of slots, since different arguments may create the
-    # same number of slots. Examples are `centered` and `momentum`.
+    # It is not enough to compare the number of slots. Different arguments of an optimizer, such
+    # as `centered` and `momentum`, may lead to the same number of slots.
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # The names of some entries show at least to which variables these entries belong.
+    # Some entries have names that show the model variable of the entry. For these entries the
+    # model variable must be the one to which the target belongs.
     owners = [matched.get(layouts.any_owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 

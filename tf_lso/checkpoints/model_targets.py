@@ -24,7 +24,7 @@ class ModelTargets:
     """The variables of a built model, which can be found by path and by name."""
 
     def __init__(self, model):
-        # In Keras 2 reading the weights of a model raises an error if the model is not built.
+        # Do not read the weights of a model that is not built. Keras 2 would raise an error.
         variables = list(model.weights) if getattr(model, "built", True) else []
         if not variables:
             raise CheckpointError(
@@ -56,7 +56,7 @@ class ModelTargets:
 
 
 def _child(parent, step):
-    """Return the object to which a step of a path leads from `parent`, or None."""
+    """Return the object that one step of a path reaches from `parent`, or None."""
     if step == _LAYERS_OF_2_12:
         return _layers_of_2_12(parent)
     for prefix, listed in _LISTS.items():
@@ -79,7 +79,10 @@ def _by_number(listed, prefix=""):
 
 
 def _by_class(layers):
-    """Return {name in .keras files: layer} with names such as dense and dense_1."""
+    """Return {name of a layer in .keras files: layer}.
+
+    The names contain the class of the layer. Two Dense layers are `dense` and `dense_1`.
+    """
     found, counts = {}, collections.Counter()
     for layer in layers:
         words = re.sub(_BETWEEN_WORDS, "_", type(layer).__name__)
@@ -125,8 +128,9 @@ def _weights(layer):
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Maps the beginning of a step that ends with a number to a function. The function lists the
-# objects that the number counts.
+# Some steps of a path consist of one of these keys and a number. The dict maps each key to a
+# function. The function returns the list of those objects below its argument that the number
+# counts.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

@@ -1,7 +1,8 @@
 """Read a checkpoint of `tf.train.Checkpoint` or the variables of a SavedModel.
 
-The keys of the tensors differ between versions. But the file also contains a graph of the
-saved objects. The graph shows to which tensor each attribute of an object leads.
+The keys of the tensors differ between versions of TensorFlow and Keras. But the file also
+contains a graph of the saved objects. This graph shows which tensor belongs to which attribute
+of an object.
 """
 
 import dataclasses
@@ -24,12 +25,12 @@ from tf_lso.frameworks import optimizer_table as table
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
 
-# The largest number of paths that are recorded for one variable. Several paths lead to a
-# variable of a layer, since the layer has several names.
+# The largest number of paths that an `Entry` gets. Several paths lead to a variable of a layer,
+# since the graph contains the layer under several names.
 _MOST_PATHS = 6
 
-# Only a Keras model has children whose names begin with one of these texts. So the texts
-# distinguish a model from an object that contains a model.
+# Only a Keras model has children whose names begin with one of these texts. An object that
+# merely contains a model, such as a `tf.train.Checkpoint`, has no such children.
 _OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 
@@ -95,7 +96,7 @@ class ObjectGraph:
         return node
 
     def elements(self, node):
-        """Return the nodes of the elements of a list, or [] if `node` is None."""
+        """Return the nodes of the elements of the list at `node`, or [] if `node` is None."""
         below = self.children(node)
         return [below[n] for n in sorted(filter(str.isdigit, below), key=int)]
 
@@ -119,7 +120,8 @@ class ObjectGraph:
             for name, child in self.children(node).items():
                 if child not in paths:
                     queue.append(child)
-                # The nodes below a child that was visited before do not get the new paths.
+                # If the child was visited before, only the child gets the new paths. The nodes
+                # below the child do not get new paths.
                 ways = [(*path, name) for path in paths[node]]
                 paths[child] = (paths.get(child, []) + ways)[:_MOST_PATHS]
 
@@ -143,9 +145,10 @@ def optimizers(graph):
 
 
 def inner(graph, node):
-    """Return the node of a wrapper's inner optimizer, or `node` if it is not a wrapper.
+    """Return the node of the inner optimizer of the wrapper at `node`.
 
-    The function returns None if `node` is not an optimizer.
+    If `node` is an optimizer without a wrapper, return `node`. If `node` is not an optimizer,
+    return None.
     """
     below = graph.children(node)
     # A wrapper of TensorFlow 2.0-2.2 has the child "base_optimizer". A wrapper of Keras 3 has
@@ -180,7 +183,8 @@ def models(graph, of_optimizers):
         for name, node in root.items()
         if node not in no_model and not graph.entry(node) and graph.variables(node)
     }
-    return {**found, "": 0}  # the root may be a model of a user's class
+    # The root itself may be the model, if the model's class is a user's own class.
+    return {**found, "": 0}
 
 
 def source(graph, model, optimizer):
@@ -214,7 +218,8 @@ def _state(graph, node, variables):
             state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
             others.add(child)
     labels = _labels(graph, node, state.order, variables, others)
-    # Keras 3.1-3.9 saved the lists of slots as empty lists, and the slots only in `_variables`.
+    # Keras 3.1-3.9 saved empty lists of slots. The slots themselves are then only in the list
+    # `_variables`.
     named = {slot for slot, _ in labels.values()}
     empty = table.ENDS.keys() & below.keys() - named if family == "keras3" else ()
     for child, (slot, of) in labels.items():
@@ -228,8 +233,8 @@ def _state(graph, node, variables):
 def _of_traced_steps(graph, node):
     """Return the set of nodes that tf_lso's traced steps have added to a SavedModel."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # An attribute of a user's class may have the same name as one of these nodes. So the nodes
-    # are ignored unless the first two nodes of the list exist.
+    # An optimizer class of a user may have an attribute with the name of such a node. So return
+    # no nodes unless the nodes at the first two of these paths exist.
     return set(found) if None not in found[:2] else set()
 
 

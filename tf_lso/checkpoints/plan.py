@@ -56,15 +56,20 @@ class Plan:
         report.unused += [key for key in source.keys if key not in used]
 
     def apply(self):
-        """Read all values before any is assigned. So a damaged file changes nothing."""
+        """Read the values, and assign them to the variables.
+
+        All values are read before the first value is assigned. So a damaged file changes no
+        variable.
+        """
         values = [read() for read, _ in self._steps]
         for (_, assign), value in zip(self._steps, values):
             assign(value)
 
     def _move(self, entry, target):
-        """Plan to assign the value of `entry` to `target`, or report why it does not fit.
+        """Plan to assign the value of `entry` to `target`.
 
-        `entry` is None if the file has no value for the target.
+        If the value does not fit, report the reason. `entry` is None if the file has no value
+        for the target. In this case report the target as missing.
         """
         report, name = self.report, target.name
         if entry is None:
@@ -129,16 +134,16 @@ class Plan:
         self._compare_arguments(state, optimizer, lacking, unmatched)
 
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
-        """Report if the optimizer in the file was created with other arguments.
+        """Report if the saved optimizer was created with other arguments than `optimizer`.
 
         The number of slots does not show such a difference, since different arguments may
-        create the same number of slots.
+        lead to the same number of slots.
 
         Args:
           state: OptimizerState.
           optimizer: OptimizerTargets.
-          lacking: set of the names of slots that the file lacks.
-          unmatched: list of entries for which the optimizer has no variable.
+          lacking: set of the names of the slots that `optimizer` has but the file lacks.
+          unmatched: list of entries of the file for which `optimizer` has no variable.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():
@@ -162,7 +167,8 @@ class Plan:
         value, now = self.source.number(entry), optimizer.hyperparameter(name)
         is_same = now is not None and np.float32(now) == np.float32(value)
         lacks_decay = now is None and name == "decay"
-        # In Nadam `decay` was the decay of the momentum.
+        # In old files of Nadam, `decay` is the decay of the momentum and not of the learning
+        # rate. So a Nadam without `decay` is no reason to refuse the file.
         is_nadam = lacks_decay and "Nadam" in optimizer.class_names
         if is_same or (lacks_decay and optimizer.decays_by(value)):
             report.restored.append((entry.key, target))
@@ -190,12 +196,12 @@ def _may_lack(optimizer):
 
     A restore does not change the variables of such a slot.
     """
-    # Only optimizers of Keras 3 have this slot.
+    # Only optimizers of Keras 3 have the slot `_accumulated_gradients`.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
-        # tf_keras creates this slot even if the momentum is 0. TensorFlow 2.9 and 2.10 did not
-        # create this slot.
+        # If the momentum is 0, tf_keras creates the slot `momentum` nevertheless, but
+        # TensorFlow 2.9 and 2.10 did not create this slot.
         found["momentum"] = "the momentum is 0"
     return found
 
@@ -214,9 +220,9 @@ def _check_numbers(source):
 
 
 def _rename_slots(state, optimizer):
-    """Change the names of slots in an `OptimizerState` to the names that `optimizer` uses.
+    """Change the names of the slots in `state` to the names that `optimizer` uses.
 
-    Also move the entries that are hyperparameters from `state.made`, the list of entries, to
+    Also move each entry that is a hyperparameter from `state.made` to
     `state.hyperparameters`.
     """
     slot_of = table.slot_of_attributes(optimizer.inner)
@@ -256,5 +262,8 @@ def how_to_make(source, optimizer, slots):
 
 
 def _shortest(number):
-    """Return the shortest number with the same float32 value: 0.9, not 0.8999999762."""
+    """Return the float with the fewest decimal digits that has the same float32 value.
+
+    For example, return 0.9 for 0.8999999762. Return a bool unchanged.
+    """
     return number if isinstance(number, bool) else float(str(np.float32(number)))

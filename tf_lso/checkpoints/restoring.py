@@ -94,7 +94,11 @@ def restore(
 
 @contextlib.contextmanager
 def opened(path, names=None):
-    """Open a path for a `with` block, and yield its possible `Source`s, likeliest first."""
+    """Open a path for a `with` block, and yield a list of `Source`s, likeliest first.
+
+    A checkpoint gives a `Source` for each pair of a model and an optimizer that the checkpoint
+    contains. Other files give one `Source`.
+    """
     path = os.fspath(path)
     if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
         with h5.opened(path) as source:
@@ -137,7 +141,11 @@ def _pairs(prefix, names):
 
 
 def _likeliest(sources, targets, optimizer, mapping):
-    """Return the `Plan` with the fewest gaps. Raise if only the user knows which is meant."""
+    """Return the `Plan` with the fewest missing and wrong variables.
+
+    Raise CheckpointError if no plan can be made, or if only the user can choose between several
+    plans.
+    """
     plans, refusals = [], []
     for source in sources:
         try:
@@ -162,7 +170,7 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 
 def _may_be_other(best, plans):
-    """Return whether another complete plan takes other values than the plan `best`."""
+    """Return whether a complete plan restores a variable from other keys than `best` does."""
     of_best = _keys_by_target(best)
     complete = [_keys_by_target(made) for made in plans if made.report.complete]
     return any(
@@ -173,9 +181,9 @@ def _may_be_other(best, plans):
 
 
 def _may_be_other_optimizer(best, sources):
-    """Return whether only optimizers of other sources than that of `best` made a step.
+    """Return whether the optimizer in `best` made no step, but the one in another source did.
 
-    An optimizer that never made a step fits every optimizer.
+    An optimizer that made no step fits every optimizer. So the user may mean the other one.
     """
     return not _has_stepped(best.source) and any(map(_has_stepped, sources))
 
@@ -192,9 +200,9 @@ def _gaps(made):
 
 
 def _keys_by_target(made):
-    """Return {name of a variable: set of the keys in the file whose values it gets}.
+    """Return {name of a variable: set of the keys in the file that a plan restores to it}.
 
-    Several variables may have the same name.
+    A set may contain several keys, since several variables may have the same name.
     """
     found = collections.defaultdict(set)
     for key, target, *_ in (*made.report.restored, *made.report.converted):

@@ -39,10 +39,10 @@ class Entry:
     # Paths from the model to the variable. A step of a path is the name of an attribute or a
     # step that `layouts` defines.
     paths: tuple[tuple[str, ...], ...] = ()
-    # The name of the slot, if the tensor is a variable of the optimizer. A variable that is not
-    # a slot has a name of its own, such as "momentum_cache". None if the file has no name.
+    # The name of the slot, or None if the file does not contain it. For a variable of the
+    # optimizer that is not a slot, this is a name such as "momentum_cache".
     slot: str | None = None
-    # The key in `Source.variables` of the model variable to which a slot belongs. None if the
+    # The model variable to which a slot belongs, as a key of `Source.variables`. None if the
     # tensor is not a slot.
     of: Any = UNKNOWN
 
@@ -51,7 +51,8 @@ class Entry:
 class OptimizerState:
     """The optimizer in a file. A field that the file does not contain is None."""
 
-    family: str | None = None  # such as "keras3"; see `optimizers.families`
+    # The optimizer family, such as "keras3". See `optimizers.families`.
+    family: str | None = None
     class_name: str | None = None
     config: dict[str, Any] = dataclasses.field(default_factory=dict)
     iterations: Entry | None = None  # the step counter

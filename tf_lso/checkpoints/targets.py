@@ -75,7 +75,10 @@ class OptimizerTargets:
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
-        """Raise CheckpointError if the class of the file's optimizer has other slots."""
+        """Raise CheckpointError if the class of the optimizer in the file does not fit.
+
+        The class fits if it has the same slots as the class of this optimizer.
+        """
         name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
         is_same = name in (None, *self.class_names)
@@ -99,7 +102,8 @@ class OptimizerTargets:
         # another model.
         self.built = self._built(model)
         self.order = self.built or trainable
-        self.own = self._own(model)  # without the counter and hyperparameters
+        # The variables of the optimizer without the step counter and the hyperparameters.
+        self.own = self._own(model)
         self.slots = {target.slot for target in self.own}
         # The slots that exist only with some arguments of the class, such as `amsgrad`.
         self.optional = table.optional_slots(self.inner)
@@ -113,7 +117,8 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        known, key = {}, id  # an OptimizerV2 has no list of its model variables
+        # An OptimizerV2 has no list of its model variables, so the result is then empty.
+        known, key = {}, id
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
         elif self.family == "new":
@@ -136,8 +141,8 @@ class OptimizerTargets:
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
     # The next two methods yield (variable of a slot, name of the slot, Target of the model
-    # variable). The name of the slot is the name in OptimizerV2. For a class that is not in
-    # `optimizer_table`, the name of the slot is the name of the attribute.
+    # variable). Both methods use the names that slots have in OptimizerV2. For a class that is
+    # not in `optimizer_table`, they use the name of the attribute that holds the slots.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:
@@ -182,7 +187,8 @@ class OptimizerTargets:
         is_rate = name == "learning_rate" and self.family != "legacy"
         rate = hyperparameters.rate_or_schedule
         value = rate(self.inner) if is_rate else getattr(self.inner, name, None)
-        with contextlib.suppress(TypeError, ValueError):  # raised by a schedule or None
+        # A schedule or None cannot be converted to a float.
+        with contextlib.suppress(TypeError, ValueError):
             return float(np.asarray(value))
         return None
 
