@@ -203,12 +203,11 @@ def _state(config, outer, inner, variables, default_family=None):
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
     state = OptimizerState(next(families, None), class_name, config)
-    # The program that wrote the file determines what `outer` contains besides the entries in
-    # `inner`:
+    # The contents of `outer` depend on the program that wrote the file:
     # - Old versions of Keras 3: the count of finite steps and the scale.
     # - Newer versions of Keras 3: two meaningless scalars, the count, the scale, and all
     #   variables of the inner optimizer a second time.
-    # - Keras 2 without tf_lso: no count and no scale.
+    # - Keras 2 without tf_lso: neither a count nor a scale.
     # - Keras 2 with tf_lso: all variables of the inner optimizer a second time, a variable
     #   that only Nadam has, the scale and the count.
     shapes = [entry.shape for entry in inner]
@@ -223,7 +222,7 @@ def _state(config, outer, inner, variables, default_family=None):
         state.family = "keras3"
     state.iterations, *rest = inner
     if rest and _is_rate(rest[0], state.family):
-        # Only Keras 3 saves the learning rate in such files.
+        # Among .h5 and .keras files, only those of Keras 3 contain the learning rate.
         state.hyperparameters["learning_rate"] = rest.pop(0)
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]

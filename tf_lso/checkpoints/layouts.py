@@ -71,8 +71,8 @@ HYPERPARAMETERS = {
 # tf_lso uses.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# The attribute with the variable in which an optimizer of tf_keras stores the current learning
-# rate. If the learning rate is a schedule, each step assigns a value to this variable.
+# An optimizer of tf_keras stores the current learning rate in the variable at this attribute.
+# If the learning rate is a schedule, each step assigns a value to the variable.
 COMPUTED = "_current_learning_rate"
 
 # A search for the slots and the scalars of an optimizer ignores these attributes.
@@ -97,7 +97,7 @@ def owner(name, variables, slot=None):
 
     The name of the optimizer variable ends with the name of the model variable. If several
     model variables fit, the one with the longest name is returned. The result is `UNKNOWN` if
-    no name or more than one longest name fits.
+    no model variable fits, or if several names of the greatest length fit.
 
     Args:
       name: the name of the optimizer variable.
@@ -123,7 +123,7 @@ def owner_in_keras3(name, variables):
     The name of the slot contains the name of the model variable. For example, the name
     `adam/dense_kernel_momentum` contains the name of the variable `dense/kernel`. If several
     model variables fit, the one with the longest name is returned. The result is `UNKNOWN` if
-    no name or more than one longest name fits.
+    no model variable fits, or if several names of the greatest length fit.
     """
     name = f"_{last(name)}"
     own = {k: plain(v.name).replace("/", "_") for k, v in variables.items()}

@@ -81,7 +81,8 @@ def _by_number(listed, prefix=""):
 def _by_class(layers):
     """Return {name of a layer in .keras files: layer}.
 
-    The names contain the class of the layer. Two Dense layers are `dense` and `dense_1`.
+    A name is made from the class of the layer and a number. For example, two Dense layers are
+    called `dense` and `dense_1`.
     """
     found, counts = {}, collections.Counter()
     for layer in layers:
@@ -128,9 +129,9 @@ def _weights(layer):
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Some steps of a path consist of one of these keys and a number. The dict maps each key to a
-# function. The function returns the list of those objects below its argument that the number
-# counts.
+# A step of a path may consist of one of these keys and a number. The dict maps the key to a
+# function of the parent object. This function returns the list into which the number is an
+# index.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

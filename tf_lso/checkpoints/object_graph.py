@@ -233,8 +233,8 @@ def _state(graph, node, variables):
 def _of_traced_steps(graph, node):
     """Return the set of nodes that tf_lso's traced steps have added to a SavedModel."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # An optimizer class of a user may have an attribute with the name of such a node. So return
-    # no nodes unless the nodes at the first two of these paths exist.
+    # An optimizer class of a user may have an attribute whose name is one of these paths. So
+    # return the nodes only if the first two paths in `OF_TRACED_STEPS` exist.
     return set(found) if None not in found[:2] else set()
 
 

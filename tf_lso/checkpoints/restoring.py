@@ -96,8 +96,8 @@ def restore(
 def opened(path, names=None):
     """Open a path for a `with` block, and yield a list of `Source`s, likeliest first.
 
-    A checkpoint gives a `Source` for each pair of a model and an optimizer that the checkpoint
-    contains. Other files give one `Source`.
+    For a checkpoint or a SavedModel, the list has a `Source` for each pair of a model and an
+    optimizer in the graph. For other files the list has one `Source`.
     """
     path = os.fspath(path)
     if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
@@ -181,9 +181,10 @@ def _may_be_other(best, plans):
 
 
 def _may_be_other_optimizer(best, sources):
-    """Return whether the optimizer in `best` made no step, but the one in another source did.
+    """Return whether the optimizer of `best` made no step, but one of another source did.
 
-    An optimizer that made no step fits every optimizer. So the user may mean the other one.
+    An optimizer that made no step fits every optimizer. So the user may mean the optimizer that
+    made a step.
     """
     return not _has_stepped(best.source) and any(map(_has_stepped, sources))
 
@@ -200,7 +201,7 @@ def _gaps(made):
 
 
 def _keys_by_target(made):
-    """Return {name of a variable: set of the keys in the file that a plan restores to it}.
+    """Return {name of a variable: set of the keys from which a plan restores the variable}.
 
     A set may contain several keys, since several variables may have the same name.
     """

@@ -39,7 +39,7 @@ class Entry:
     # Paths from the model to the variable. A step of a path is the name of an attribute or a
     # step that `layouts` defines.
     paths: tuple[tuple[str, ...], ...] = ()
-    # The name of the slot, or None if the file does not contain it. For a variable of the
+    # The name of the slot, or None if the file does not contain a name. For a variable of the
     # optimizer that is not a slot, this is a name such as "momentum_cache".
     slot: str | None = None
     # The model variable to which a slot belongs, as a key of `Source.variables`. None if the

@@ -187,7 +187,7 @@ class OptimizerTargets:
         is_rate = name == "learning_rate" and self.family != "legacy"
         rate = hyperparameters.rate_or_schedule
         value = rate(self.inner) if is_rate else getattr(self.inner, name, None)
-        # A schedule or None cannot be converted to a float.
+        # The conversion of a schedule or of None to a float raises one of these errors.
         with contextlib.suppress(TypeError, ValueError):
             return float(np.asarray(value))
         return None

@@ -32,7 +32,7 @@ class AsTensor:
 
     @property
     def shape(self):
-        """The shape of the value, which is a scalar."""
+        """The shape of the value. The value is a scalar."""
         return tf.TensorShape(())
 
     def numpy(self):
@@ -40,11 +40,11 @@ class AsTensor:
         return tf.convert_to_tensor(self()).numpy()
 
     def __array__(self, dtype=None, copy=None):
-        del copy  # each call returns a new array
+        del copy  # This argument is not needed, because each call returns a new array.
         return np.asarray(self.numpy(), dtype)
 
     def __bool__(self):
-        # Old programs ask by `if policy.loss_scale:` whether a policy has a loss scale.
+        # Old programs write `if policy.loss_scale:` to ask whether a policy has a loss scale.
         return True
 
     def __format__(self, spec):
@@ -56,7 +56,9 @@ class AsTensor:
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
             return tf.equal(self(), tf.cast(other, self.dtype))
-        return NotImplemented  # Python then compares identity, as in TensorFlow 2.0-2.3
+        # After NotImplemented Python compares the identity of the objects. TensorFlow 2.0-2.3
+        # compared loss scales in this way.
+        return NotImplemented
 
     # Sets and dicts compare loss scales by identity.
     __hash__ = object.__hash__

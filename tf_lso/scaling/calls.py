@@ -5,21 +5,25 @@ One optimizer supports two protocols. A legacy program calls `get_scaled_loss` a
 `scale_loss`, and `apply` divides the gradients. So the code that applies gradients must
 know which of these methods the program has called before.
 
-A *place* is either one thread of eager code, or one traced function including everything
-that is traced inside the function. The state of a place has two fields. These calls set the
-fields:
+A *place* is one thread of eager code, or one traced function including everything that is
+traced inside the function. The state of a place has two fields. `kind` is the protocol of the
+last scaling call. `pending` says whether the gradients of this call are scaled or unscaled, and
+is None after the program has applied these gradients. These calls set the fields:
 
 | Call | kind | pending |
 |---|---|---|
 | `get_scaled_loss` | `LEGACY` | `SCALED` |
 | `scale_loss` | `KERAS3` | `SCALED` |
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
-| applying gradients that this place may have made | stays the same | None |
+| a method that applies gradients | stays the same | None |
+
+There is one exception to the last row. If `pending` is `SCALED` and a program applies gradients
+that are already unscaled, `pending` stays `SCALED`.
 
 The optimizer divides gradients before the update if the kind is `KERAS3`. Gradients that
-are pending in one place may be applied in another place. Such gradients *wait*.
-`Calls.divisor` states the rules for waiting gradients, and the steps that are refused. In a
-traced function the divisor is the scale that the last scaling call in this function read.
+are pending in one place may be applied in another place. Such gradients *wait*. The docstring
+of `Calls.divisor` states the rules for waiting gradients, and says which steps are refused. In
+a traced function the divisor is the scale that the last scaling call in this function read.
 Everywhere else the divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
 
 The states are Python objects. A function sets the state of its place only while TensorFlow
@@ -61,8 +65,8 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# Maps the kind of a call to a warning. The warning is logged if a function was already
-# traced on the assumption that gradients are of the other kind.
+# Maps a kind to a warning. The warning is logged at the first call of this kind if a function
+# was traced before, and the trace assumed that gradients are of the other kind.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -88,7 +92,8 @@ class Returned:
     """
 
     def __init__(self):
-        self._references = {}  # maps the id of each tensor to a weak reference
+        # Maps the id of each tensor to a weak reference to the tensor.
+        self._references = {}
 
     def add(self, results):
         """Remember the tensors, slices and callables in `results`. Ignore None."""
@@ -131,21 +136,26 @@ class Calls:
         self._losses = Returned()  # returned by `get_scaled_loss` and `scale_loss`
         # Maps the graph of each traced function to the function's `_Place`.
         self._functions = weakref.WeakKeyDictionary()
-        # Maps the graph of each traced function to a weak reference to the scale that the
-        # function's last scaling call read.
+        # Maps the graph of each traced function to a scale. This is the scale that the last
+        # scaling call in the function read. The dict holds a weak reference to it.
         self._scales = weakref.WeakKeyDictionary()
         self._thread = threading.local()
         self._threads = weakref.WeakSet()  # the places of all running threads
         self._lock = threading.Lock()
         self._kinds = set()  # the kinds of all calls so far, in all places
         self._has_scaled = self._has_unscaled = False
-        # The kinds that were assumed while functions that only apply gradients were traced.
+        # A traced function that only applies gradients does not show the kind of the gradients.
+        # This set contains the kinds that were assumed for such functions.
         self._assumed = set()
 
     # --- Called by the scaling methods of the optimizer.
 
     def check_loss(self, loss, kind):
-        """Raise RuntimeError if the method `kind` must not scale `loss` now."""
+        """Raise RuntimeError if the method named `kind` must not scale `loss` now.
+
+        A loss must not be scaled twice. In addition, `get_scaled_loss` must not be called
+        while a loss from `scale_loss` is pending, and vice versa.
+        """
         place = self._place()
         if place.pending == SCALED and place.kind != kind:
             raise RuntimeError(_PENDING.format(call=kind, other=place.kind))
@@ -153,7 +163,10 @@ class Calls:
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
     def scaled(self, kind, scale, result):
-        """Record that the method `kind` scales a loss by `scale` and returns `result`."""
+        """Record that the method named `kind` multiplies a loss by `scale`.
+
+        `result` is the value that this method returns to the program.
+        """
         place = self._place()
         place.kind, place.pending = kind, SCALED
         self.scale_was_read(scale)
@@ -162,10 +175,10 @@ class Calls:
         self._see(kind)
 
     def scale_was_read(self, scale):
-        """Record the scale by which the current traced function multiplies a loss.
+        """Record the scale by which the function that is being traced multiplies a loss.
 
-        In eager code do nothing. If the loss is a callable, this method is called at each
-        call of that callable.
+        In eager code do nothing. If the loss is a callable, each call of the callable also
+        calls this method.
         """
         if not tf.executing_eagerly():
             # The reference is weak, so that the graph of the scale can be deleted.
@@ -201,12 +214,13 @@ class Calls:
 
         Return None if the gradients are unscaled. The first rule that fits decides:
 
-        1. Gradients that `get_unscaled_gradients` returned are unscaled. The caller must
-           not divide these gradients, even if the result is a scale for other gradients.
-        2. In a traced function that made a scaling call, the kind of that call decides. In
-           eager code the kind of the thread's own scaling call decides while the gradients
-           of that call are pending. The step is refused if a traced function has also
-           returned scaled gradients of the other kind to eager code.
+        1. If `get_unscaled_gradients` returned all of the gradients, the gradients are
+           unscaled. If this method returned only some of the gradients, the next rules
+           decide about the others, and the caller must divide only the others.
+        2. In a traced function that made a scaling call, the kind of the last such call
+           decides. In an eager thread whose own gradients are pending, the kind of the
+           thread's last scaling call decides. But the step of such a thread is refused if
+           scaled gradients of the other kind wait in a traced function.
         3. In a thread of eager code that made no scaling call, the kind of the gradients
            that wait in other places decides.
         4. Otherwise the only kind that this optimizer has seen decides. If the optimizer
@@ -214,14 +228,15 @@ class Calls:
            True, and as unscaled otherwise. `LossScaleOptimizer.apply` passes True, because
            `apply` of Keras 3 divides all gradients.
 
-        In rules 3 and 4 the step is refused if both kinds are possible.
+        If rule 3 or 4 applies and both kinds are possible, the step is refused.
 
         Raises:
           RuntimeError: if the step is refused.
         """
         place = self._place()
         if all(map(self.unscaled_gradients.has, gradients)):
-            if place.pending == UNSCALED:  # gradients of a scaled loss stay pending
+            # If a scaled loss is pending, it stays pending.
+            if place.pending == UNSCALED:
                 place.pending = None
             return None
         kinds = self._possible_kinds(place)
@@ -233,8 +248,9 @@ class Calls:
         place.pending = None
         if kind == LEGACY:
             return None
-        # The caller divides the gradients, so the program did not forget to unscale. If the
-        # program made no scaling call at all, its own code has scaled the loss.
+        # The caller divides the gradients. So `forgotten` must not report that the program
+        # forgot to unscale the gradients. If the program made no scaling call at all, its own
+        # code has scaled the loss. So `forgotten` must not report the loss either.
         self._has_scaled |= not self._kinds
         self._has_unscaled = True
         return self.scale(now)
@@ -244,8 +260,8 @@ class Calls:
         if not tf.executing_eagerly():
             if place.kind is not None:
                 return {place.kind}
-            # Later calls of this function may pass gradients of another kind. So the
-            # gradients that wait while the function is traced do not decide.
+            # Later calls may pass gradients of another kind to the traced function. So ignore
+            # which gradients wait during the trace.
             return set(self._kinds)
         if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
@@ -271,8 +287,8 @@ class Calls:
         }
 
     def _waiting_in_threads(self):
-        """Return the set of kinds of the threads whose scaled gradients still wait."""
-        # Do not search for unscaled gradients, because they are recognized by identity.
+        """Return the set of kinds of the scaled gradients that are pending in eager threads."""
+        # Unscaled gradients are left out, because `divisor` recognizes them by identity.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 

@@ -42,12 +42,12 @@ def _not_known_before_it_runs(tensor):
     """Return `tensor` in a form that XLA does not try to compute during compilation.
 
     XLA checks whether the condition of a branch, or a value that the branch reads, is a
-    constant. To do so, XLA interprets everything that the value depends on, number by
-    number, with made-up gradients. XLA does not interpret loops. So this function passes
-    the value through a loop of one iteration, and XLA removes the loop later. With this
-    trick the first call of a ResNet-50 step takes 15 seconds of processor time with a
-    legacy Adam and 21 seconds with a Keras 3 Adam. Without the trick the call takes 78 and
-    83 seconds.
+    constant. For this check, an interpreter in XLA computes everything on which the value
+    depends, one number after the other, with made-up gradients. The interpreter does not run
+    loops. So this function passes the value through a loop of one iteration, and XLA removes
+    the loop later. With this trick the first call of a ResNet-50 step takes 15 seconds of
+    processor time with a legacy Adam and 21 seconds with a Keras 3 Adam. Without the trick
+    the call takes 78 and 83 seconds.
     """
 
     def is_first(iteration, _):
@@ -95,7 +95,8 @@ def quotient(tensor):
     """Return the `Quotient` that computes `tensor`, or None if no division computes it."""
     is_tensor = isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating
     if not is_tensor or hasattr(tensor, "numpy"):
-        return None  # for slices, integers, and tensors of eager code
+        # For slices, integers, and tensors of eager code, there is no division to find.
+        return None
     division = tensor.op
     was_narrowed = division.type == "Cast"  # 16-bit numbers are divided in float32
     if was_narrowed:
@@ -113,14 +114,15 @@ def quotient(tensor):
 
 
 def divided_here(gradients):
-    """Return a list of the gradients. Repeat their divisions in the current graph.
+    """Repeat the divisions of unscaled gradients in the current graph, and return the results.
 
-    A branch of a traced step calls this function first. TensorFlow writes the tensors that
-    a branch reads from outside to memory before the branch begins. But a quotient that the
-    branch itself computes is still in the processor's cache when the variable is updated,
-    and XLA divides and updates in one loop. The quotients outside of the branch are then
-    unused, so TensorFlow does not compute them. For ResNet-50 under XLA, this trick lowers
-    the relative cost from 0.45-0.58 to 0.19-0.26.
+    The function returns a list. A gradient that is not a quotient stays the same. A branch
+    of a traced step calls this function first. If the branch used quotients from outside,
+    TensorFlow would write these quotients to memory before the branch begins. But a quotient
+    that the branch itself computes is still in the processor's cache when the variable is
+    updated, and XLA divides and updates in one loop. The quotients outside of the branch are
+    then unused, so TensorFlow does not compute them. For ResNet-50 under XLA, this trick
+    lowers the relative cost from 0.45-0.58 to 0.19-0.26.
     """
     here, results = tf.compat.v1.get_default_graph(), []
     for gradient in gradients:
@@ -134,14 +136,15 @@ def divided_here(gradients):
 def joined(tensors):
     """Return a list in which the small tensors of each dtype are joined into one vector.
 
-    Each operation of a traced step costs some microseconds, even if it computes little. To
-    join a tensor to others costs one copy, but to reduce the tensor alone takes several
-    operations. With 400 small variables, this trick lowers the relative cost from 0.97 to
-    0.87 with a legacy optimizer, and from 0.84 to 0.62 with a Keras 3 optimizer.
+    Each operation of a traced step costs some microseconds, even if it computes little. If a
+    tensor is joined to others, the cost is one copy. If the tensor is reduced alone, the cost
+    is several operations. With 400 small variables, this trick lowers the relative cost from
+    0.97 to 0.87 with a legacy optimizer, and from 0.84 to 0.62 with a Keras 3 optimizer.
     """
     small, others = {}, []
     for tensor in tensors:
-        size = tensor.shape.num_elements()  # None if the shape is not fully known
+        # The size is None if the shape is not fully known.
+        size = tensor.shape.num_elements()
         if size is not None and size <= _SMALL:
             small.setdefault(tensor.dtype, []).append(tf.reshape(tensor, [-1]))
         else:
@@ -182,7 +185,8 @@ def packed(function=None, *, in_graphs=False):
     @functools.wraps(function)
     def run(tensors, *others):
         is_called = tf.executing_eagerly() or (in_graphs and graphs.in_plain_function())
-        # Gradient tapes and forward accumulators must see each operation.
+        # A gradient tape or forward accumulator must see each operation of `function`. So call
+        # `function` itself while one of them is recording.
         if not tensors or not is_called or tf_private.is_recording():
             return function(tensors, *others)
         results = []
@@ -190,7 +194,8 @@ def packed(function=None, *, in_graphs=False):
             arguments = [*part, *others]
             dtypes = tuple([tensor.dtype for tensor in arguments])
             graph, returned = _graph(function, len(part), dtypes)
-            # Calling the graph itself would take ten microseconds for each argument.
+            # Use this operation to run the graph. A direct call of `graph` would take ten
+            # microseconds for each argument.
             results += tf.raw_ops.PartitionedCall(
                 args=arguments, Tout=returned, f=graph
             )

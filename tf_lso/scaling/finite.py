@@ -55,7 +55,8 @@ def _proof(tensors):
     """
     quotients = [fast.quotient(tensor) for tensor in tensors]
     summands = [t if q is None else q.dividend for t, q in zip(tensors, quotients)]
-    if not tf.executing_eagerly():  # in eager code `packed` already saves operations
+    # In eager code `packed` already saves operations, so there is no need to join tensors.
+    if not tf.executing_eagerly():
         summands = fast.joined(summands)
     is_proved = _all(_sums_are_finite(summands))
     divisors = {id(q.divisor): q.divisor for q in quotients if q is not None}
@@ -84,11 +85,15 @@ def nonfinite_kinds(gradients):
     if not tensors:
         return tf.zeros([0, 2], tf.bool)
     kinds = tf.concat(_kinds(fast.divided_here(tensors)), axis=0)
-    return tf.reshape(kinds, [len(tensors), 2])  # `packed` loses the static shape
+    # `packed` loses the static shape, so set the shape again.
+    return tf.reshape(kinds, [len(tensors), 2])
 
 
 def _verdict(gradients):
-    """Return the `Verdict` on the gradients of one replica, with duplicate rows summed."""
+    """Return the `Verdict` on the gradients of one replica.
+
+    The caller has already summed the rows with equal indices.
+    """
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
         return Verdict(tf.constant(True))
@@ -108,7 +113,10 @@ def _verdict(gradients):
 
 
 def all_finite(gradients):
-    """Return whether this replica's gradients are all finite. Ignore those that are None."""
+    """Return whether all gradients of this replica are finite.
+
+    Gradients that are None are ignored.
+    """
     return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
@@ -137,9 +145,10 @@ def agreed(gradients, are_equal=False):
     The field `finite` is the same on all replicas.
 
     Call this function in cross-replica context, or where `merging_is_needed()` is False. If
-    `are_equal` is True, the caller guarantees that all replicas have equal gradients with
-    duplicate rows summed. The function then reads only the gradients of the first replica.
-    Otherwise, if there are several replicas, the function all-reduces one scalar.
+    `are_equal` is True, the caller guarantees that all replicas have equal gradients, and that
+    rows with equal indices are already summed. The function then reads only the gradients of
+    the first replica. Otherwise, if there are several replicas, the function all-reduces one
+    scalar.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     if are_equal:
@@ -160,7 +169,10 @@ def agreed(gradients, are_equal=False):
 
 
 def kinds_on_any_replica(gradients):
-    """Return the logical or of `nonfinite_kinds` over all replicas of this process."""
+    """Return which gradients contain infinity or NaN on any replica of this process.
+
+    The result is a bool tensor like `Verdict.kinds`.
+    """
     local = tf.distribute.get_strategy().experimental_local_results
     copies = zip(*map(local, gradients))
     return functools.reduce(tf.logical_or, map(nonfinite_kinds, copies))

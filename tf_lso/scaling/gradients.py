@@ -31,7 +31,7 @@ def _divided(tensors, scale):
 
 
 def unscale_gradients(gradients, scale):
-    """Return a list of the gradients, each divided by `scale`.
+    """Divide each gradient by `scale`. Return a list of the results.
 
     The dtypes do not change. `tf.IndexedSlices` stay sparse, and None stays None.
     """
@@ -48,10 +48,10 @@ def _with_values(gradient, values):
 
 
 def attribute_of(variable, name, default=None):
-    """Return an attribute of a variable.
+    """Return the attribute `name` of a variable, or `default`.
 
-    A variable that has copies on several replicas would read the value of each copy to find
-    the attribute. So this function asks only the first copy.
+    A variable may have copies on several replicas. To find an attribute, such a variable would
+    read the value of each copy. So this function asks only the first copy.
     """
     return getattr(getattr(variable, "values", [variable])[0], name, default)
 
@@ -66,7 +66,7 @@ def overwrites(variable):
 
 
 def values_of(gradients):
-    """Return a list of one tensor for each gradient. For slices the tensor has the rows."""
+    """Return a list with the tensor of each gradient. For slices the tensor contains the rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
@@ -77,8 +77,9 @@ def real_vectors(tensors):
     For a complex tensor the list has two vectors: the real parts and the imaginary parts.
     For a tensor of integers the list is empty. For other tensors it has one vector.
     """
-    # To reduce a vector, TensorFlow needs one constant for the axis. To reduce a tensor of
-    # unknown rank, TensorFlow needs five operations that compute the axes.
+    # Return vectors because callers reduce them. To reduce a vector, TensorFlow needs one
+    # constant for the axis. To reduce a tensor of unknown rank, TensorFlow needs five
+    # operations that compute the axes.
     shape, results = tf.constant([-1]), []
     for values in tensors:
         parts = [values]
@@ -154,11 +155,11 @@ def _with_summed_rows_in_xla(slices):
 
 
 def with_summed_rows(gradients):
-    """Return a list of the gradients, with rows that have equal indices summed.
+    """Return a list of the gradients. In slices, sum the rows with equal indices.
 
     An optimizer adds all rows with the same index to one row of the variable. So the sum of
-    these rows must be finite, and Adam must square the sum. Slices are never converted to
-    dense tensors of the shape of the variable.
+    these rows must be finite, and Adam must square the sum. This function never converts slices
+    to dense tensors of the shape of the variable.
     """
     sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
     if graphs.in_xla():

@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # must run before the first import of TensorFlow
+# This call must come before the first import of TensorFlow.
+environment.require_tensorflow()
 
 # ruff: noqa: E402
 import tensorflow as tf
@@ -18,7 +19,7 @@ from tf_lso.scaling.as_tensor import AsTensor
 from tf_lso.scaling.rule import ScaleRule
 
 _Dict: TypeAlias = dict[str, Any]
-# A call returns this base class, so mypy cannot infer the class.
+# A function call returns the base class of `LossScale`, so mypy cannot infer this base class.
 _Trackable: Any = tf_private.trackable()
 
 # To shrink the scale, TensorFlow's `DynamicLossScale` divides the scale by the multiplier.
@@ -54,7 +55,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         return variable
 
     def named_variables(self) -> list[tuple[str, tf.Variable]]:
-        """Return a list of pairs (name in checkpoints, variable) with the whole state."""
+        """Return the whole state as a list of pairs (name in checkpoints, variable)."""
         return sorted(tf_private.children(self).items())
 
     @abc.abstractmethod
@@ -238,7 +239,8 @@ class DynamicLossScale(LossScale):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # With the methods of `LossScale`, a step calls the subclass's own `update`.
+        # If a subclass defines its own `update`, a step must call this method.
+        # `LossScale._judge` calls `update`, but `DynamicLossScale._judge` does not.
         if "update" in vars(cls):
             for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
@@ -284,7 +286,8 @@ class DynamicLossScale(LossScale):
 
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
-        if save_type == "savedmodel":  # traced steps in a SavedModel use this variable
+        if save_type == "savedmodel":
+            # The traced steps in a SavedModel use this variable.
             children = {**children, "skipped_in_a_row": self._variables.skipped}
         return children
 
@@ -312,7 +315,10 @@ class DynamicLossScale(LossScale):
 
     @tf.autograph.experimental.do_not_convert
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Update the scale, see `LossScale.update`. All replicas get the same result."""
+        """Update the scale as `LossScale.update` describes.
+
+        All replicas get the same result.
+        """
         grads = [g for g in tf.nest.flatten(grads) if g is not None]
         if not finite_lib.merging_is_needed():
             return self._judge_and_advance(None, grads)

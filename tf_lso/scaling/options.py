@@ -5,7 +5,8 @@ import math
 
 from tf_lso.scaling import rule as rule_lib
 
-# These dicts map the fields of `ScaleRule` to the argument names of the two constructors.
+# These dicts map the fields of `ScaleRule` to the argument names of `LossScaleOptimizer` and of
+# `DynamicLossScale`.
 OF_OPTIMIZER = {
     "initial_scale": "initial_scale",
     "growth_steps": "dynamic_growth_steps",

@@ -38,7 +38,7 @@ class ScaleState(NamedTuple):
     # last skipped.
     count: Any
     # int64 scalar: the number of consecutive skipped steps. The number is valid only while
-    # `count` is 0, so that a step which only adds 1 to `count` need not write the number.
+    # `count` is 0. So a step that only adds 1 to `count` does not have to write the number.
     skipped: Any = 0
 
 

@@ -7,7 +7,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, log
 from tf_lso.scaling import gradients as gradients_lib
 
-_INF, _NAN = 1, 2  # two bits; their sum is an index into `_KINDS`
+# A bit for infinity and a bit for NaN. The sum of a gradient's bits is an index into `_KINDS`.
+_INF, _NAN = 1, 2
 _KINDS = ["", "inf", "nan", "inf, nan"]
 _MOST = 5  # the largest number of variables that a warning names
 _STUCK = (
@@ -54,7 +55,7 @@ class Skipped:
         return all(id(variable) in self._places for variable in variables)
 
     def watch(self, variables):
-        """Make room for the variables in `_overflowed`. Call this before each step."""
+        """Make room in `_overflowed` for new variables. Call this method before each step."""
         for variable in variables:
             if id(variable) not in self._places:
                 self._places[id(variable)] = len(self._variables)
@@ -65,7 +66,7 @@ class Skipped:
                 self._overflowed.assign(tf.pad(self._overflowed, [[0, new]]))
 
     def variables(self):
-        """Return {name: variable} for those variables that traced steps use."""
+        """Return {name: variable} for the variables of this object that traced steps use."""
         variables = [self._total, self._in_a_row, self._overflowed]
         names = ["skipped_steps", "consecutive_skipped_steps", "overflowed"]
         return dict(zip(names, variables))
@@ -73,11 +74,11 @@ class Skipped:
     # --- Called by a step.
 
     def note_applied(self):
-        """Set the count of consecutive skipped steps to 0. Return a list of the ops."""
+        """Set the count of consecutive skipped steps to 0. Return a list of the assign ops."""
         return [self._in_a_row.assign(0, read_value=False)]
 
     def note_skipped(self, kinds, variables):
-        """Count a skipped step. Return a list of the ops.
+        """Count a skipped step, and record what overflowed. Return a list of the assign ops.
 
         Call this method before the scale changes. `kinds` is a tensor like `Verdict.kinds`
         with one row for each of `variables`.
@@ -85,7 +86,8 @@ class Skipped:
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         kinds, places = self._by_place(kinds, variables)
         if graphs.in_xla():
-            self._is_unreported = True  # XLA cannot print, so `report` warns later
+            # XLA cannot print, so `report` logs the warning later.
+            self._is_unreported = True
         else:
             self._warn_if_stuck(in_a_row, tf.gather(kinds, places), places)
         return [
@@ -95,7 +97,10 @@ class Skipped:
         ]
 
     def _by_place(self, kinds, variables):
-        """Return the new value of `_overflowed`, and the indices of `variables` in it."""
+        """Return the new value of `_overflowed`, and a list of indices into this vector.
+
+        The list contains the indices of `variables` in ascending order.
+        """
         places = [self._places[id(variable)] for variable in variables]
         # Read the size when the graph runs, because `_overflowed` may grow after this code
         # was traced. In TensorFlow 1 `watch` cannot resize `_overflowed`, so use the number
@@ -103,8 +108,9 @@ class Skipped:
         is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         bits = tf.cast(kinds, tf.int64)
-        # The maximum combines the rows of a variable that occurs several times. A variable
-        # without a gradient gets the smallest int64, which becomes 0.
+        # If a variable occurs several times, the segment maximum combines its rows. If a
+        # variable has no row, the segment maximum is the smallest int64, which `tf.maximum`
+        # replaces by 0.
         bits = tf.maximum(tf.math.unsorted_segment_max(bits, places, size), 0)
         kinds = tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
         return kinds, sorted(set(places))
@@ -135,12 +141,15 @@ class Skipped:
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
-        """Return the list of `Overflow` of the last skipped step. Call this in eager code."""
+        """Return an `Overflow` for each variable that overflowed in the last skipped step.
+
+        The result is a list. Call this method in eager code only.
+        """
         kinds = zip(self._variables, self._overflowed.numpy())
         return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
 
     def report(self):
-        """Log the warning that XLA could not print. Outside of eager code do nothing."""
+        """Log the warning that a step in XLA could not print. In a graph do nothing."""
         if not self._is_unreported or not tf.executing_eagerly():
             return
         total, stuck = int(self.total()), int(self.stuck())

@@ -64,7 +64,7 @@ class Step(NamedTuple):
         return self.family.aggregate(gradients, self.variables)
 
     def _in_common(self, summed, to_apply):
-        """Call `_finish` in the context in which all replicas act together."""
+        """Call `_finish`, in cross-replica context if the strategy requires this."""
         # On one device and under MultiWorkerMirroredStrategy each replica continues alone.
         if tf_private.needs_no_merge_call():
             return self._finish(None, summed, to_apply)
@@ -77,7 +77,8 @@ class Step(NamedTuple):
 
     def _finish(self, strategy, summed, to_apply):
         """Check the gradients, apply or skip the step, and set the next scale."""
-        del strategy  # `merge_call` passes this argument, which is not needed
+        # `merge_call` passes the strategy, but this method does not need it.
+        del strategy
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
         with tf.control_dependencies(known_operations([applied])):
@@ -129,10 +130,12 @@ class Step(NamedTuple):
 
     def _skip(self, kinds, gradients):
         """Record what overflowed, count the step, and return False as a tensor."""
-        if kinds is None:  # the verdict came from a `LossScale` subclass of the user
+        # The verdict of a user's own subclass of `LossScale` has no kinds.
+        if kinds is None:
             kinds = finite_lib.kinds_on_any_replica(gradients)
         noted = self.skipped.note_skipped(kinds, self.variables)
-        counted = self.family.count_skipped()  # `iterations` counts skipped steps too
+        # The optimizer's `iterations` counts skipped steps, too.
+        counted = self.family.count_skipped()
         return after([*noted, *counted], False)
 
     def _result(self, applied, moved):
