@@ -2,13 +2,14 @@
 
 `object_graph` and `h5` read a file into a `source.Source`. `layouts` lists the names that files
 contain. `model_targets` and `targets` find the variables of today's model and optimizer.
-`matching` finds the variable for each tensor of the file, by name or, if the file has no names,
-by order. `plan` decides which values fit. `restoring` writes the values or refuses the file.
+`matching` finds the variable for each tensor of the file. Tensors match by name, or by order if
+the file has no names. `plan` decides which values fit, and writes the values. `restoring`
+chooses the plan, or refuses the file if no plan fits.
 """
 
 from tf_lso.frameworks import environment
 
-# This call must come before the imports of TensorFlow below.
+# `require_tensorflow` must be called before the imports below, which import TensorFlow.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

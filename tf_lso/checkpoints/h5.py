@@ -158,7 +158,8 @@ def _of_layers(reader):
 def _weights(reader, group, layer=None, *path):
     for number, text in enumerate(reader.texts(group, "weight_names")):
         name = layouts.plain(text)
-        if layer is not None and "/" not in name:  # Keras 3.0 omits the layer's name.
+        # In .h5 files of Keras 3.0 the name of a weight does not contain the name of the layer.
+        if layer is not None and "/" not in name:
             name = f"{layer}/{name}"
         key = f"{group.name}/{text}".strip("/")
         yield reader.entry(key, name, (*path, f"{WEIGHT_STEP}{number}"))

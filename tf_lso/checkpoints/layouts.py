@@ -14,12 +14,12 @@ from tf_lso.checkpoints.source import UNKNOWN
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# A step of a path is the name of an attribute, or one of these texts and a number.
-# The number counts the layers that have weights.
+# A step of a path is the name of an attribute, or one of these texts and a number:
+# - After `LAYER_STEP`, the number counts the layers that have weights.
+# - After `WEIGHT_STEP`, the number counts the weights of a layer in Keras's order.
+# - After `VARS_STEP`, the number counts the variables that an object created itself.
 LAYER_STEP = "layer_with_weights-"
-# The number counts the weights of a layer in Keras's order.
 WEIGHT_STEP = "#"
-# The number counts the variables that an object created itself.
 VARS_STEP = "vars"
 
 # Maps the layout of a checkpoint to the family of the saved optimizer and to a description of
@@ -39,8 +39,8 @@ OF_CONFIGS = {
     "decay": "legacy",
 }
 
-# Names of the attribute that holds the step counter: the first in OptimizerV2, the second in
-# all other optimizers.
+# The names of the attribute that holds the step counter. An OptimizerV2 uses the first name.
+# All other optimizers use the second name.
 ITERATIONS = ("iter", "_iterations")
 
 # Maps the path of a variable of the loss scale to a field of `OptimizerState`. The last
@@ -75,7 +75,7 @@ SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_
 # If the learning rate is a schedule, each step assigns a value to the variable.
 COMPUTED = "_current_learning_rate"
 
-# A search for the slots and the scalars of an optimizer ignores these attributes.
+# Attributes of an optimizer that a search for slots and scalars ignores.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
 # The group that `install.loading_keras2` adds to .h5 files of Keras 2.
@@ -140,7 +140,8 @@ def any_owner(name, variables):
 def slot_of(name, class_name):
     """Return the slot that the name of an optimizer variable contains, or None."""
     slots, parts = table.of([class_name]).slots, plain(name).split("/")
-    if parts[-1] in slots:  # An OptimizerV2 appends the name of the slot.
+    # An OptimizerV2 puts the name of the slot at the end of the variable's name.
+    if parts[-1] in slots:
         return parts[-1]
     known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
     known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
@@ -169,7 +170,7 @@ def optimizer_class(entries, family):
         # `optimizer_table` lacks some classes of Keras 3, so add the public classes.
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
-        # Omit wrappers such as `LossScaleOptimizer`.
+        # The names that end with "Optimizer" belong to wrappers such as `LossScaleOptimizer`.
         names |= {n for n in classes if not n.endswith("Optimizer")}
     if family == "keras3":
         # Keras 3 calls the first RMSprop "rm_sprop" and the second "rm_sprop_1".

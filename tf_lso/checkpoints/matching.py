@@ -135,8 +135,8 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # The class is not in `optimizer_table`. Its variables may have the same order in the
-        # file as today.
+        # The class of the optimizer is not in `optimizer_table`. But the order of the variables
+        # in the file may be the same as today.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -189,7 +189,7 @@ def _by_order(source, entries, orders):
             "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
             "model, or a tf.train.Checkpoint, and restore that."
         )
-    # If no order fits, the report shows what does not fit in the first order.
+    # If no order fits, use the first order. The report then shows which tensors do not fit.
     targets = next(iter(fitting or orders), [])
     return {t: entry for t, entry in zip(targets, entries) if t is not None}
 
@@ -235,7 +235,7 @@ def _groups_of_slots(known, averages, family):
     always = [slot for slot in known if slot not in table.MADE_BY]
     by_argument = [[slot] for slot in known if slot in table.MADE_BY]
     newer = [averages, always, *by_argument]
-    # In OptimizerV2 each slot is a group of its own, except in Ftrl.
+    # An OptimizerV2 creates each slot as a group of its own. Only Ftrl does not.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 

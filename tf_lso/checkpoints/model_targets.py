@@ -33,7 +33,8 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        self._found = {(): model}  # maps a path to the object at the end of the path
+        # Maps a path, a tuple of steps, to the object at the end of the path.
+        self._found = {(): model}
 
     def at(self, path):
         """Return the `Target` for a path inside a checkpoint, or None."""

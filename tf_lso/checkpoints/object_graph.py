@@ -56,7 +56,8 @@ class ObjectGraph:
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged"):
             proto.ParseFromString(self._get(GRAPH_KEY))
-            self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})  # keys of all tensors
+            # The keys of all tensors of the checkpoint.
+            self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})
             self._nodes, named = proto.nodes, {0}
             self._children = [
                 {c.local_name: c.node_id for c in node.children} for node in self._nodes

@@ -42,7 +42,8 @@ class Plan:
         """
         self.source = source
         self.report = report = Report(source.path, source.layout)
-        # Pairs of functions. The first reads a value, and the second assigns the value.
+        # Pairs of functions. The first function of a pair reads a value. The second function
+        # assigns the value to a variable.
         self._steps = []
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():

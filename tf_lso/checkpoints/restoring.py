@@ -181,7 +181,7 @@ def _may_be_other(best, plans):
 
 
 def _may_be_other_optimizer(best, sources):
-    """Return whether the optimizer of `best` made no step, but one of another source did.
+    """Return whether the optimizer of `best` made no step, but that of another source did.
 
     An optimizer that made no step fits every optimizer. So the user may mean the optimizer that
     made a step.

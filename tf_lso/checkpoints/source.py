@@ -35,7 +35,7 @@ class Entry:
     key: str  # the key of the tensor in the file
     name: str  # the name of the variable in the program that wrote the file, or ""
     shape: tuple[int, ...]
-    dtype: str  # such as "float32"
+    dtype: str  # the name of the dtype, such as "float32"
     # Paths from the model to the variable. A step of a path is the name of an attribute or a
     # step that `layouts` defines.
     paths: tuple[tuple[str, ...], ...] = ()
@@ -55,14 +55,14 @@ class OptimizerState:
     family: str | None = None
     class_name: str | None = None
     config: dict[str, Any] = dataclasses.field(default_factory=dict)
-    iterations: Entry | None = None  # the step counter
+    iterations: Entry | None = None  # the step counter of the optimizer
     scale: Entry | None = None
-    count: Entry | None = None  # the count of consecutive finite steps
+    count: Entry | None = None  # the loss scale's count of consecutive finite steps
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
     # All other variables of the optimizer. Variables that the file lists come first, in the
     # order in which the optimizer created the variables.
     made: list[Entry] = dataclasses.field(default_factory=list)
-    # The keys in `Source.variables` of the variables for which the optimizer was built.
+    # The model variables for which the optimizer was built, as keys of `Source.variables`.
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
@@ -76,11 +76,11 @@ class Source:
     """An open file or checkpoint."""
 
     path: str
-    layout: str  # "h5", "keras" or a key of `layouts.LAYOUTS`
+    layout: str  # the layout of the file: "h5", "keras" or a key of `layouts.LAYOUTS`
     variables: dict[Any, Entry]  # the model's variables in order of creation
-    optimizer: OptimizerState | None  # None if the file has no optimizer
+    optimizer: OptimizerState | None  # the saved optimizer, or None
     keys: list[str]  # the keys of all tensors
-    read: Callable[[Entry], Any]  # returns the value as a NumPy array
+    read: Callable[[Entry], Any]  # returns the value of an `Entry` as a NumPy array
 
     def number(self, entry: Entry) -> float:
         """Return the value of a scalar entry as a float, or raise CheckpointError."""

@@ -105,7 +105,8 @@ class OptimizerTargets:
         # The variables of the optimizer without the step counter and the hyperparameters.
         self.own = self._own(model)
         self.slots = {target.slot for target in self.own}
-        # The slots that exist only with some arguments of the class, such as `amsgrad`.
+        # The slots that an optimizer of this class creates only with some arguments, such as
+        # `amsgrad=True`.
         self.optional = table.optional_slots(self.inner)
 
     @property
@@ -117,7 +118,8 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        # An OptimizerV2 has no list of its model variables, so the result is then empty.
+        # An OptimizerV2 has no list of its model variables. So the result for an OptimizerV2 is
+        # an empty list.
         known, key = {}, id
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
@@ -187,7 +189,7 @@ class OptimizerTargets:
         is_rate = name == "learning_rate" and self.family != "legacy"
         rate = hyperparameters.rate_or_schedule
         value = rate(self.inner) if is_rate else getattr(self.inner, name, None)
-        # The conversion of a schedule or of None to a float raises one of these errors.
+        # The conversion to a float raises TypeError or ValueError for a schedule or None.
         with contextlib.suppress(TypeError, ValueError):
             return float(np.asarray(value))
         return None

@@ -22,7 +22,7 @@ class AsTensor:
     The operators and attributes act on the value that `self()` returns.
     """
 
-    # Because of this attribute NumPy lets this class compute `array * scale`.
+    # A high `__array_priority__` makes NumPy leave `array * scale` to this class.
     __array_priority__ = 1000
 
     @property
@@ -40,7 +40,7 @@ class AsTensor:
         return tf.convert_to_tensor(self()).numpy()
 
     def __array__(self, dtype=None, copy=None):
-        del copy  # This argument is not needed, because each call returns a new array.
+        del copy  # `copy` is not needed, because each call returns a new array.
         return np.asarray(self.numpy(), dtype)
 
     def __bool__(self):
@@ -60,7 +60,7 @@ class AsTensor:
         # compared loss scales in this way.
         return NotImplemented
 
-    # Sets and dicts compare loss scales by identity.
+    # A class that defines `__eq__` must define `__hash__`, too. Loss scales hash by identity.
     __hash__ = object.__hash__
 
 

@@ -100,8 +100,8 @@ class Returned:
         for result in results:
             if result is not None:
                 tensor = _tensor(result)
-                # When the tensor is deleted, Python calls `forget` before another object
-                # can get the same id.
+                # When a tensor is deleted, Python calls `forget` before another object can get
+                # the id of the tensor. So an id never stands for the wrong tensor.
                 forget = functools.partial(self._references.pop, id(tensor))
                 self._references[id(tensor)] = weakref.ref(tensor, forget)
 
@@ -120,7 +120,7 @@ class _Place:
     """The state of one place. The module's docstring defines places and their fields."""
 
     def __init__(self):
-        self.kind = None  # `LEGACY` or `KERAS3`, or None before the first call
+        self.kind = None  # `LEGACY` or `KERAS3`, or None before the first scaling call
         self.pending = None  # `SCALED` or `UNSCALED`, or None if nothing is pending
 
 
@@ -132,17 +132,19 @@ class Calls:
     """
 
     def __init__(self):
-        self.unscaled_gradients = Returned()  # returned by `get_unscaled_gradients`
-        self._losses = Returned()  # returned by `get_scaled_loss` and `scale_loss`
+        # The gradients that `get_unscaled_gradients` returned.
+        self.unscaled_gradients = Returned()
+        # The losses that `get_scaled_loss` and `scale_loss` returned.
+        self._losses = Returned()
         # Maps the graph of each traced function to the function's `_Place`.
         self._functions = weakref.WeakKeyDictionary()
         # Maps the graph of each traced function to a scale. This is the scale that the last
-        # scaling call in the function read. The dict holds a weak reference to it.
+        # scaling call in the function read. The dict holds a weak reference to the scale.
         self._scales = weakref.WeakKeyDictionary()
         self._thread = threading.local()
-        self._threads = weakref.WeakSet()  # the places of all running threads
+        self._threads = weakref.WeakSet()  # the `_Place` of each running thread
         self._lock = threading.Lock()
-        self._kinds = set()  # the kinds of all calls so far, in all places
+        self._kinds = set()  # the kinds of all scaling calls so far, in all places
         self._has_scaled = self._has_unscaled = False
         # A traced function that only applies gradients does not show the kind of the gradients.
         # This set contains the kinds that were assumed for such functions.
@@ -181,7 +183,7 @@ class Calls:
         calls this method.
         """
         if not tf.executing_eagerly():
-            # The reference is weak, so that the graph of the scale can be deleted.
+            # A strong reference to the scale would keep the graph of the scale alive.
             self._scales[_function()] = weakref.ref(scale)
 
     def check_gradients(self, gradients):
@@ -235,7 +237,7 @@ class Calls:
         """
         place = self._place()
         if all(map(self.unscaled_gradients.has, gradients)):
-            # If a scaled loss is pending, it stays pending.
+            # If a scaled loss is pending, the step leaves it pending.
             if place.pending == UNSCALED:
                 place.pending = None
             return None
@@ -279,7 +281,7 @@ class Calls:
         """
         with self._lock:
             functions = list(self._functions.items())
-        # A function that is being traced, or whose trace failed, has returned nothing.
+        # A function has returned no gradients while it is being traced or if its trace failed.
         return {
             place.kind
             for graph, place in functions

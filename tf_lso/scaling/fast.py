@@ -71,7 +71,7 @@ def seldom(branch):
         return tf.function(
             branch, autograph=False, experimental_attributes={"_noinline": True}
         )
-    except ValueError:  # TensorFlow 2.12 does not accept `_noinline`
+    except ValueError:  # TensorFlow 2.12 does not accept the attribute `_noinline`.
         return branch
 
 
@@ -98,7 +98,8 @@ def quotient(tensor):
         # For slices, integers, and tensors of eager code, there is no division to find.
         return None
     division = tensor.op
-    was_narrowed = division.type == "Cast"  # 16-bit numbers are divided in float32
+    # 16-bit numbers are divided in float32, and the quotient is cast to 16 bits.
+    was_narrowed = division.type == "Cast"
     if was_narrowed:
         division = division.inputs[0].op
     if division.type != "RealDiv" or division.inputs[1].shape.rank != 0:
@@ -143,7 +144,7 @@ def joined(tensors):
     """
     small, others = {}, []
     for tensor in tensors:
-        # The size is None if the shape is not fully known.
+        # `num_elements` returns None if the shape is not fully known.
         size = tensor.shape.num_elements()
         if size is not None and size <= _SMALL:
             small.setdefault(tensor.dtype, []).append(tf.reshape(tensor, [-1]))

@@ -66,7 +66,7 @@ def overwrites(variable):
 
 
 def values_of(gradients):
-    """Return a list with the tensor of each gradient. For slices the tensor contains the rows."""
+    """Return a list with one tensor for each gradient. The tensor of slices is their rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
@@ -75,7 +75,7 @@ def real_vectors(tensors):
     """Return for each tensor a list of real floating-point vectors that hold its numbers.
 
     For a complex tensor the list has two vectors: the real parts and the imaginary parts.
-    For a tensor of integers the list is empty. For other tensors it has one vector.
+    For a tensor of integers the list is empty. For other tensors the list has one vector.
     """
     # Return vectors because callers reduce them. To reduce a vector, TensorFlow needs one
     # constant for the axis. To reduce a tensor of unknown rank, TensorFlow needs five

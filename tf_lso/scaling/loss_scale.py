@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from tf_lso.frameworks import environment
 
-# This call must come before the first import of TensorFlow.
+# `require_tensorflow` must be called before the first import of TensorFlow.
 environment.require_tensorflow()
 
 # ruff: noqa: E402
@@ -19,7 +19,7 @@ from tf_lso.scaling.as_tensor import AsTensor
 from tf_lso.scaling.rule import ScaleRule
 
 _Dict: TypeAlias = dict[str, Any]
-# A function call returns the base class of `LossScale`, so mypy cannot infer this base class.
+# The base class of `LossScale` is the result of a function call, so mypy cannot infer it.
 _Trackable: Any = tf_private.trackable()
 
 # To shrink the scale, TensorFlow's `DynamicLossScale` divides the scale by the multiplier.
@@ -77,7 +77,8 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
           False if the caller must skip the step.
         """
 
-    # --- Called by a step. Subclasses with their own `update` need not override these.
+    # --- A step calls the next three methods. Subclasses with their own `update` need not
+    # override these methods.
 
     def _judge(self, gradients, are_equal):
         """Return the `finite.Verdict` that says whether to apply the step.
@@ -287,7 +288,7 @@ class DynamicLossScale(LossScale):
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
         if save_type == "savedmodel":
-            # The traced steps in a SavedModel use this variable.
+            # The traced steps in a SavedModel use the variable `skipped_in_a_row`.
             children = {**children, "skipped_in_a_row": self._variables.skipped}
         return children
 

@@ -20,12 +20,14 @@ class ScaleRule:
     """The parameters of a dynamic loss scale. `next_state` explains how they work."""
 
     initial_scale: float = 2.0**15
-    growth_steps: int = 2000  # consecutive finite steps after which the scale grows
+    # The number of consecutive finite steps after which the scale grows.
+    growth_steps: int = 2000
     growth_factor: float = 2.0
     # None means that the scale is divided by the growth factor to shrink, as in
     # TensorFlow's `DynamicLossScale`.
     backoff_factor: float | None = 0.5
-    hysteresis: int = 1  # consecutive skipped steps after which the scale shrinks
+    # The number of consecutive skipped steps after which the scale shrinks.
+    hysteresis: int = 1
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
 

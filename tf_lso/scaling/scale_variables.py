@@ -85,7 +85,7 @@ class ScaleVariables:
     def assign(self, value):
         """Set the scale to a float, and set the counts of finite and skipped steps to 0."""
         if graphs.in_tensorflow_1():
-            # In such a graph no session would run the assignment.
+            # In a graph of TensorFlow 1 no session would run the assignment.
             raise RuntimeError(
                 f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
                 f"{value!r}. Give the scale to the constructor."

@@ -10,7 +10,7 @@ from tf_lso.scaling import gradients as gradients_lib
 # A bit for infinity and a bit for NaN. The sum of a gradient's bits is an index into `_KINDS`.
 _INF, _NAN = 1, 2
 _KINDS = ["", "inf", "nan", "inf, nan"]
-_MOST = 5  # the largest number of variables that a warning names
+_MOST = 5  # the largest number of variables that one warning names
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
     "in a row: {}). Not finite: {}. Scaling cannot help: look for NaN or infinity in the "
@@ -22,7 +22,7 @@ _STUCK = (
 class Overflow(NamedTuple):
     """A variable whose gradient was not finite."""
 
-    variable: str  # the variable's path
+    variable: str  # the path of the variable, or its name if it has no path
     kind: str  # what the gradient contained: "inf", "nan" or "inf, nan"
 
 

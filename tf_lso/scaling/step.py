@@ -50,7 +50,7 @@ class Step(NamedTuple):
         # summation.
         summed = gradients_lib.with_summed_rows(gradients)
         to_apply = gradients if self.family.sums_rows else summed
-        # `_aggregate` may have reordered the variables.
+        # `_aggregate` may have put the variables in another order than `self.variables`.
         step = self._replace(variables=variables)
         return step._in_common(summed, to_apply)
 
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
     def _finish(self, strategy, summed, to_apply):
         """Check the gradients, apply or skip the step, and set the next scale."""
-        # `merge_call` passes the strategy, but this method does not need it.
+        # `merge_call` passes the strategy. This method does not need the strategy.
         del strategy
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
