@@ -10,8 +10,8 @@ from tf_lso.checkpoints.targets import Target, is_variable, name_of
 from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 
-# Maps the old name of a weight to its name in Keras 3. DepthwiseConv1D and DepthwiseConv2D have
-# this weight.
+# Maps the old name of a weight to its name in Keras 3. The weight belongs to DepthwiseConv1D or
+# DepthwiseConv2D.
 _TODAY = {"depthwise_kernel": "kernel"}
 
 # .keras files of TensorFlow 2.12 store the layers of a model under this name.
@@ -65,7 +65,8 @@ def _child(parent, step):
             return _by_number(listed(parent), prefix).get(step)
     if isinstance(parent, (list, tuple)):
         parent = _by_number(parent) | _by_class(parent)
-    if isinstance(parent, dict):  # .keras files of TensorFlow 2.12 omit its keys
+    if isinstance(parent, dict):
+        # .keras files of TensorFlow 2.12 name the items of a dict by class and not by key.
         return (parent | _by_class(parent.values())).get(step)
     own = _own_variables(parent)
     for name in (step, _TODAY.get(step)):
@@ -98,7 +99,8 @@ def _layers_of_2_12(model):
     """Return the layers of a model as TensorFlow 2.12 counted them for .keras files.
 
     TensorFlow 2.12 counted each layer with weights twice: once among the layers with weights,
-    and once among all layers. The file stores such a layer under the first of its two names.
+    and once among all layers. The file stores such a layer only under the first of the two
+    names.
     """
     return [part for part in _layers(model) for _ in range(2 if part.weights else 1)]
 
