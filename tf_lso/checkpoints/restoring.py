@@ -97,7 +97,7 @@ def opened(path, names=None):
     """Open a path for a `with` block, and yield a list of `Source`s, likeliest first.
 
     For a checkpoint or a SavedModel, the list has a `Source` for each pair of a model and an
-    optimizer in the graph. For other files the list has one `Source`.
+    optimizer that the file contains. For other files the list has one `Source`.
     """
     path = os.fspath(path)
     if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
