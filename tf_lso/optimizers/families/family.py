@@ -23,12 +23,13 @@ def forwarded(name):
 
 
 def _sum_over_replicas(grads_and_vars):
-    # Some layers return the next value of a variable as its "gradient". Do not sum such
-    # values: each replica keeps its own, as with an optimizer that is not wrapped.
+    # For some variables of Keras 3's float8 layers, the "gradient" is the variable's next
+    # value. Do not sum these values. Each replica keeps its own value, as Keras does without
+    # a wrapper.
     to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
-    # `all_reduce` needs the device of each gradient. If no operation of this replica
-    # computed a gradient, the gradient may have no device. The result of `tf.identity` has
-    # a device.
+    # `all_reduce` needs the device of each gradient. A gradient may lack a device if it was
+    # not computed by an operation of this replica. `tf.identity` returns a copy that has a
+    # device.
     to_sum = tf.nest.map_structure(
         lambda tensor: tensor if tensor.device else tf.identity(tensor),
         to_sum,
@@ -49,17 +50,29 @@ class Family(abc.ABC):
     optimizer cannot be wrapped.
     """
 
-    name: str  # the name of the family: "keras3", "legacy" or "new"
-    package: str  # "keras" or "tf_keras", see `keras_versions`
-    base: type  # the base class of all optimizers of the family
-    bases: tuple[type, ...]  # the base classes that Keras expects of a wrapper
-    members: dict[str, Any]  # attributes of wrappers that Keras or TensorFlow expects
-    slots: Any  # has the slot methods of an OptimizerV2, see `slots.ListedSlots`
-    returns_operations = False  # whether `apply` returns an operation
-    # Whether the inner optimizer itself sums duplicate rows of IndexedSlices after
-    # clipping.
+    # `name` is the name of the family: "keras3", "legacy" or "new".
+    name: str
+    # `package` is the package that defines the optimizers of the family: "keras" or
+    # "tf_keras".
+    package: str
+    # `base` is the base class of all optimizers of the family.
+    base: type
+    # `bases` contains the classes from which Keras expects a wrapper to derive.
+    bases: tuple[type, ...]
+    # `members` contains the attributes that Keras or TensorFlow expects a wrapper to have.
+    # The dict maps the name of each attribute to its value.
+    members: dict[str, Any]
+    # `slots` is the object that has the methods `get_slot`, `add_slot` and so on. This object
+    # is the inner optimizer if it is an OptimizerV2, or else a `slots.ListedSlots`.
+    slots: Any
+    # `returns_operations` says whether `apply` returns an operation.
+    returns_operations = False
+    # `sums_rows` says whether the inner optimizer itself sums duplicate rows of IndexedSlices.
+    # If so, a step passes on the single rows, because the inner optimizer must clip each row
+    # before the sum.
     sums_rows = False
-    # Whether the slots were made in several builds, and no build was for all variables.
+    # `is_built_in_parts` is True if the slots were made in several builds for different
+    # variables, and not in a single build for all variables.
     is_built_in_parts = False
 
     def __init__(self, inner):
@@ -70,7 +83,10 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def take_over(self, wrapper, loss_scale, name):
-        """Prepare the wrapper and the inner optimizer, while the wrapper is constructed."""
+        """Connect the wrapper with the inner optimizer and the loss scale.
+
+        The constructor of the wrapper calls this method. `name` is the name of the wrapper.
+        """
 
     # --- A step calls these methods in this order.
 
@@ -81,7 +97,10 @@ class Family(abc.ABC):
         """
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
-        """Return (gradient, variable) pairs for a scaled loss, as part of `minimize`."""
+        """Return a list of (scaled gradient, variable) pairs for a scaled loss.
+
+        The wrapper's methods `minimize` and `compute_gradients` call this method.
+        """
         return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
@@ -137,12 +156,15 @@ class Family(abc.ABC):
             `name`, the argument `name` is ignored.
 
         Returns:
-          An operation if `returns_operations` is True.
+          An operation if `returns_operations` is True. Otherwise the result has no meaning.
         """
 
     @abc.abstractmethod
     def count_skipped(self):
-        """Count a skipped step. Return a list of the operations that do so."""
+        """Count a skipped step in the step counters of the inner optimizer.
+
+        Return a list of the operations that add 1 to the counters.
+        """
 
     # --- Attributes.
 
@@ -152,14 +174,14 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def set_iterations(self, value):
-        """Set the number of steps to a number or a variable."""
+        """Set the step counter. `value` is an int or a variable that contains an int."""
 
     def learning_rate(self):
         """Return the value of the wrapper's attribute `learning_rate`."""
         return self.inner.learning_rate
 
     def schedules(self):
-        """Return a dict that maps a key of the config to a learning rate schedule.
+        """Return a dict that maps "learning_rate" to the learning rate schedule.
 
         If the learning rate is not a schedule, the dict is empty.
         """
@@ -181,11 +203,13 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return a dict and a function that find the index of a model variable.
+        """Return a dict and a function that together find the slots of a model variable.
 
-        The dict maps the key of each variable for which the optimizer was built to the
-        index of the variable in the lists of slots. The function returns the key of a
-        variable. `ListedSlots` calls this method and `new_slot`.
+        The function returns the key of a model variable. The dict maps the key to the index
+        of the variable's slot in each list of slots. The dict contains only the variables
+        for which the optimizer was built.
+
+        Only adapters that use `slots.ListedSlots` define this method and `new_slot`.
         """
 
     def new_slot(self, var, slot_name, initializer):  # noqa: B027
@@ -196,37 +220,43 @@ class Family(abc.ABC):
         """Return the variables that OptimizerV2 lists in `weights`, in the same order."""
 
     def variables(self):
-        """Return the list of all variables, in the order in which Keras saves them."""
+        """Return the optimizer's variables in the order in which Keras saves them."""
         return self.weights()
 
     @abc.abstractmethod
     def layouts(self, scale_variables):
-        """Return the layouts of files and the layouts of `set_weights`.
+        """Return the orders of the optimizer's variables in files and in `set_weights`.
+
+        Each such order is a `state.Layout`.
 
         Args:
-          scale_variables: list of the loss scale's variables, to be included in layouts.
+          scale_variables: list of the loss scale's variables. Some layouts contain them.
 
         Returns:
           Two lists of `state.Layout`. The first list contains the layouts that a file may
           have. New files are written in the first of these layouts. The second list
           contains the layouts that `set_weights` accepts. If several layouts in a list have
-          the same `Layout.order`, the first of them contains all state.
+          the same `Layout.order`, the first of them contains the most variables.
         """
 
     # --- Files and checkpoints.
 
     def slots_wait(self):
-        """Return whether TensorFlow keeps restored slots until the optimizer is built.
+        """Return whether TensorFlow will restore slots only when the optimizer is built.
 
-        Before the build, tf_lso cannot read such slots, so no file or copy could contain
-        them.
+        This is the case if a checkpoint was restored before the build. tf_lso cannot read
+        the values of these slots until the build, so a file or a copy would lack them.
         """
-        # An OptimizerV2 has no method `wait`, because TensorFlow never keeps its slots.
+        # Only `slots.ListedSlots` has a method `wait`. For an OptimizerV2, TensorFlow creates
+        # the slots as soon as a checkpoint is restored.
         wait = getattr(self.slots, "wait", None)
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
-        """Sort the slots in the order of `variables`. Callers save the slots afterwards."""
+        """Sort the slots in the order of the model variables `variables`.
+
+        Callers save the slots afterwards.
+        """
 
     def deep_copied(self, memo):
         """Return a copy of the inner optimizer. The copy is not wrapped.
@@ -242,7 +272,7 @@ class Family(abc.ABC):
           ValueError: if Keras is writing an .h5 file, and `slots_wait` returns True.
         """
         file = model_files.written()
-        # For .keras files, `save_own_variables` raises the same error.
+        # Check only .h5 files, because for .keras files `save_own_variables` raises this error.
         if file == ".h5" and self.slots_wait():
             raise ValueError(state.BUILD_FIRST)
         if file and self.package not in keras_versions.installed:
@@ -272,8 +302,8 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def dependency(self, name, children):
-        """Return the object that gets the values under `name` in a checkpoint.
+        """Return the object that checkpoints contain under the name `name`.
 
-        Return None if there is no such object. `children` is the result of `dependencies`
-        for a checkpoint.
+        Return None if there is no such object. `children` is the dict that `dependencies`
+        returned for a checkpoint.
         """

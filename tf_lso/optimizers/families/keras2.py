@@ -1,7 +1,8 @@
-"""The base class of the adapters for Keras 2, and the adapter to the newer optimizers.
+"""Adapters to the optimizers of Keras 2.
 
-The modules `of_keras` and `of_tf_keras` derive the final adapter classes, one module for
-each package of Keras 2.
+This module defines the base class of all these adapters, and the adapter to the newer
+optimizers. The module `of_keras` derives the final adapter classes for the package keras.
+The module `of_tf_keras` derives the final adapter classes for the package tf_keras.
 """
 
 import inspect
@@ -24,22 +25,24 @@ from tf_lso.optimizers.families import family
 
 
 class Keras2(family.Family):
-    """The base class of the adapters to both families of Keras 2.
+    """The base class of the adapters to the legacy and the newer optimizers of Keras 2.
 
     Checkpoints have the same layout as those of Keras 2's own LossScaleOptimizer. Such a
     checkpoint contains the dependencies of the inner optimizer and also the loss scale.
     """
 
     sums_rows = True
-    # A checkpoint with one of these names was written by an optimizer of a newer family.
+    # A checkpoint that contains one of these names was written by an optimizer of a newer
+    # family.
     newer_names: tuple[str, ...]
     # Maps the kind of a model's file to the state that Keras 2 does not save in such a
     # file. After `tf_lso.install()`, Keras 2 saves and loads this state.
     not_in_files: Mapping[str, str] = MappingProxyType(
         {".h5": "loss scale", "SavedModel": "state of the optimizer"}
     )
-    # Each element is a keyword of `apply_gradients` and the value that turns aggregation
-    # off. The method of the inner optimizer must accept at least one of these keywords.
+    # Each element is a pair (keyword, value). This keyword argument tells the inner
+    # optimizer's `apply_gradients` not to aggregate gradients over replicas. The method
+    # `apply_gradients` must accept at least one of the keywords.
     without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
@@ -56,12 +59,13 @@ class Keras2(family.Family):
             )
 
     def _keywords(self, name):
-        """Return the keyword arguments that pass a name and turn aggregation off.
+        """Return the keyword arguments for the inner optimizer's `apply_gradients`.
 
-        These arguments are for `apply_gradients` of the inner optimizer.
+        One argument turns off the aggregation of gradients over replicas. If
+        `apply_gradients` accepts a `name`, the other argument is `name`.
 
         Raises:
-          TypeError: if `apply_gradients` has no keyword that turns aggregation off.
+          TypeError: if `apply_gradients` has no keyword that turns off the aggregation.
         """
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -80,15 +84,20 @@ class Keras2(family.Family):
         del name
         tf_private.store_instead(wrapper, self.inner)
         if wrapper.dynamic:
-            # If `compile` wraps the optimizer again, replace the loss scale of the earlier
-            # wrapper.
+            # In checkpoints, the loss scale is a dependency of the inner optimizer. If
+            # `compile` wraps the inner optimizer again, the new loss scale must replace the
+            # loss scale of the earlier wrapper.
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
         self._below = _Below(self.inner, wrapper)
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
     def _initialize_in_sessions(self, others=()):
-        """Make sessions of Keras 2 initialize all variables in graphs of TensorFlow 1."""
-        attributes = vars(self.inner).values()  # Some attributes are variables.
+        """Make Keras 2's sessions initialize the optimizer's variables and `others`.
+
+        Sessions exist only with graphs of TensorFlow 1.
+        """
+        # Some variables are attributes of the optimizer but are missing from `weights`.
+        attributes = vars(self.inner).values()
         values = (*self.weights(), *attributes, *others)
         variables = [v for v in values if isinstance(v, tf.Variable)]
         private.initialize_in_sessions(self.package, variables)
@@ -105,7 +114,9 @@ class Keras2(family.Family):
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         keywords = self._keywords(name)
-        if args:  # The first positional argument takes the position of `name`.
+        # `apply_gradients` receives the first element of `args` as the argument `name`, so do
+        # not pass `name` a second time.
+        if args:
             keywords.pop("name", None)
         pairs = list(zip(gradients, variables))
         return self.inner.apply_gradients(pairs, *args, **{**keywords, **kwargs})
@@ -120,7 +131,8 @@ class Keras2(family.Family):
 
     def set_iterations(self, value):
         if isinstance(value, tf.Variable):
-            self.inner.iterations = value  # From now on, steps count in this variable.
+            # The inner optimizer will count its steps in this variable.
+            self.inner.iterations = value
         else:
             self.counter().assign(tf.cast(value, tf.int64))
 
@@ -128,7 +140,8 @@ class Keras2(family.Family):
         return self._built
 
     def weights(self):
-        variables = self.inner.variables  # In some families this is a method.
+        # `variables` is a method of some optimizers, and a property of others.
+        variables = self.inner.variables
         return list(variables() if callable(variables) else variables)
 
     def layouts(self, scale_variables):
@@ -169,10 +182,10 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
     """An object that restores the inner optimizer from a checkpoint of TensorFlow 2.0-2.2.
 
     In these checkpoints the wrapper and the inner optimizer are separate objects, and the
-    inner optimizer has the name `base_optimizer`. In later checkpoints a single object
-    stands for both. TensorFlow restores each object only once, so it cannot restore the
-    inner optimizer a second time under `base_optimizer`. Instead TensorFlow restores this
-    object, which passes the values on to the inner optimizer. Checkpoints never save this
+    inner optimizer has the name `base_optimizer`. But tf_lso makes TensorFlow restore the
+    inner optimizer in the place of the wrapper, and TensorFlow restores each object only
+    once. So TensorFlow restores a `_Below` object under the name `base_optimizer`, and this
+    object passes the values on to the inner optimizer. Checkpoints never contain a `_Below`
     object.
     """
 
@@ -209,14 +222,15 @@ def _refuse_legacy_slots(self, *args, **kwargs):
 class Newer(Keras2):
     """The adapter to the newer optimizers of Keras 2.
 
-    These optimizers are the default since TensorFlow 2.11.
+    These optimizers have been the default since TensorFlow 2.11.
     """
 
     name = "new"
     newer_names = ("_trainable_variables",)
     without_aggregation = (
         ("skip_gradients_aggregation", True),
-        ("experimental_aggregate_gradients", False),  # a keyword of older subclasses
+        # Older subclasses of optimizers may accept only this keyword.
+        ("experimental_aggregate_gradients", False),
     )
     members = {  # noqa: RUF012
         "aggregate_gradients": family.forwarded("aggregate_gradients"),

@@ -14,13 +14,18 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
-# While this switch is on, the method `_aggregate_gradients` returns (gradient, variable)
-# pairs. `install(like=...)` may have changed this method to return only gradients.
+# `install(like=...)` may make the method `_aggregate_gradients` of legacy optimizers return
+# only gradients. While `aggregates_pairs` is on, the method returns (gradient, variable)
+# pairs all the same, because the adapter needs the pairs.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot of a checkpoint. Raise ValueError if an optimizer has no such slot."""
+    """Restore a slot of the inner optimizer from a checkpoint.
+
+    Raises:
+      ValueError: if the inner optimizer has no slot with the name `slot_name`.
+    """
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))
@@ -47,15 +52,15 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        # Maps the ids of model variables to the variables. TensorFlow has restored slots of
-        # these variables, but the optimizer was not built for them yet.
+        # Maps the ids of model variables to the variables. The dict contains the variables
+        # whose slots TensorFlow has restored before the optimizer was built for them.
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         return private.compute_gradients(self.inner, loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
-        # Build only for variables that have a gradient, as OptimizerV2 did.
+        # Create slots only for the variables that have a gradient, as OptimizerV2 did.
         super().prepare(wrapper, used, used)
 
     def build(self, wrapper, variables):
@@ -84,11 +89,12 @@ class Legacy(keras2.Keras2):
     def dependencies(self, children, save_type, **kwargs):
         if not tf_private.deferred(self.inner):
             return children
-        # A checkpoint was restored before the first step. TensorFlow restores the step
-        # counter and the hyperparameters when their variables are made. Make these
-        # variables now, so that the restored values are saved.
+        # If a checkpoint was restored before the first step, TensorFlow restores the step
+        # counter and the hyperparameters only when their variables are created. Create these
+        # variables now, so that the next checkpoint contains the restored values.
         self.counter()
-        _ = self.inner.learning_rate  # This makes the variables of all hyperparameters.
+        # Reading the learning rate creates the variables of all hyperparameters.
+        _ = self.inner.learning_rate
         return tf_private.children(self.inner, save_type, **kwargs)
 
     def order_slots(self, wrapper, variables):
@@ -96,10 +102,12 @@ class Legacy(keras2.Keras2):
             wrapper.build(variables)
 
     def _build_inner(self, variables):
-        # The list of weights must have the order in which a single first step would make
-        # all slots. But if a checkpoint was restored, its slots were made before the step
-        # counter. Steps with other variables make further slots. To find the right order,
-        # record the order in which this build calls `add_slot`, also for slots that exist.
+        # The list of weights must have the order that a first step for all variables would
+        # give it: the step counter, and then the slots in the order of the `add_slot` calls.
+        # The actual order can differ. A restored checkpoint creates slots before the step
+        # counter, and a step with other variables appends slots. So record the order of the
+        # `add_slot` calls in this build, including the calls for existing slots, and sort the
+        # list.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):

@@ -19,7 +19,8 @@ from tf_lso.optimizers.families import family
 from tf_lso.scaling import gradients as gradients_lib
 
 # `fit` of TensorFlow 2.4-2.15 called these methods of an optimizer. `fit` of Keras 3 does
-# not call them, or calls them differently.
+# not call these methods, or calls them differently. So `refuse_in_fit` raises an error if a
+# subclass overrides one of these methods.
 _LEGACY_METHODS = (
     "get_scaled_loss",
     "get_unscaled_gradients",
@@ -28,7 +29,8 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-# The optimizers that `_take_over_parts` has already adapted.
+# `_take_over_parts` adds each optimizer that it has adapted to this set, and adapts no
+# optimizer twice.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 # The number of frames of the call stack in which `refuse_in_fit` looks for `train_step`.
@@ -36,7 +38,10 @@ _DEPTH = 12
 
 
 def _aggregate_gradients(self, grads_and_vars):
-    """Sum the gradients of pairs over all replicas. A gradient None stays None."""
+    """Sum the gradients of (gradient, variable) pairs over all replicas.
+
+    Return a list of (sum, variable) pairs. If a gradient is None, the sum is also None.
+    """
     pairs = list(zip(*validation.unzip(grads_and_vars)))
     given = [pair for pair in pairs if pair[0] is not None]
     summed = iter(self._family.aggregate(*validation.unzip(given))[0])
@@ -77,7 +82,9 @@ class Keras3(family.Family):
         super().__init__(inner)
         environment.require_tensorflow_backend()
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
-        self._second_names = {}  # Maps names in checkpoints to `variables_lib.SecondName`.
+        # Maps names in checkpoints to the `SecondName` objects that `dependencies` returns
+        # under these names.
+        self._second_names = {}
 
     @property
     def _parts(self):
@@ -101,11 +108,14 @@ class Keras3(family.Family):
             self.build(wrapper, self.built_variables())
 
     def _take_over_parts(self, strategy=None):
-        """Adapt each optimizer in `_parts` once.
+        """Change the inner optimizer and its parts for the steps of the wrapper.
 
-        If `strategy` is not None, the optimizers will be built under this strategy. A
-        MultiOptimizer that was constructed with a function gets its parts only at the
-        build, so this method is called again after the build.
+        In these steps, Keras 3 must not sum the gradients a second time, and must count each
+        step only once. Each optimizer is changed only once.
+
+        If `strategy` is not None, the optimizers will create their variables under this
+        strategy. A MultiOptimizer may create its parts only when it is built, so `build`
+        calls this method both before and after the inner optimizer is built.
         """
         for part in self._parts:
             if strategy is not None:
@@ -122,10 +132,10 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # Keras 3 clips gradients and then aggregates them over replicas. `_take_over_parts`
-        # replaces the aggregation by a sum of duplicate rows. But Keras 3 accumulates
-        # gradients before it aggregates them, and would use only one of several duplicate
-        # rows.
+        # `_take_over_parts` makes Keras 3 sum duplicate rows where Keras 3 would otherwise
+        # aggregate gradients over replicas. But gradient accumulation runs earlier and would
+        # use only one of several duplicate rows. So with gradient accumulation, the step must
+        # sum the duplicate rows before it passes the gradients to Keras 3.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
@@ -152,33 +162,39 @@ class Keras3(family.Family):
             validation.check_replicas(part)
 
     def build(self, wrapper, variables):
-        # This method works inside and outside the scope of the strategy, and in a traced
-        # function.
+        # Programs may call this method inside or outside the scope of the strategy, and in a
+        # traced function. So the method itself enters the scope in which the variables must
+        # be created.
         if not variables:
-            return  # For .h5 files Keras 3 calls `build` before it knows the variables.
+            # For .h5 files, Keras 3 calls `build` before the variables are known.
+            return
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
-                # With several replicas, build outside the traced function. The program must
-                # build an optimizer without a wrapper before it calls such a function.
+                # With several replicas, create the variables outside the traced function.
+                # Without a wrapper, the program itself must build the optimizer before it
+                # calls the traced function.
                 several = strategy.num_replicas_in_sync > 1
                 outside = tf.init_scope() if several else contextlib.nullcontext()
-                # Keras's own wrapper uses the same name scope.
+                # Create the variables in the same name scope as Keras's own wrapper does.
                 names = keras.name_scope(wrapper.name)
                 with outside, variables_lib.scope_of(strategy), names:
                     self._take_over_parts(strategy)
                     with self.slots.being_built():
                         private.build_as_bare(self.inner, variables)
-                    # Adapt the parts that the build has made.
+                    # The build may have created the parts of a MultiOptimizer. Adapt these
+                    # parts, too.
                     self._take_over_parts(strategy)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
     def _check_built(self, variables):
-        self._refuse_on_replicas()  # Check again, since the build may have made parts.
+        # Check the options again, because the build may have created the parts of a
+        # MultiOptimizer.
+        self._refuse_on_replicas()
         validation.check_known(variables, *self.known_variables())
-        # The step counter and the learning rate may be created outside the strategy's
-        # scope.
+        # Only the slots must have been created in the strategy's scope. The step counter and
+        # the learning rate may have been created outside this scope.
         functions = (private.iteration_variable, private.learning_rate)
         heads = {id(function(part)) for function in functions for part in self._parts}
         slots = [v for v in self.inner.variables if id(v) not in heads]
@@ -211,7 +227,9 @@ class Keras3(family.Family):
     def set_iterations(self, value):
         steps = self.inner.gradient_accumulation_steps or 1
         if self.inner.iterations is private.iteration_variable(self.inner):
-            steps = 1  # without accumulation, and in Keras 3.0, which counts each micro-step
+            # Without gradient accumulation, the attribute `iterations` is the counter itself.
+            # The same is true in Keras 3.0, which counts each micro-step.
+            steps = 1
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
         self.counter().assign(value * steps)
 
@@ -238,17 +256,17 @@ class Keras3(family.Family):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        # The list starts with the step counter. Then follow all slots with the first slot
-        # name, all slots with the second slot name, and so on. The list does not contain
-        # the learning rate.
+        # Return the variables in the order of OptimizerV2: the step counter, all slots with
+        # the first slot name, all slots with the second slot name, and so on. `weights` of an
+        # OptimizerV2 does not contain the learning rate.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return table.by_slot(self.inner, listed)
 
     def layouts(self, scale_variables):
         own, views, inner = self._own, self.views.values(), self.inner.variables
-        # The list `inner` begins with the step counter. Unless the rate is a schedule, its
-        # variable follows.
+        # The list `inner` begins with the step counter. The next element is the variable of
+        # the learning rate, unless the learning rate is a schedule.
         rate = private.learning_rate(self.inner)
         number = 2 if any(v is rate for v in inner) else 1
         heads, slots = inner[:number], inner[number:]
@@ -257,11 +275,11 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # Keras 3's own wrapper writes this layout if its scale is fixed, or before it
-            # is built.
+            # Keras 3's own wrapper writes this layout if the loss scale is fixed, or if the
+            # wrapper is not built yet.
             state.Layout("variables", [*own, *heads], slots),
-            # With a fixed scale, the layouts of Keras 2 cannot be distinguished from the
-            # other layouts.
+            # If the loss scale is fixed, leave out the layouts of Keras 2, because they could
+            # not be distinguished from the other layouts.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
@@ -276,11 +294,12 @@ class Keras3(family.Family):
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        # The checkpoints of other wrappers contain meaningless values under the names in
-        # `OF_EACH_OPTIMIZER`, and the right values under "inner_optimizer". TensorFlow
-        # restores names in alphabetical order, so it restores the right values last. But
-        # TensorFlow restores an object only under its first name. So a separate object, a
-        # `SecondName`, stands for the variable under the name in `OF_EACH_OPTIMIZER`.
+        # A checkpoint of another wrapper contains each variable in `OF_EACH_OPTIMIZER` twice.
+        # The value directly under the name of the variable is meaningless, and the value
+        # under "inner_optimizer" is right. TensorFlow restores names in alphabetical order,
+        # so the right value comes last. But TensorFlow restores each object only once. So
+        # save a separate object, a `SecondName`, directly under the name of the variable.
+        # Then TensorFlow restores the variable itself from the value under "inner_optimizer".
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
@@ -289,21 +308,21 @@ class Keras3(family.Family):
 
     def dependency(self, name, children):
         # Keras 3's own wrapper saves the loss scale and the count of finite steps under the
-        # names in `NAMES`.
+        # names in `keras3_views.NAMES`.
         if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
         # If `children` does not contain the learning rate, the inner optimizer has a
-        # schedule. Then return the wrapper's own variable, which is never used.
+        # schedule. In this case return the wrapper's own learning rate, which no step uses.
         return children.get(name, self._own_names.get(name))
 
 
 def _of_keras2(by_variable, by_slot):
-    """Return the layouts of files of Keras 2's legacy and newer optimizers.
+    """Return the layouts of the files that legacy and newer Keras 2 optimizers write.
 
-    A file does not say whether a legacy or a newer optimizer wrote it, so only the shapes
-    of the slots can distinguish both layouts. If the layouts have the same shapes but
-    different orders, the list is empty. Otherwise slots could silently be set on the wrong
-    variables.
+    A file does not say whether a legacy or a newer optimizer wrote it. Only the shapes of
+    the slots can distinguish the layout of one from the layout of the other. If the slots
+    have the same shapes in both layouts but different orders, the function returns an empty
+    list, because a program could silently load slots into the wrong variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]
