@@ -1,4 +1,8 @@
-"""The LossScaleOptimizer, the adapters to inner optimizers, saved state and checks."""
+"""The package of the LossScaleOptimizer.
+
+The package also contains the adapters to the inner optimizers, the code that saves and
+loads the state of an optimizer, and the checks of arguments.
+"""
 
 from tf_lso.frameworks import environment
 
@@ -6,6 +10,7 @@ from tf_lso.frameworks import environment
 environment.require_tensorflow()
 
 # ruff: noqa: E402
-# Both classes of LossScaleOptimizers must be imported before `config` reads a config. The
-# module `experimental` defines one of the classes, and imports the other.
+# The module `config` needs both the stable and the experimental LossScaleOptimizer. The
+# modules that define these classes add them to `config.CLASSES`. This import loads both
+# modules, because `experimental` imports the module of the stable class.
 from tf_lso.optimizers import experimental as experimental

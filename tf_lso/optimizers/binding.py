@@ -1,8 +1,9 @@
 """Make a subclass of LossScaleOptimizer for each family of inner optimizers.
 
-Such a subclass derives from the class that the program called. It also derives from the
-optimizer classes that `isinstance` and Keras's `compile` expect for the family of the inner
-optimizer.
+A family is a kind of optimizer: a Keras 3, a legacy Keras 2 or a newer Keras 2 optimizer.
+The subclass derives from the class that the program called. The subclass also derives from
+Keras's own classes, so that `isinstance` and `compile` treat the wrapper as an optimizer of
+the same family as the inner optimizer.
 """
 
 from typing import Any
@@ -16,12 +17,19 @@ _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def is_optimizer(value):
-    """Return whether `value` is an optimizer of Keras 3 or Keras 2. It may be wrapped."""
+    """Return whether `value` is an optimizer of Keras 3 or Keras 2.
+
+    A LossScaleOptimizer of tf_lso counts as an optimizer, too.
+    """
     return families.family_of(value) is not None
 
 
 def require_family(optimizer):
-    """Return the adapter class for an optimizer. Raise TypeError for any other value."""
+    """Return the adapter class (the subclass of `Family`) for an optimizer.
+
+    Raises:
+      TypeError: if `optimizer` is not an optimizer.
+    """
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)
@@ -34,10 +42,10 @@ def require_family(optimizer):
 
 
 def bound_class(cls, optimizer):
-    """Return the subclass of `cls` that has the base classes of the optimizer's family.
+    """Return the subclass of `cls` that can wrap `optimizer`.
 
-    If `cls` already belongs to the family of the optimizer, the function returns `cls`
-    itself. Each subclass is made only once.
+    There is one subclass for each family of optimizers, and it is made only once. If `cls`
+    itself was made for the family of `optimizer`, the function returns `cls`.
 
     Raises:
       TypeError: if `optimizer` is not an optimizer, or `cls` belongs to another family.
@@ -54,7 +62,8 @@ def bound_class(cls, optimizer):
         namespace = {
             **family.members,
             **{n: getattr(cls, n) for n in ("__module__", "__qualname__", "__doc__")},
-            "_unbound": cls,  # Programs call this class, and pickle finds it by its name.
+            # Pickles refer to `cls`, because pickle cannot find the new subclass by its name.
+            "_unbound": cls,
             "_family_class": family,
         }
         bound = type(cls.__name__, (cls, *family.bases), namespace)
@@ -64,10 +73,10 @@ def bound_class(cls, optimizer):
 
 
 def the_inner(optimizer, inner_optimizer):
-    """Return the optimizer that was passed under either name.
+    """Return the argument that was passed, either `optimizer` or `inner_optimizer`.
 
     Raises:
-      TypeError: if both arguments were passed, or no argument was passed.
+      TypeError: if both arguments were passed, or neither of them.
     """
     passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(passed) != 1:
@@ -79,7 +88,10 @@ def the_inner(optimizer, inner_optimizer):
 
 
 def unpickled(cls, state):
-    """Make a copy of an optimizer from the result of `LossScaleOptimizer._described`."""
+    """Make a copy of a LossScaleOptimizer.
+
+    `cls` and `state` are the values that `_described` of the original optimizer returned.
+    """
     inner = state.get("copied_inner")
     if inner is None:
         inner_class, inner_config = state["inner"]

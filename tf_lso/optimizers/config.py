@@ -1,14 +1,15 @@
 """Make LossScaleOptimizers from the configs of any version of TensorFlow or Keras.
 
 A serialized LossScaleOptimizer contains the dict "config". The keys of this dict depend on
-the version that wrote it. The inner optimizer's own config is read by the module
-`keras_configs`.
+the version that wrote the dict:
 
-| written by | keys |
-|---|---|
-| 2.4-2.15, tf_keras, tf_lso | inner_optimizer, dynamic, initial_scale, dynamic_growth_steps |
-| Keras 3 | the same except dynamic, and also name and the arguments of its base class |
-| 2.0-2.3, tf_lso's experimental class | optimizer, loss_scale |
+- TensorFlow 2.4-2.15, tf_keras and tf_lso write `inner_optimizer`, `dynamic`,
+  `initial_scale` and `dynamic_growth_steps`.
+- Keras 3 writes the same keys except `dynamic`. Keras 3 also writes `name` and the arguments
+  of its base class of optimizers.
+- TensorFlow 2.0-2.3 and tf_lso's experimental class write `optimizer` and `loss_scale`.
+
+The module `keras_configs` reads the config of the inner optimizer.
 """
 
 import inspect
@@ -63,13 +64,13 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     Raises:
       TypeError: if a value is of the wrong type.
       ValueError: if a class or a loss scale is unknown, a key is missing, or the new
-        optimizer cannot keep a key.
+        optimizer does not support a key of the config.
     """
     config = keras_configs.checked(config)
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
-    # In `custom_objects`, programs passed their own class under the public name
-    # "LossScaleOptimizer", even if the config contains another name.
+    # Also look up the public name "LossScaleOptimizer" in `custom_objects`. Programs passed
+    # their own class under this name, even if the config contains another class name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -78,7 +79,9 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)
-    # The registered class may be a class that `binding.bound_class` made for one family.
+    # The registered class may be a subclass that `binding.bound_class` made for one family of
+    # inner optimizers. Use the original class, because the inner optimizer in the config may
+    # be of another family.
     cls = unbound(cls)
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
@@ -86,11 +89,12 @@ def deserialize(config, custom_objects=None, package=None, base=None):
 
 
 def from_config(cls, config, custom_objects=None, package=None):
-    """Make a LossScaleOptimizer from its arguments in a config of any version.
+    """Make a LossScaleOptimizer from a config that any version has written.
 
-    `cls` is the stable class or a subclass. If `cls` is the stable class and its arguments
-    cannot express the loss scale, the result is an experimental LossScaleOptimizer. See
-    `deserialize` for the other arguments and the errors.
+    `cls` is the stable LossScaleOptimizer or a subclass. If `cls` is the stable class itself,
+    but the constructor of the stable class cannot express the loss scale in the config, the
+    result is an experimental LossScaleOptimizer. See `deserialize` for the other arguments
+    and the errors.
     """
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     config = keras_configs.plain_dict(config, "'config'")
@@ -103,7 +107,7 @@ def from_config(cls, config, custom_objects=None, package=None):
         )
     inner = config.pop(layout[0])
     if isinstance(inner, dict):
-        # A class that belongs to a family accepts only inner optimizers of this family.
+        # If `cls` was made for one family, it accepts only inner optimizers of this family.
         family = cls._family_class
         package, base = (family.package, family.base) if family else (package, None)
         inner = deserialize(inner, custom_objects, package, base)
@@ -127,7 +131,7 @@ def from_config(cls, config, custom_objects=None, package=None):
 
 
 def _made(cls, inner, arguments):
-    """Return an instance of `cls`. Its constructor may accept only keyword arguments."""
+    """Return an instance of `cls`, even if `cls` accepts only keyword arguments."""
     _, *parameters = inspect.signature(cls.__init__).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
@@ -138,7 +142,11 @@ def _made(cls, inner, arguments):
 
 
 def _pop_loss_scale(config):
-    """Remove the arguments of the stable class from `config`, and make their loss scale."""
+    """Return the loss scale that the stable class would make from `config`.
+
+    The function removes all keys except "name" from `config`, because the constructor of the
+    experimental class does not accept these keys.
+    """
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
     names = config.keys() & options.OF_OPTIMIZER.values()

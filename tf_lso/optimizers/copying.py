@@ -19,8 +19,8 @@ from tf_lso.frameworks import optimizer_table as table
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a config in which NumPy numbers are replaced by Python numbers."""
-    # A legacy optimizer treats a NumPy number as if it were the variable of a
-    # hyperparameter.
+    # A legacy optimizer treats a NumPy number in a hyperparameter like a variable, so the
+    # hyperparameter could not be set to another value later.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
 
@@ -122,7 +122,11 @@ def _is_of_a_framework(value):
 
 
 def _is_hook(value):
-    """Return whether a value is a function that tf_lso has set as an attribute."""
+    """Return whether the value of an attribute is a function that tf_lso defines.
+
+    tf_lso replaces some methods of an optimizer with such functions. A copy must not get
+    these functions, because they belong to the original optimizer.
+    """
     module = getattr(value, "__module__", None) or ""
     return isinstance(value, types.FunctionType) and module.startswith("tf_lso")
 

@@ -51,14 +51,16 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         self._start(optimizer, lambda: loss_scale_lib.get(loss_scale), name)
 
     def __new__(cls, *args, **kwargs):
-        """Make an instance of the subclass for the family of the inner optimizer."""
-        if cls.__init__ is LossScaleOptimizer.__init__:  # A subclass may accept more.
+        """Make an instance of the subclass that fits the kind of the inner optimizer."""
+        # If a user's subclass defines a constructor, it may accept other keywords.
+        if cls.__init__ is LossScaleOptimizer.__init__:
             accepted = ("optimizer", "loss_scale", "name")
             for name in kwargs.keys() - set(accepted):
                 validation.refuse_keyword(name, accepted)
         return super().__new__(cls, *args, **kwargs)
 
-    # Python's `inspect` and `help` show the signature of `__wrapped__`.
+    # Make Python's `inspect` and `help` show the signature of the constructor. Otherwise they
+    # would show the arguments `*args, **kwargs` of `__new__`.
     __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]

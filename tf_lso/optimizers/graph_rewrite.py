@@ -10,7 +10,7 @@ from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# Read TensorFlow's own functions and class before `tf_lso.install` replaces them.
+# Keep TensorFlow's own functions and class, because `tf_lso.install` may replace them later.
 _tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
 _tf_disable = tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite
 _TFWrapper = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
@@ -102,7 +102,7 @@ def _wrap(opt, loss_scale):
 
 
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
-    """Turn on TensorFlow's rewrite of graphs to float16, and wrap an optimizer for it.
+    """Turn on TensorFlow's rewrite of graphs to float16, and return a wrapped optimizer.
 
     The rewrite affects functions that `tf.function` and `fit` trace after this call. The
     rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). The
@@ -143,10 +143,10 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    # Only `_tf_enable` can turn on the rewrite and set the flag that policies check. The
-    # function requires an optimizer of TensorFlow, so pass one that is not used otherwise.
-    # The function also warns that TensorFlow's own loss scale is deprecated. The filter
-    # hides this warning.
+    # Only TensorFlow's function `_tf_enable` can turn on the rewrite and set the flag that
+    # dtype policies check. `_tf_enable` requires an optimizer of `tf.compat.v1.train`, so
+    # pass an optimizer that nothing else uses. `_tf_enable` also warns that TensorFlow's own
+    # loss scale is deprecated. The log filter hides this warning.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:

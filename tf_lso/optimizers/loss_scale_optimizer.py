@@ -1,7 +1,7 @@
-"""The LossScaleOptimizer. This module defines all public methods of the class.
+"""Define the class LossScaleOptimizer with all its public methods.
 
-The families of inner optimizers differ. The code for a family is in an adapter, which is a
-subclass of `families.family.Family`. The module `scaling.step` runs a step. The module
+The code that depends on the kind of the inner optimizer is in adapters, which are the
+subclasses of `families.family.Family`. The module `scaling.step` runs a step. The module
 `scaling.calls` determines the scale by which the gradients of the step are divided.
 """
 
@@ -40,13 +40,15 @@ if TYPE_CHECKING:
 
     from tf_lso.frameworks import optimizer_table as table
 
-MISSING: Any = binding.MISSING  # stands for an argument that was not passed
+# `MISSING` is the value of an argument that was not passed.
+MISSING: Any = binding.MISSING
 _FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# AutoGraph leaves methods with this decorator unchanged. They contain nothing to convert.
+# This decorator tells AutoGraph not to convert a method. The methods with this decorator
+# contain nothing that AutoGraph must convert.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
@@ -58,7 +60,8 @@ def _of_inner(name: str, what: str) -> property:
     """
 
     def read(self):
-        # While the constructor of the base class runs, there is no inner optimizer yet.
+        # The constructor of the base class may read this attribute before the inner optimizer
+        # is set.
         return None if self._family is None else getattr(self.inner_optimizer, name)
 
     def write(self, value):
@@ -84,7 +87,10 @@ _OWN = frozenset(
 
 
 def _check_loss_scale(value):
-    """Raise TypeError if a new value of the attribute `_loss_scale` is no LossScale."""
+    """Raise TypeError unless `value` is a `LossScale`.
+
+    `value` is the object that is about to be assigned to an optimizer's `_loss_scale`.
+    """
     if not isinstance(value, loss_scale_lib.LossScale):
         raise TypeError(
             "The loss scale of an optimizer must be a tf_lso.LossScale. Derive your class "
@@ -107,7 +113,10 @@ def _shown(
     min_scale: float = 1.0,
     max_scale: float | None = None,
 ):
-    """Define the signature that Python's `inspect` and `help` show for the constructor."""
+    """Provide the signature that Python's `inspect` and `help` show for the constructor.
+
+    This function is never called.
+    """
 
 
 @keras_versions.named_in_files("tf_lso>LossScaleOptimizer")
@@ -176,7 +185,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     """
 
     _family_class: Any = None
-    _family: Any = None  # stays None while the constructor of the base class runs
+    # `_family` is None until the constructor has set the inner optimizer.
+    _family: Any = None
     _own_name: str | None = None
     _delegated: frozenset[str] = frozenset()
     _traced = False
@@ -194,7 +204,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         inner_optimizer: Any = MISSING,
         name: str | None = None,
         growth_factor: float = ScaleRule.growth_factor,
-        backoff_factor: float = 0.5,  # A test checks that `ScaleRule` has the same default.
+        # `ScaleRule.backoff_factor` has the same default. A test checks that both are equal.
+        backoff_factor: float = 0.5,
         hysteresis: int = ScaleRule.hysteresis,
         min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
@@ -215,7 +226,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
 
     def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
-        """Make an instance of the subclass for the family of the inner optimizer."""
+        """Make an instance of the subclass that fits the kind of the inner optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
@@ -223,7 +234,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
     __new__.__wrapped__ = _shown  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
-        """Wrap the inner optimizer. Make the loss scale only if all checks have passed."""
+        """Check and wrap the inner optimizer.
+
+        The method calls the function `make_loss_scale` only after the strategy and the inner
+        optimizer have passed the checks.
+        """
         validation.check_strategy()
         validation.check_free(inner)
         if not keras_versions.is_keras2(self._family_class.package):
@@ -250,9 +265,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         keras2_private.mark(inner)
 
     if TYPE_CHECKING:
-        # These are the hyperparameters that an inner optimizer may have. A type checker
-        # must not see the methods in the `else` branch. Otherwise the type checker would
-        # accept every attribute, even a misspelt one.
+        # Declare the hyperparameters that an inner optimizer may have. Hide the methods in
+        # the `else` branch from type checkers. Otherwise a type checker would accept every
+        # attribute name, even a misspelt one.
         beta: Any
         beta_1: Any
         beta_2: Any
@@ -271,8 +286,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # A legacy optimizer stores the value in a variable, so traced steps read
-                # the new value. With other optimizers, traced steps keep the old value.
+                # Do not warn for a legacy optimizer. It stores the value in a variable, so
+                # traced steps use the new value. With other optimizers, steps that are
+                # already traced keep the old value.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
@@ -292,9 +308,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __repr__(self):
         if self._family is None:
-            return object.__repr__(self)  # The constructor is still running.
+            # The constructor has not set the inner optimizer yet.
+            return object.__repr__(self)
         shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
-        if tf.executing_eagerly():  # Values are known only in eager mode.
+        # Show values only in eager mode, because a graph tensor has no known value.
+        if tf.executing_eagerly():
             shown += f", loss_scale={float(self.loss_scale):g}"
             count = variables_lib.raw(self.dynamic_counter)
             if count is not None:
@@ -355,7 +373,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
-                # AutoGraph may convert `loss`, but would only warn about tf_lso's own code.
+                # AutoGraph may convert the program's function `loss`. `_scaled_by_current` is
+                # excluded from AutoGraph, which would only warn about tf_lso's own code.
                 return self._scaled_by_current(loss())
 
         else:
@@ -365,8 +384,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def _scaled_by_current(self, loss):
-        # Use the scale at the time at which the callable is called, as legacy optimizers
-        # do.
+        # Read the loss scale when the program calls the scaled loss function, and not earlier
+        # in `get_scaled_loss`. Legacy optimizers do the same.
         scale = self._loss_scale()
         self._calls.scale_was_read(scale)
         return self._scaled(loss, scale)
@@ -443,9 +462,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError: if `loss` is None.
           RuntimeError: if the loss is already scaled, or `get_scaled_loss` has scaled a loss
-            in the same step. In `fit` of Keras 3 there is also an error if a subclass
-            overrides a method that `fit` of TensorFlow 2.4-2.15 called, because `fit` of
-            Keras 3 does not call this method in the same way.
+            in the same step. In `fit` of Keras 3, the method also raises this error if a
+            subclass overrides a method that `fit` of TensorFlow 2.4-2.15 called. `fit` of
+            Keras 3 would not call the overridden method in the same way.
 
         Example:
         >>> import tensorflow as tf
@@ -522,7 +541,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
         own_apply = not validation.is_of_tf_lso(type(self).apply)
         if own_apply and aggregate and self._family.name == "keras3":
-            return self.apply(grads, variables)  # Keras 3 itself also calls `apply`.
+            # Call the `apply` of the user's subclass, because `apply_gradients` of Keras 3
+            # also calls `apply`.
+            return self.apply(grads, variables)
         args = () if name is None or isinstance(name, str) else (name,)
         return self._apply(
             grads,
@@ -551,8 +572,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Raises:
           TypeError, RuntimeError: in the same cases as `apply_gradients`.
-          ValueError: in the same cases as `apply_gradients`. Also if both lists differ in
-            length, or if `trainable_variables` is None before the build.
+          ValueError: in the same cases as `apply_gradients`, or if the two lists differ in
+            length, or if `trainable_variables` is None and `build` was not called.
 
         Source: Keras 3.
         """
@@ -585,8 +606,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ):
         """Check the arguments, and run one `Step`.
 
-        `unknown_is_scaled` is an argument of `Calls.divisor`. See the docstring of
-        `divisor`.
+        If no method of this optimizer has scaled a loss, the gradients count as scaled if
+        `unknown_is_scaled` is True, and as unscaled otherwise.
         """
         validation.check_context()
         if not grads:
@@ -626,14 +647,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
             is_aggregated=not aggregate,
         )
         if graphs.in_tensorflow_1() and not self._family.returns_operations:
-            # A `tf.function` runs all operations that have side effects. A graph of
-            # TensorFlow 1 runs only the operations on which the result depends.
+            # Run the step in a `tf.function`, which runs all operations that have side
+            # effects. A graph of TensorFlow 1 would run only the operations on which the
+            # result depends.
             applied = tf.function(lambda: step.run(grads), autograph=False)()
             return applied.op if graphs.in_graph_of_tensorflow_1() else applied
         return step.run(grads)
 
     def _unscale(self, grads, variables, divisor):
-        """Divide the scaled gradients of a step by `divisor`. Return all gradients.
+        """Divide the scaled gradients by `divisor`. Return all gradients of the step.
 
         If no gradient is scaled, `divisor` is None.
         """
@@ -642,9 +664,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
             is_next_value = gradients_lib.overwrites(variable)
             if self._calls.unscaled_gradients.has(grad):
                 if is_next_value:
-                    # This "gradient" is the next value of its variable, so it is not
-                    # scaled. But `get_unscaled_gradients` does not know the variables, and
-                    # has divided it by the scale. Multiply it by the scale again.
+                    # This "gradient" is the next value of its variable, so it was never
+                    # scaled. But `get_unscaled_gradients` receives no variables, and has
+                    # divided this value like a gradient. Undo the division.
                     scale = self._calls.scale(self._loss_scale)
                     grad = grad * tf.cast(scale, grad.dtype)
             elif divisor is not None and not is_next_value:
@@ -659,8 +681,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return results
 
     def _warn_if_forgotten(self):
-        # If a subclass overrides one of these methods, the subclass may scale and unscale
-        # without calling the methods of tf_lso.
+        # Do not warn if a subclass overrides one of these methods. The subclass may scale
+        # losses and unscale gradients without the methods of tf_lso.
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(self._calls.forgotten())
@@ -692,7 +714,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError, RuntimeError: in the same cases as `get_scaled_loss`,
             `get_unscaled_gradients` and `apply_gradients`.
-          ValueError: in the same cases as `apply_gradients`. Also if `loss` is a tensor and
+          ValueError: in the same cases as `apply_gradients`, or if `loss` is a tensor and
             `tape` is None.
 
         Example:
@@ -736,8 +758,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ) -> list[gradients_lib.Gradient]:
         """Return the list of the unscaled gradients of a scalar `loss`.
 
-        Call this method only in a graph of TensorFlow 1. `params` is a list of variables.
-        The result has one gradient for each of them.
+        The list has one gradient for each variable in the list `params`. Call this method
+        only in a graph of TensorFlow 1.
 
         Raises:
           ValueError: if a variable has no gradient.
@@ -760,9 +782,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def check_finite(self, grads: Iterable[gradients_lib.Gradient]) -> tf.Tensor:
-        """Return a scalar bool tensor that is True if all gradients `grads` are finite.
+        """Return a scalar bool tensor that is True if all gradients in `grads` are finite.
 
-        Gradients of other replicas are not checked.
+        This method does not check the gradients of other replicas.
         """
         return finite_lib.all_finite(list(grads))
 
@@ -830,8 +852,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """A list of the variables whose gradients were not finite in the last skipped step.
 
         Each element is an `Overflow`, which is a tuple `(variable, kind)`. `variable` is
-        the path of the variable. `kind` is "inf", "nan" or "inf, nan". It says what the
-        aggregated gradient of the variable contained.
+        the path of the variable. `kind` says which values the aggregated gradient of the
+        variable contained: "inf", "nan" or "inf, nan".
 
         Raises:
           RuntimeError: if the program reads this attribute in a `tf.function` or graph.
@@ -925,7 +947,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         If the rate is a schedule of Keras 3, the value can be called like the schedule. The
         value can also be used as a number. This number is the rate of the next step.
         """
-        # While the constructor of the base class runs, there is no inner optimizer yet.
+        # The constructor of the base class may read this attribute before the inner optimizer
+        # is set.
         return None if self._family is None else self._family.learning_rate()
 
     @learning_rate.setter
@@ -985,9 +1008,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def variables(self) -> Any:
-        """A list of all variables, in the order in which Keras saves them.
+        """A list of the optimizer's variables, in the order in which Keras saves them.
 
-        Old programs call `variables()`. The result is the same list.
+        Old programs call `variables()`. This call returns the same list.
         """
         return variables_lib.CallableList(self._family.variables())
 
@@ -1018,7 +1041,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def add_slot(
         self, var: Any, slot_name: str, initializer: Any = "zeros", shape: Any = None
     ) -> Any:
-        """Return the slot variable of a model variable. If there is none, make it first.
+        """Return a model variable's slot variable. Make the slot if it does not exist.
 
         Only legacy optimizers use `shape`. With other optimizers, the slot variable has the
         shape of the model variable.
@@ -1034,9 +1057,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.slots.add_weight(name, *args, **kwargs)
 
     def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
-        """Overwrite model variables by their averages.
+        """Overwrite model variables with their moving averages.
 
-        If the inner optimizer has no averages, nothing is changed.
+        If the inner optimizer computes no moving averages, nothing is changed.
         """
         finalize = getattr(self.inner_optimizer, "finalize_variable_values", None)
         if finalize is not None:
@@ -1107,7 +1130,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             to the file.
 
         Raises:
-          ValueError: if slots were set before the build, and files cannot contain them.
+          ValueError: if slots were set or restored before the build, and a file cannot contain
+            these slots.
         """
         for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
@@ -1118,12 +1142,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Slots that do not exist yet are set when the optimizer is built.
 
         Args:
-          store: mapping of "0", "1", ... to arrays. If the arrays do not fit the optimizer,
-            there is a warning. Files that Keras 2 itself wrote contain no loss scale, so
-            they do not change the loss scale.
+          store: mapping of "0", "1", ... to arrays. If the number of arrays does not fit the
+            optimizer, the method only warns. Files that Keras 2 itself wrote contain no loss
+            scale, so such a file does not change the loss scale.
 
         Raises:
-          TypeError, ValueError: if an array does not fit its variable.
+          TypeError, ValueError: if the number of arrays fits, but an array does not fit its
+            variable.
         """
         if state_lib.state_follows.is_on:
             return
@@ -1146,8 +1171,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if save_type != "checkpoint":
             if self._family.slots_wait():
                 raise ValueError(state_lib.BUILD_FIRST)
-            # A SavedModel contains traced steps, and these steps use the variables of
-            # `_skipped`.
+            # A SavedModel contains traced steps. These steps use the variables that record
+            # skipped steps, so the SavedModel must contain these variables, too.
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
@@ -1162,9 +1187,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # A checkpoint may be restored before the variables of the inner optimizer exist.
-        # Then TensorFlow keeps the values in the returned dict until the inner optimizer
-        # has the variables.
+        # TensorFlow puts restored values into the returned dict if the inner optimizer does
+        # not have their variables yet. The values stay in the dict until the variables are
+        # created.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1211,14 +1236,16 @@ class LossScaleOptimizer(tf_private.Dependencies):
           ValueError: if the inner optimizer cannot be made from its config.
         """
         built = self._family.built_variables()
-        for variable in built:  # Do not copy the variables of the model.
+        # Do not copy the variables of the model, because the copied optimizer is for the same
+        # model.
+        for variable in built:
             memo[id(variable)] = variable
         cls, state = self._described()
         state["copied_inner"] = self._family.deep_copied(memo)
         for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
             state[part] = copy.deepcopy(state[part], memo)
-        # The constructor makes the variables of the step counter and of the loss scale.
-        # Call the constructor under the same strategy as the original's.
+        # `unpickled` creates the variables of the step counter and of the loss scale. Create
+        # them under the strategy under which the original variables were created.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
         with variables_lib.scope_of(strategy):
             copied = memo[id(self)] = binding.unpickled(cls, state)
@@ -1240,11 +1267,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return binding.unpickled, self._described(is_pickle=True)
 
     def _described(self, is_pickle=False):
-        """Return the arguments of `binding.unpickled` that make a copy of this optimizer."""
+        """Return the class and the dict from which `binding.unpickled` makes a copy."""
         inner, scale = self.inner_optimizer, self.loss_scale_state
         attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
-        # From a config, Keras cannot make a schedule whose class is not registered. So the
-        # copied config contains the schedule itself.
+        # Put the learning rate schedule itself into the config. Keras cannot make a schedule
+        # from the schedule's config if the class of the schedule is not registered.
         config = copying.plain_config(inner.get_config()) | self._family.schedules()
         own = {n: v for n, v in attributes(self).items() if n not in _OWN}
         state = {

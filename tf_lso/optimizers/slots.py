@@ -44,9 +44,10 @@ def refuse_more(listed, family):
 
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
-        # TensorFlow calls this function in a restore, and also when a variable is added to
-        # the list. When a variable is added, `name` is the length of the list, and `cached`
-        # is empty. In a restore `cached` is not empty, except in TensorFlow 2.12.
+        # TensorFlow calls this function during a restore, and also when a variable is added
+        # to the list. Only a restore may raise the error, so distinguish the two cases: When
+        # a variable is added, `name` is the length of the list, and `cached` is empty. During
+        # a restore, `cached` is not empty, except in TensorFlow 2.12.
         more = name.isdigit() and (cached or int(name) > len(listed))
         if found is None and more and family.built_variables():
             raise ValueError(too_many(family.inner))
@@ -69,22 +70,23 @@ class ListedSlots:
 
     def __init__(self, family, own_variables):
         self._family, self._inner = family, family.inner
-        # Maps the name of an added slot to {index of a model variable: slot variable}.
+        # Maps the name of an added slot to a dict. The dict maps the index of a model variable
+        # to the slot variable.
         self._added = {}
         self._listed = own_variables
-        # In Keras 3.0 this list is not a trackable object, so checkpoints do not contain
-        # the list.
+        # In Keras 3.0 the list of variables is not a trackable object, so checkpoints do not
+        # contain the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
         if self._is_saved:
             refuse_more(self._listed, family)
 
     @contextlib.contextmanager
     def being_built(self):
-        """Return a context for the build of the slots. At its end the slots are restored.
+        """Return a context in which the inner optimizer must create its slots.
 
         Some optimizers assign values to their slots during the build. These values must not
-        replace the values of a checkpoint that was restored earlier. So the values of the
-        checkpoint are set at the end of the context.
+        replace the values of a checkpoint that was restored earlier. So the context assigns
+        the values of the checkpoint after the build.
 
         Raises:
           ValueError: if the checkpoint has more variables than the optimizer has built.
@@ -93,15 +95,19 @@ class ListedSlots:
             yield
             return
         later = tf_private.restored_afterwards
-        # Until the variables exist, TensorFlow keeps the values of the checkpoint under the
-        # indices of the list and under the names of the optimizer's attributes.
+        # Until the variables exist, TensorFlow stores the values of the checkpoint in two
+        # dicts. In the dict of the list, the keys are indices. In the dict of the optimizer,
+        # the keys are names of attributes.
         with later(self._listed) as places, later(self._inner):
             yield
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 
     def wait(self):
-        """Return whether TensorFlow keeps restored values for slots that do not exist."""
+        """Return whether TensorFlow holds restored values for slots that do not exist yet.
+
+        TensorFlow assigns these values when the slots are created.
+        """
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()
         return any(name.isdigit() for name in waiting)
 
@@ -117,11 +123,15 @@ class ListedSlots:
         return list(self._slots())
 
     def get_slot(self, var, slot_name):
-        """Return the slot variable of a model variable. Raise KeyError if it is missing."""
+        """Return the slot variable of a model variable.
+
+        Raises:
+          KeyError: if the model variable has no slot with the name `slot_name`.
+        """
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return the slot variable of a model variable. If it is missing, make it first.
+        """Return a model variable's slot variable. Make the slot if it does not exist.
 
         The slot has the shape of its model variable. The argument `shape` is ignored.
         """
@@ -135,7 +145,8 @@ class ListedSlots:
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
         """Return a new variable of the inner optimizer."""
-        del kwargs  # TensorFlow 2.0-2.15 accepted more arguments
+        # Ignore the further arguments that TensorFlow 2.0-2.15 accepted.
+        del kwargs
         dtype = None if dtype is None else tf.as_dtype(dtype).name
         return self._inner.add_variable(
             shape=tuple(shape), initializer=initializer, dtype=dtype, name=name

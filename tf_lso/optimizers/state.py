@@ -21,7 +21,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, log
 from tf_lso.frameworks import variables as variables_lib
 
-# Checkpoints contain deferred slots, if there are any, under this name.
+# The name of the deferred slots in checkpoints. The docstring of this module defines deferred
+# slots.
 DEFERRED = "slots_that_wait"
 
 # While this switch is on, Keras's attempts to load the optimizer's state have no effect.
@@ -43,7 +44,10 @@ BUILD_FIRST = (
 
 
 class Layout(NamedTuple):
-    """The order of an optimizer's variables in saved state: head, then slots, then tail."""
+    """The order of an optimizer's variables in a file or in another list of saved arrays.
+
+    The variables in `head` come first. The slots follow, and then the variables in `tail`.
+    """
 
     # The order of the slots is either "variables" or "weights". In "variables" the slots of
     # one model variable stand together. In "weights" all slots with the same slot name
@@ -69,15 +73,17 @@ class Layout(NamedTuple):
 class DeferredSlots(NamedTuple):
     """The values of slots that were loaded before the optimizer was built."""
 
-    order: str  # The order of the slots, see `Layout.order`.
-    slots: list[Any]  # the values as arrays
-    # This decides what the optimizer does if the slots do not fit at the build. If `undo`
-    # is None, the optimizer raises an error. If `undo` is a list, the optimizer warns, and
-    # sets the variables in the list back. Each element of the list is (variable, value
-    # before the loading, loaded value).
+    # `order` is the order of the slots. See `Layout.order`.
+    order: str
+    # `slots` contains the values of the slots as arrays.
+    slots: list[Any]
+    # `undo` decides what happens if the deferred slots do not fit the optimizer when it is
+    # built. If `undo` is None, the optimizer raises an error. If `undo` is a list of tuples
+    # (variable, old value, loaded value), the optimizer warns. Then each variable that still
+    # has the loaded value gets the old value back.
     undo: list[Any] | None = None
-    # The names of the model variables, or None unless the slots were made in several
-    # builds.
+    # If the slots were made in several builds, `names` contains the names of the model
+    # variables. Otherwise `names` is None.
     names: list[str] | None = None
 
 
@@ -102,9 +108,9 @@ def _why_not(arrays, whole, untrained, weights):
     Args:
       arrays: the arrays of the file.
       whole: list of all variables of the optimizer, in the usual order of files.
-      untrained: list of lists of variables. A file that was saved before the build contains
-        one of these lists.
-      weights: list of the layouts that Keras 2 writes.
+      untrained: list of lists of variables. If the file was saved before the optimizer was
+        built, the arrays fit one of these lists.
+      weights: list of the layouts of files that Keras 2 writes.
 
     Raises:
       ValueError: if a variable and its array differ in shape.
@@ -116,7 +122,8 @@ def _why_not(arrays, whole, untrained, weights):
     if len(arrays) != len(whole):
         return f"It has {len(arrays)} variables instead of {len(whole)}."
     for variable, array in zip(whole, arrays):
-        variables_lib.array_for(variable, array)  # raises for a wrong shape
+        # `array_for` raises ValueError if the shape of the array is wrong.
+        variables_lib.array_for(variable, array)
     return "Its integers and floats stand at other places."
 
 
@@ -129,8 +136,10 @@ class State(tf.train.experimental.PythonState):
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
-        self._name_of_owner = name_of_owner  # function that returns the name
-        self.deferred = None  # `DeferredSlots`, or None if no slots are deferred
+        # `name_of_owner` is a function that returns the name of the LossScaleOptimizer.
+        self._name_of_owner = name_of_owner
+        # `deferred` is a `DeferredSlots`, or None if no slots are deferred.
+        self.deferred = None
 
     def own_variables(self):
         """Return the variables that the Keras 2 property `weights` does not include.
@@ -149,24 +158,24 @@ class State(tf.train.experimental.PythonState):
         return self._family.layouts(scale)
 
     def layouts_in(self, order):
-        """Return the layouts with `order` as the order of slots.
+        """Return the list of the layouts whose order of slots is `order`.
 
-        The first of these layouts contains all state.
+        See `Layout.order`. The first layout in the list contains the most variables.
         """
         files, weights = self.layouts()
         return [layout for layout in [*files, *weights] if layout.order == order]
 
     def names(self):
-        """Return the names to save with the slots that `saved` returns, or None.
+        """Return the names of the model variables, or None if no names are saved.
 
-        See `DeferredSlots.names`.
+        Names are saved only if the slots were made in several builds.
         """
         if self.deferred:
             return self.deferred.names
         return self._built_names() if self._family.is_built_in_parts else None
 
     def check_names(self):
-        """Raise ValueError if the names to save with the slots are ambiguous."""
+        """Raise ValueError if two of the names that `names` returns are equal."""
         names = self.names() or []
         if len(set(names)) < len(names):
             raise ValueError(
@@ -179,18 +188,18 @@ class State(tf.train.experimental.PythonState):
         return [variables_lib.name_of(v) for v in self._family.built_variables()]
 
     def saved(self, order=None):
-        """Return all state as a list of arrays, together with the order of the slots.
+        """Return the order of the slots, and the whole state as a list of arrays.
 
         Args:
-          order: str, the order of the slots, see `Layout.order`. Defaults to the usual order
-            of files. If there are deferred slots, the order of these slots is used instead.
+          order: str, the order of the slots, see `Layout.order`. Defaults to the order in new
+            files. If there are deferred slots, the order of the deferred slots is used instead.
 
         Returns:
           The order and the list of arrays. The list includes the deferred slots.
 
         Raises:
-          ValueError: if TensorFlow still keeps restored slots, because the optimizer is not
-            built.
+          ValueError: if a checkpoint was restored before the build, and TensorFlow restores
+            the slots only at the build.
         """
         if self._family.slots_wait():
             raise ValueError(BUILD_FIRST)
@@ -202,10 +211,11 @@ class State(tf.train.experimental.PythonState):
         return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
-        """Return the arrays for a file.
+        """Return the list of the arrays that a file must contain.
 
         Raises:
-          ValueError: if a file cannot contain the slots.
+          ValueError: if a file cannot contain the deferred slots, or in the same case as
+            `saved`.
         """
         order, arrays = self.saved()
         needs_names = self.deferred is not None and self.deferred.names is not None
@@ -219,7 +229,7 @@ class State(tf.train.experimental.PythonState):
     # --- Before the build.
 
     def defer(self, arrays, layouts, *, is_file=False, names=None):
-        """Set the variables that exist, and keep the slots until the build.
+        """Set the variables that exist, and store the slot values until the build.
 
         Args:
           arrays: list of arrays in one of the layouts.
@@ -232,7 +242,8 @@ class State(tf.train.experimental.PythonState):
           Whether the arrays fit one of the layouts. If they do not fit, nothing is set.
         """
         if self._set(arrays, [layout.variables for layout in layouts]):
-            self.deferred = None  # These arrays contain no slots.
+            # All arrays were set at once, so no slots are deferred.
+            self.deferred = None
             return True
         for layout in layouts:
             known, start = layout.early, len(layout.head)
@@ -269,7 +280,9 @@ class State(tf.train.experimental.PythonState):
     def serialize(self):
         """Return the deferred slots as bytes. Checkpoints store these bytes."""
         if self.deferred is None:
-            return b""  # TensorFlow also calls this method before a restore.
+            # TensorFlow also calls this method before it restores a checkpoint. At this time
+            # the optimizer may have no deferred slots.
+            return b""
         slots = self.deferred.slots
         # Convert bfloat16, because NumPy's file format does not support this dtype.
         slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
@@ -289,15 +302,18 @@ class State(tf.train.experimental.PythonState):
         if self._family.built_variables():
             self._set_slots(deferred)
         else:
-            # An OptimizerV2 makes its step counter in this call, so that TensorFlow
-            # restores the counter now.
+            # The first call of `counter` creates the step counter of an OptimizerV2. Create
+            # the step counter now, so that TensorFlow restores it now.
             self._family.counter()
             self.deferred = deferred
 
     # --- At the build and after it.
 
     def set_deferred(self):
-        """Set the deferred slots. The optimizer calls this method after the build."""
+        """Assign the deferred values to the slots.
+
+        The optimizer calls this method after each build.
+        """
         deferred, self.deferred = self.deferred, None
         if deferred is None:
             return
@@ -310,7 +326,8 @@ class State(tf.train.experimental.PythonState):
                 self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
-                    self.deferred = deferred  # The slots may fit at the next build.
+                    # Defer the slots again, because they may fit at the next build.
+                    self.deferred = deferred
                     raise
                 for variable, before, loaded in deferred.undo:
                     if np.array_equal(variables_lib.numpy(variable), loaded):

@@ -74,7 +74,11 @@ def scales_the_loss(optimizer):
 
 
 def check_reduces(*optimizers):
-    """Raise TypeError if Horovod made the class of one of these Keras 3 optimizers."""
+    """Raise TypeError if Horovod made the class of one of the given optimizers.
+
+    The optimizers are Keras 3 optimizers. With a Keras 3 optimizer that Horovod made, each
+    process would silently train for itself.
+    """
     for optimizer in optimizers:
         if keras2_private.is_made_by_horovod(optimizer):
             raise TypeError(
@@ -101,7 +105,7 @@ def check_free(inner):
 
 
 def is_of_tf_lso(method):
-    """Return whether tf_lso defines a method. A user's subclass may override methods."""
+    """Return whether tf_lso defines `method`, and not a user's subclass."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 
@@ -235,9 +239,10 @@ def check_known(variables, known, key):
 
 
 def check_replicas(optimizer):
-    """Raise ValueError if an option of the optimizer does not work with the replicas.
+    """Raise ValueError if an option of the optimizer does not support several replicas.
 
-    Some options of Keras 3 optimizers work only with a single replica.
+    Keras 3 supports gradient accumulation and `ema_overwrite_frequency` only under a
+    strategy that has a single replica.
     """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     remedies = {
@@ -261,14 +266,15 @@ def check_inner_arguments(inner, args, kwargs):
 
     Args:
       inner: the inner optimizer.
-      args: positional arguments that follow the pairs, except for the name.
-      kwargs: keyword arguments.
+      args: tuple of the positional arguments that follow the (gradient, variable) pairs. A
+        name that is a str is not included.
+      kwargs: dict of the keyword arguments except `name`.
     """
     if not args and not kwargs:
         return
     try:
-        # Keras's own `apply_gradients` silently ignores some arguments that it does not
-        # know.
+        # Refuse all further arguments for Keras's own `apply_gradients`, because the method
+        # silently ignores some unknown arguments.
         if keras_versions.is_of_one(inner.apply_gradients):
             raise TypeError("no further arguments")
         signature = inspect.signature(inner.apply_gradients)

@@ -12,7 +12,8 @@ from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, valid
 
 _once = log.Once()
 
-# Stands for the dynamic loss scale that a policy without the attribute `loss_scale` needs.
+# `DEFAULT` stands for tf_lso's default dynamic loss scale. A float16 policy that has no
+# attribute `loss_scale` needs this loss scale.
 DEFAULT = "default"
 
 
@@ -48,7 +49,8 @@ def wrap(optimizer: Any, model: Any) -> Any:
     Source: tf_lso adds this; TensorFlow never had it. `compile` of TensorFlow 2.1-2.15
     wrapped the optimizer of a model whose own policy was mixed_float16.
     """
-    binding.require_family(optimizer)  # raises TypeError
+    # `require_family` raises TypeError if `optimizer` is not an optimizer.
+    binding.require_family(optimizer)
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):
         if loss_scale not in (None, DEFAULT):
@@ -84,7 +86,10 @@ def loss_scale_of(model):
 
 
 def float16_layers(model):
-    """Return a list of the layers that compute in float16. It may include the model."""
+    """Return a list of the layers of a model that compute in float16.
+
+    The list may include the model itself.
+    """
     return [
         layer for layer in layers.all_layers(model) if layer.compute_dtype == "float16"
     ]
@@ -115,7 +120,8 @@ def warn_if_not_scaled(optimizer, model, name):
     """
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
-    if getattr(optimizer, "loss_scale_factor", None):  # Keras 3 scales by this number
+    # Keras 3 scales the loss by `loss_scale_factor`, so no wrapper is needed.
+    if getattr(optimizer, "loss_scale_factor", None):
         return
     found = [layer.name for layer in float16_layers(model) if layer is not model]
     shown = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
