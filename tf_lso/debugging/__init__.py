@@ -1,8 +1,9 @@
-"""Find the layer in which a value overflows or vanishes, and a loss scale that fits."""
+"""Find the layer where values overflow or become 0, and a loss scale that prevents this."""
 
 from tf_lso.frameworks import environment
 
-environment.require_tensorflow()  # must come before the imports of TensorFlow below
+# Check for TensorFlow first, because the modules below import it.
+environment.require_tensorflow()
 
 # ruff: noqa: E402
 from tf_lso.debugging.explaining import explain

@@ -1,15 +1,16 @@
-"""Find the first gradient that overflows, is NaN, or vanishes in a backward pass."""
+"""Find the first gradient of a backward pass that overflows, is NaN, or becomes mostly 0."""
 
 from tf_lso.debugging.report import First
 
-# A gradient underflows if at least this share of its values is lost. Without scaling, the
-# detector of Micikevicius et al. (2018, section 3.2) lost 31 % of the values and diverged.
+# A gradient counts as underflowing if at least this share of its values becomes 0 in float16.
+# Without loss scaling, 31 % of the values became 0 in the detection network of Micikevicius et
+# al. (2018, section 3.2), and its training diverged.
 UNDERFLOW = 0.25
 _FLOAT16_MAX = 65504.0
 
 
 def first_that_is_not_finite(seen):
-    """Return a `First` for the first gradient that is not finite, or None."""
+    """Return a `First` that describes the first non-finite gradient, or None."""
     found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
     if found is None:
         return None
@@ -32,7 +33,7 @@ def first_that_is_not_finite(seen):
 
 
 def first_that_vanishes(seen):
-    """Return a `First` for the first gradient that loses too many values, or None."""
+    """Return a `First` for the first gradient with too many values that become 0, or None."""
     found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
     if found is None:
         return None
@@ -48,30 +49,31 @@ def first_that_vanishes(seen):
 
 
 def _first_on_the_way_back(seen, is_bad):
-    """Return the first bad gradient of a backward pass, and the call to blame.
+    """Return the first bad gradient of a backward pass, and the layer call that caused it.
 
     Args:
       seen: observe.Pass.
-      is_bad: function of a `Gradient`.
+      is_bad: function that returns whether a `Gradient` is bad.
 
     Returns:
-      None, or a tuple of the `Call` to blame, words for messages, and the gradient. The words
-      say where the gradient becomes bad: inside the layer, between the inner layers that the
-      layer calls, behind the output of the layer, or only at a variable of the layer. "Behind
-      the output" means the loss, or the sum of the gradients of several branches.
+      None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). Error
+      messages put the phrase before the name of the layer, such as "behind the output of".
+      The phrase says where the gradient became bad. "Behind the output" means in the loss, or
+      in the sum of the gradients of several branches.
     """
-    behind = None  # the call that the backward pass visited before `call`
+    behind = None  # the call that follows `call` in the forward pass
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            continue  # models such as Sequential do not change gradients
+            # A container such as Sequential only passes on the gradients of its layers.
+            continue
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
             if begins:
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradients of all inputs and outputs are good. The gradient of a variable is a sum,
-    # which may be bad nevertheless.
+    # The gradients of all inputs and outputs are good. A variable's gradient may still be bad,
+    # because it is a sum.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, f"at the variable {variable.name} of", gradient
@@ -79,10 +81,14 @@ def _first_on_the_way_back(seen, is_bad):
 
 
 def _source(seen, call, behind):
-    """Return the call to blame for a bad gradient of an output, and words for messages."""
+    """Return the call that made the gradient of `call`'s output bad, and a phrase.
+
+    `_first_on_the_way_back` explains the phrase.
+    """
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
-        # The gradient of a float32 layer is too large for the float16 layer before it.
+        # The float32 layer of `behind` computed a finite gradient above 65504. This gradient
+        # overflowed when it was cast to the float16 of `call`.
         return behind, "on the way back through"
     if call.parent is not None and not call.parent.is_container:
         return call.parent, "between the layers called by"

@@ -18,18 +18,21 @@ from tf_lso.frameworks import variables as variables_lib
 
 @dataclasses.dataclass(eq=False)
 class Call:
-    """A call of a layer, or of an operation in a functional model of Keras 3."""
+    """One call of a layer, or of an operation in a functional model of Keras 3."""
 
     layer: Any
     # The names of the outer layers, followed by the name of the layer itself. The path does not
     # contain the name of the model.
     path: str
-    parent: "Call | None"  # the surrounding call, or None for the call of the model
-    # The floating-point tensors. Keras has already cast the inputs to the layer's dtype.
+    # The call of the outer layer from which this call comes, or None for the call of the model.
+    parent: "Call | None"
+    # The floating-point tensors among the inputs and outputs. Keras has already cast the inputs
+    # to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    input_values: Any = None  # `Values` of all inputs
-    output_values: Any = None  # `Values` of all outputs
+    # The `Values` (statistics) of all tensors in `inputs`, and of all tensors in `outputs`.
+    input_values: Any = None
+    output_values: Any = None
 
     def __str__(self):
         """Return the name of the layer for messages."""
@@ -55,11 +58,11 @@ class Call:
 
 @contextlib.contextmanager
 def observed(model, keras):
-    """Observe the calls of the layers of `model` while the context is open.
+    """Record all calls of the layers of `model` inside the `with` block.
 
     Yields:
-      A list. When a call begins, (`Call`, True) is appended. When a call ends, (`Call`,
-      False) is appended.
+      A list that grows during the block. Each call adds (`Call`, True) when it begins, and
+      (`Call`, False) when it ends.
     """
     moments, open_calls = [], [None]
 
@@ -67,10 +70,12 @@ def observed(model, keras):
         @functools.wraps(original)
         def call(*args, **kwargs):
             parent = open_calls[-1]
-            # The model itself has no parent, and paths do not contain the model's name.
+            # The call of the model has no parent. The paths of all other calls omit the name of
+            # the model.
             above = f"{parent.path}/" if parent and parent.parent else ""
             seen = Call(layer, above + layer.name, parent)
-            # Copy tensors, so that each use of a tensor has its own gradient.
+            # Copy the tensors, so that the tape computes a separate gradient for each use of
+            # a tensor.
             args, kwargs = _copied((args, kwargs), seen.inputs)
             seen.input_values = statistics.values_of(seen.inputs)
             moments.append((seen, True))
@@ -85,8 +90,8 @@ def observed(model, keras):
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
             # Some layers, such as Keras 2's layer for `tf.exp`, already have an attribute
-            # `call`. Callbacks run from last to first. So the attribute that is set here
-            # is removed first, and then the layer's own attribute is restored.
+            # `call` of their own. The first callback below restores this attribute. It runs
+            # last, since ExitStack runs callbacks in reverse order.
             own = {name: call for name, call in vars(layer).items() if name == "call"}
             undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)
@@ -102,21 +107,23 @@ def _observable(model, keras):
         # A functional model of Keras 3 also has operations such as `keras.ops.exp`.
         found.update((id(item), item) for item in getattr(layer, "operations", ()))
         if isinstance(layer, keras.layers.RNN):
-            found.pop(id(layer.cell), None)  # the cell runs once for each time step
+            # Do not observe the cell, because the layer calls it again for each time step.
+            found.pop(id(layer.cell), None)
     return list(found.values())
 
 
 def _copied(structure, copies):
-    """Return a structure with copies of its floating-point tensors.
+    """Return a nested structure in which each floating-point tensor is replaced by a copy.
 
-    The copies are also appended to the list `copies`.
+    The function also appends the copies to the list `copies`.
     """
 
     def copied(value):
         if not isinstance(value, tf.Tensor) or not value.dtype.is_floating:
             return value
         copy = tf.identity(value)
-        vars(copy).update(vars(value))  # Keras's mask is an attribute of the tensor
+        # Keras stores a tensor's mask as an attribute, which `tf.identity` does not copy.
+        vars(copy).update(vars(value))
         copies.append(copy)
         return copy
 

@@ -1,4 +1,4 @@
-"""The public function `explain`."""
+"""Define `explain`, which finds where values overflow or become 0 in a training step."""
 
 from typing import Any
 
@@ -24,13 +24,14 @@ def explain(
     """Explain where values of one batch overflow or vanish, and which loss scale fits.
 
     The function runs one forward pass, as in training, and two backward passes in eager
-    mode. The second backward pass uses another scale, to find out which zeros are small
-    numbers and whether scaling causes an overflow.
+    mode. The second backward pass uses another loss scale. Its gradients show which zeros
+    of the first pass are numbers too small for float16, and whether the loss scale causes
+    an overflow.
 
     Afterwards, even after an exception, the function restores variables (weights, batch
     statistics, metrics) and the random state of TensorFlow, Keras, NumPy and Python. It does
-    not restore other state, such as a list that your own layer changes. A layer that the
-    model does not track counts as code of the layer that calls it.
+    not restore other state, such as a list that your own layer changes. If the model does
+    not track a layer, the report treats this layer as code of the layer that calls it.
 
     Args:
       model: a built model of Keras 3 or Keras 2 with a layer that computes in float16.
@@ -40,11 +41,11 @@ def explain(
       y: the targets of the batch. Defaults to None, for a loss that needs no targets.
       sample_weight: the weights of the examples. Defaults to None.
       loss: a `Loss` of Keras or a function that returns a scalar. `explain` calls `loss` with
-        `y` and the outputs, and with `sample_weight` unless `sample_weight` is None. Losses
-        that the model adds (`add_loss`, regularizers) are added. Defaults to the loss of
-        `compile`.
-      loss_scale: number, loss scale, or optimizer from which the loss scale is read. The
-        scale of an optimizer without a loss scale is 1. Defaults to the model's optimizer.
+        `y` and the outputs, and with `sample_weight` unless `sample_weight` is None. The
+        model's own losses (`add_loss`, regularizers) are added to the result. Defaults to
+        the loss that was passed to `compile`.
+      loss_scale: a number, a `LossScale`, or an optimizer whose loss scale is used. For an
+        optimizer without a loss scale, the scale is 1. Defaults to the model's optimizer.
 
     Returns:
       A `Report`. Print the report, or read its `first`, `layers` and `variables`.
@@ -95,7 +96,12 @@ def explain(
 
 
 def _first(batch, seen):
-    """Return the `First` for the first trouble in a batch or in an `observe.Pass`."""
+    """Return a `First` that describes the first trouble in the batch or in its passes.
+
+    Args:
+      batch: tuple (x, y, sample_weight).
+      seen: observe.Pass, the recorded forward and backward passes.
+    """
     return (
         forward.first_in_data(batch)
         or forward.first_in_forward_pass(seen)
@@ -106,16 +112,16 @@ def _first(batch, seen):
 
 
 def _row(seen, name, call, tensors, values, inputs=None):
-    """Return the `Row` of a call or of a variable.
+    """Return the `Row` of the report for a call of a layer, or for a variable.
 
     Args:
-      seen: observe.Pass.
+      seen: observe.Pass, the recorded forward and backward passes.
       name: str, the name of the row.
-      call: calls.Call, the call of the layer or of the layer that has the variable.
-      tensors: list of the outputs, or a list of the variable only. The row shows the dtype
-        and the gradient of the first tensor.
-      values: `Values` of all tensors.
-      inputs: `Values` of the inputs, or None.
+      call: calls.Call, the call itself. For a variable, a call of the layer that has it.
+      tensors: list of the call's outputs. For a variable, a list that contains only the
+        variable. The row shows the dtype and the gradient of the first tensor in the list.
+      values: `Values` (statistics) of all tensors in the list.
+      inputs: `Values` of the call's inputs. None for a variable.
     """
     (gradient, lost) = next(iter(seen.gradients_of(tensors[:1])), (None, 0.0))
     dtype = tensors[0].dtype.name if tensors else None

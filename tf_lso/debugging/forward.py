@@ -1,4 +1,4 @@
-"""Find the first value that is not finite in a forward pass, and the cause."""
+"""Find the first non-finite value of a forward pass, and what caused this value."""
 
 import tensorflow as tf
 
@@ -11,7 +11,8 @@ _COMPUTED = (
     "what it computes from them, such as a product with a large factor, a division by a "
     "value near 0, an exponential or a sum of many values, is beyond 65504"
 )
-# A smaller epsilon such as 1e-7 is not 0 in float16, but 0.01 divided by 1e-7 is beyond 65504.
+# The message recommends 1e-4. Float16 can also hold 1e-7, but this epsilon is too small for a
+# denominator: even 0.01 / 1e-7 is beyond 65504.
 _UNDEFINED = (
     "Look for a division by 0 or by a value near 0, or a logarithm or root of a negative "
     "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
@@ -24,7 +25,7 @@ _LARGE = 256.0
 
 
 def first_in_data(batch):
-    """Return a `First` if a value of (x, y, sample_weight) is not finite, else None."""
+    """Return a `First` that says which part of (x, y, sample_weight) is not finite, or None."""
     for name, data in zip(("x", "y", "sample_weight"), batch):
         parts = tf.nest.flatten(data, expand_composites=True)
         values = statistics.values_of(part for part in parts if part is not None)
@@ -39,7 +40,7 @@ def first_in_data(batch):
 
 
 def first_in_forward_pass(seen):
-    """Return a `First` if a value of an `observe.Pass` is not finite, else None."""
+    """Return a `First` for the first non-finite value in a layer or in the loss, or None."""
     for call, begins in seen.moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
@@ -57,11 +58,12 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return the `First` for a call whose inputs are the first non-finite values."""
+    """Return a `First` for a call that is the first to get non-finite inputs."""
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
-        # The values were finite before Keras cast them to the dtype of this layer.
+        # No earlier output was inf or NaN. So the inputs became non-finite when Keras cast them
+        # to the dtype of this layer.
         message = (
             f"The input of {call} is finite, but too large for float16, which ends at "
             f"65504: the cast to float16 {made} Normalize the input, or {_FLOAT32}."
@@ -81,7 +83,7 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return the `First` for a call whose outputs are the first non-finite values."""
+    """Return a `First` for a call that is the first to compute non-finite outputs."""
     values = call.output_values
     # After an overflow the output may hold only NaN. For example, a softmax turns inf into NaN.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
@@ -99,7 +101,7 @@ def _kind(is_overflow):
 
 
 def _largest(call):
-    """Return the largest magnitude in the inputs of a call, and the one in its weights."""
+    """Return the largest magnitudes of a call's inputs and of its layer's weights."""
     weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 
@@ -124,7 +126,8 @@ def _cause(call, is_overflow):
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
         return f"{ranges} It does not compute in float16: look at its own code."
     if max(inputs, weight) <= _LARGE:
-        # The inputs and weights are not large, so smaller inputs or weights would not help.
+        # The inputs and weights are not large. So the message does not recommend to make them
+        # smaller.
         return (
             f"{ranges} These are not large, but {_COMPUTED}: make that smaller, or "
             f"{_FLOAT32}."

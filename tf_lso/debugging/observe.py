@@ -12,33 +12,35 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# The largest gradient at a scale that fits. This is half of the largest float16, since the
-# smallest numbers may be rounded by up to a half.
+# At a fitting loss scale, no gradient is larger than this value, which is half of the largest
+# float16. The margin is necessary because the gradients from which the scale is computed may be
+# rounded: by up to a half if they are near the smallest float16.
 _LARGEST = 2.0**15
-_SMALLEST = 2.0**-24  # the smallest float16 above 0
+_SMALLEST = 2.0**-24  # the smallest positive float16
 
 
 class Gradient(NamedTuple):
-    """A gradient at the loss scale."""
+    """Statistics of the gradient of the scaled loss for one tensor or variable."""
 
     values: statistics.Values
-    lost: float  # the share of values that become 0 at this scale
+    # The share of values that are 0 at the loss scale because they are too small for float16.
+    lost: float
 
 
 class Variable(NamedTuple):
-    """A trainable variable."""
+    """A trainable variable of the model, and the layer call to which the variable belongs."""
 
     name: str
     raw: tf.Variable
-    call: calls_lib.Call  # the call of the innermost layer that has the variable
+    call: calls_lib.Call  # a call of the innermost layer that has the variable
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """What `explain` has recorded in the forward and backward passes of one batch."""
 
-    # Pairs of a `Call` and a bool in the order of the forward pass. The bool is True where the
-    # call begins and False where the call ends.
+    # Pairs (`Call`, begins) in the order of the forward pass. Each call has two pairs: `begins`
+    # is True in the pair for its beginning, and False in the pair for its end.
     moments: list
     loss: tf.Tensor
     scale: float
@@ -52,16 +54,17 @@ class Pass:
         return [call for call, begins in self.moments if begins]
 
     def gradients_of(self, tensors):
-        """Return the `Gradient`s of all `tensors` that have a gradient."""
+        """Return a list of `Gradient`s, and omit the tensors that have no gradient."""
         return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
 
 
 def run(model, keras, batch, loss, scale):
-    """Run a model on a batch (x, y, sample_weight) and return a `Pass`."""
+    """Run the forward and backward passes of a batch (x, y, sample_weight). Return a `Pass`."""
     weights = [(v, variables_lib.raw(v)) for v in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
-        # A `tf.function` in the model would hide the layers that it calls.
+        # If the model called its layers in a compiled `tf.function`, `observed` would not see
+        # the values of these layers.
         tf.config.run_functions_eagerly(True)
         with tape:
             tape.watch([raw for _, raw in weights])
@@ -77,9 +80,16 @@ def run(model, keras, batch, loss, scale):
 
 
 def _variables(weights, calls):
-    """Return a `Variable` for each pair of a Keras variable and its TensorFlow variable."""
+    """Return a list with a `Variable` for each trainable variable.
+
+    Args:
+      weights: list of pairs (Keras variable, TensorFlow variable).
+      calls: list of the `Call`s of the forward pass.
+    """
     owners = {}
-    for call in calls:  # calls of inner layers come later and replace outer calls
+    # An outer layer also lists the variables of its inner layers. Calls of inner layers come
+    # later, so each variable ends up with a call of its innermost layer.
+    for call in calls:
         for variable in getattr(call.layer, "trainable_variables", ()):
             owners[id(variable)] = call
     return [
@@ -89,19 +99,28 @@ def _variables(weights, calls):
 
 
 def _gradients(tape, loss, sources, scale):
-    """Return {id of a source: `Gradient`}, and a loss scale that fits (or None)."""
+    """Return ({id of tensor or variable: `Gradient`}, fitting loss scale or None).
+
+    Args:
+      tape: the persistent `tf.GradientTape` that recorded the forward pass.
+      loss: the unscaled loss.
+      sources: list of the tensors and variables for which gradients are computed.
+      scale: float, the loss scale.
+    """
 
     def gradients_at(scale):
-        # The backward pass of `loss * scale` begins with the scale, in the dtype of the loss.
+        # The gradient of `loss * scale` with respect to `loss` is `scale`. So a backward pass
+        # that starts with `scale` gives the gradients of the scaled loss.
         seed = tf.cast(tf.constant(scale, tf.float32), loss.dtype)
         found = tape.gradient(loss, sources, output_gradients=seed)
         summed = gradients_lib.with_summed_rows(found)
         return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
 
     at_scale = gradients_at(scale)
-    # If the gradients at this scale are finite, the reference is a larger scale, at which small
-    # numbers do not become 0. Otherwise the reference is a scale of at most 1, which shows
-    # whether scaling is to blame.
+    # The second backward pass uses a reference scale. If the gradients at the loss scale are
+    # finite, the reference is a larger scale, at which small gradients do not become 0.
+    # Otherwise the reference is at most 1. The gradients at such a small scale show whether the
+    # loss scale has caused the overflow.
     reference = _fitting_scale(at_scale, scale) or min(scale, 1.0)
     at_reference = gradients_at(reference)
     found = {
@@ -113,10 +132,10 @@ def _gradients(tape, loss, sources, scale):
 
 
 def _fitting_scale(gradients, scale):
-    """Return approximately the largest scale at which gradients fit into float16.
+    """Return approximately the largest loss scale at which no gradient overflows float16.
 
     Args:
-      gradients: list of the gradients at `scale`, of which some may be None.
+      gradients: list of the gradients at `scale`. Some of them may be None.
       scale: number.
 
     Returns:
@@ -131,9 +150,14 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of lost values, which are 0 at the scale but not at the reference.
+    """Return the share of a gradient's values that scaling fails to keep above 0.
 
-    Values that are 0 at the reference are not counted.
+    A value is lost if it is 0 in `at_scale` but not in `at_reference`. Values that are 0 in
+    `at_reference` are not counted.
+
+    Args:
+      at_scale: the gradient at the loss scale.
+      at_reference: the same gradient at the reference scale.
     """
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0

@@ -1,4 +1,4 @@
-"""Draw the magnitudes of all values of a report against the range of float16."""
+"""Draw the magnitudes of all values in a report next to the range of float16."""
 
 import math
 
@@ -6,12 +6,14 @@ from tf_lso.frameworks import environment
 
 _BAR = {"height": 0.6, "color": "#0072B2", "alpha": 0.55, "zorder": 3}
 _TROUBLE = "#B00020"
-OVERFLOW = 16  # float16 overflows at this power of two
-# In float16, values below 2**-25 become 0, and other values below 2**-14 are subnormal.
+# The horizontal axis shows powers of two. In float16, values from 2**16 overflow, values below
+# 2**-25 become 0, and other values below 2**-14 are subnormal.
+OVERFLOW = 16
 _ZERO, _NORMAL = -25, -14
-_LOWEST, _HIGHEST = -40, 24  # the powers of two that are shown
+_LOWEST, _HIGHEST = -40, 24  # the lowest and the highest power of two on the axis
 _NONFINITE = _HIGHEST + 6  # the right end of the column for inf and NaN
-_RANGES = (  # (name, lowest power of two, highest power of two, background color)
+# The columns of the plot: (name, lowest power of two, highest power of two, background color).
+_RANGES = (
     ("0 in float16", _LOWEST, _ZERO, "#d9d9d9"),
     ("subnormal", _ZERO, _NORMAL, "#f0f0f0"),
     ("normal", _NORMAL, OVERFLOW, "#ffffff"),
@@ -21,17 +23,18 @@ _RANGES = (  # (name, lowest power of two, highest power of two, background colo
 
 
 def draw(report, path=None):
-    """Draw a report into a file or a figure. See `Report.plot`."""
+    """Draw a report into the file `path`, or return a figure. See `Report.plot`."""
     environment.require(
         "matplotlib",
         "A plot needs the package matplotlib, which is not installed: "
         "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
     )
-    # A figure without pyplot has no global state and opens no window.
+    # Make the figure without pyplot, which has global state and may open a window.
     from matplotlib import figure
 
     rows = [*report.layers, *report.variables]
-    size = (13, 2 + min(0.4 * len(rows), 100))  # a height of 2**16 pixels is an error
+    # Limit the height, because matplotlib raises an error for 2**16 pixels.
+    size = (13, 2 + min(0.4 * len(rows), 100))
     picture = figure.Figure(figsize=size, layout="constrained")
     picture.suptitle(f"First: {report.first.title}", x=0.01, ha="left")
     left, right = picture.subplots(1, 2, sharey=True)
@@ -52,7 +55,12 @@ def draw(report, path=None):
 
 
 def _draw_panel(axes, rows):
-    """Draw the range of the `Values` of each row. None stands for a missing gradient."""
+    """Draw a horizontal bar from the smallest to the largest magnitude of each row.
+
+    Args:
+      axes: the axes of matplotlib.
+      rows: list with the `Values` of each row, or None for a missing gradient.
+    """
     for name, begin, end, color in _RANGES:
         axes.axvspan(begin, end, color=color, zorder=0)
         top = axes.get_xaxis_transform()
@@ -60,9 +68,10 @@ def _draw_panel(axes, rows):
     for position, values in enumerate(rows):
         if values and values.smallest:
             begin, end = math.log2(values.smallest), math.log2(values.largest)
-            # The bar is 0.3 wider than the range, so that a single value is visible too.
+            # Make the bar 0.3 wider than the range, so that a single value is visible, too.
             axes.barh(position, end - begin + 0.3, left=begin - 0.3, **_BAR)
         if values and values.nonfinite:
-            width = (_NONFINITE - _HIGHEST) * values.nonfinite  # the share of values
+            # The bar fills as much of the column as the share of values that are inf or NaN.
+            width = (_NONFINITE - _HIGHEST) * values.nonfinite
             axes.barh(position, width, left=_HIGHEST, **_BAR)
     axes.set_xlim(_LOWEST, _NONFINITE)

@@ -1,4 +1,4 @@
-"""The report of `explain`, which users can read, print and plot."""
+"""Define the report of `explain`, which users can read, print and plot."""
 
 import dataclasses
 import os
@@ -7,10 +7,10 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-_WIDTH = 79  # the width of paragraphs, but not of the table
+_WIDTH = 79  # the width to which paragraphs are wrapped; the table may be wider
 
-# The name is the first cell of a row but is printed last. So the columns stay aligned even if
-# names are long.
+# The headings of the table. The first cell, the name, is printed in the last column, so that
+# long names do not shift the other columns.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),
@@ -45,14 +45,14 @@ class First:
 
     @property
     def title(self) -> str:
-        """The kind of the trouble and the layer."""
+        """The heading of reports, such as "forward overflow in layer 'dense'"."""
         where = f" in layer '{self.layer}'" if self.layer else ""
         return (self.kind or "nothing is wrong") + where
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A call of a layer, or a variable.
+    """One row of a report: statistics of one call of a layer, or of one variable.
 
     Attributes:
       name: str, the path of the layer, such as "outer/inner", or the path of the variable.
@@ -61,11 +61,11 @@ class Row:
       dtype: str, the dtype of the values. None if they are not floating-point.
       inputs: `Values` of all inputs of the layer in its dtype. None for a variable.
       values: `Values` of all outputs of the layer, or of the variable.
-      gradient: `Values` of the gradient at the loss scale with respect to the first output
+      gradient: `Values` of the gradient of the scaled loss with respect to the first output
         or the variable. None if training computes no such gradient.
-      lost: float, the share of the gradient's values that are 0 at the loss scale but not
-        at another scale. The other scale is a larger one that fits, or 1 if the gradients
-        overflow.
+      lost: float, the share of the gradient's values that are 0 at the loss scale, but not
+        at a reference scale. The reference is a larger scale at which no gradient
+        overflows, or 1 if gradients overflow at the loss scale.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """The result of `explain`, which can be printed, plotted or read by its attributes.
+    """The result of `explain`. Print it, call its `plot`, or read its attributes.
 
     Attributes:
       first: `First`, the first trouble.
@@ -87,8 +87,8 @@ class Report:
       loss_scale: float, the loss scale of the backward pass.
       fitting_scale: float, approximately the largest loss scale at which the gradients of
         this batch fit into float16, computed from the largest gradient. None if unknown.
-      layers: list of `Row`, the calls of layers in the order of the forward pass.
-      variables: list of `Row`.
+      layers: list of a `Row` for each call of a layer, in the order of the forward pass.
+      variables: list of a `Row` for each trainable variable.
     """
 
     first: First
@@ -118,16 +118,16 @@ class Report:
         )
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draw the magnitudes of all values against the range of float16.
+        """Draw the magnitudes of all values next to the range of float16.
 
-        Each layer and each variable is a row. The left panel shows the range of the log2
-        magnitudes of a layer's outputs or a variable's values. The right panel shows the
-        range for the gradient at the loss scale. The column "inf, NaN" shows the share of
-        values that are not finite.
+        The plot has a row for each call of a layer and for each variable. The left panel
+        shows the range of the log2 magnitudes of the layer's outputs or the variable's
+        values. The right panel shows this range for the gradient of the scaled loss. The
+        column "inf, NaN" shows the share of values that are not finite.
 
         Args:
-          path: str or path, a file with a suffix that matplotlib knows, such as ".png".
-            Defaults to None.
+          path: str or path, the file to write, with a suffix that matplotlib knows, such as
+            ".png". Defaults to None, which writes no file.
 
         Returns:
           The figure of matplotlib if `path` is None, otherwise None.
@@ -143,7 +143,7 @@ class Report:
 
 
 def _cells(row):
-    """Return the cells for a row of the table."""
+    """Return the texts of a `Row` in the order of `_HEADING`."""
     values = _largest(row.values), _share(row.values.nonfinite)
     gradient = ("none", "", "")
     if row.gradient is not None:

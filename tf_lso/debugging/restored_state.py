@@ -1,4 +1,4 @@
-"""Restore the variables and the random state that a run of a model changes."""
+"""Restore the variables and the random state that `explain` changes when it runs a model."""
 
 import contextlib
 import itertools
@@ -10,26 +10,30 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# Each call of `explain` uses the next seed, see `_use_other_seeds`.
+# The seeds for calls of `explain`. Each call uses the next seed, so that no two calls share
+# one. `_use_other_seeds` says why.
 _seeds = itertools.count(0x5CA1E)
 
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore the state at the end of the `with` block, even after an exception.
+    """Restore the state of the program at the end of the `with` block, even after an exception.
 
-    The state consists of variables (of the model, of its metrics and of tracked objects), all
-    random generators, and the setting whether functions run eagerly.
+    The function restores the variables of the model, of its metrics and of all objects that
+    the model tracks. It also restores all random generators and the setting of
+    `tf.config.run_functions_eagerly`.
     """
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(value, "state", None) for _, _, value in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # Reading does not copy, but an assignment gives the variable a new buffer.
+            # The value that is read shares the variable's buffer without a copy. It stays
+            # valid, because a later assignment gives the variable a new buffer.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
-            # A generator of Keras 2 derives seeds from a count, which is one of its attributes.
+            # A random generator of Keras 2 derives its seeds from a count. This count is a
+            # Python attribute, so it is restored with all other attributes.
             if hasattr(part, "make_legacy_seed"):
                 undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
@@ -50,7 +54,8 @@ def _parts(model):
         if id(part) in found or hasattr(part, "apply_gradients"):
             continue
         found[id(part)] = part
-        # TensorFlow raises ValueError for a list whose elements were replaced.
+        # Skip the children of a tracked list whose elements were replaced, because TensorFlow
+        # raises a ValueError for such a list.
         with contextlib.suppress(ValueError):
             waiting += tf.train.TrackableView.children(part).values()
         if generator := layers.random_generator(part):
@@ -59,7 +64,10 @@ def _parts(model):
 
 
 def _global_generators():
-    """Return a list of (owner, attribute, value) for the global random generators."""
+    """Return a list of (owner, attribute, value), one for each global random generator.
+
+    `owner` is the module or object that stores the generator in `attribute`.
+    """
     owners = [(tf_private.generators(), "global_generator")]
     if keras_versions.has_keras3():
         state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER
@@ -68,16 +76,20 @@ def _global_generators():
 
 
 def _local_variables(*objects):
-    """Return the initialized TensorFlow variables of this worker among `objects`."""
+    """Return the TensorFlow variables of `objects` that this worker can save and restore.
+
+    Objects that are not variables, and uninitialized variables, are left out. For a variable
+    of a distribution strategy, the list has the copies on this worker.
+    """
     held = [v for v in objects if isinstance(variables_lib.raw(v), tf.Variable)]
     copies = [copy for v in held for copy in variables_lib.copies(v)]
     return [copy for copy in copies if copy.is_initialized()]
 
 
 def _use_other_seeds(undo):
-    """Give random operations another seed until `undo` is closed."""
+    """Give random operations another seed until the ExitStack `undo` is closed."""
     # The kernel of an operation such as `tf.random.uniform` contains a count that cannot be
-    # reset. TensorFlow caches such kernels by seed. So `explain` runs the model with other
-    # seeds, and the counts of the program's kernels do not change. `tf.random.set_seed` would
-    # drop the program's kernels.
+    # reset. TensorFlow caches such kernels by seed. `explain` therefore uses seeds of its own:
+    # TensorFlow makes new kernels for these seeds, and the kernels of the program keep their
+    # counts. `tf.random.set_seed` does not serve, because it drops the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

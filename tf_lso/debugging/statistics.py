@@ -1,4 +1,4 @@
-"""Statistics of the values of tensors."""
+"""Compute statistics of the values of tensors, such as the largest finite magnitude."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ class Values:
 
 
 def values_of(tensors):
-    """Return the `Values` of all tensors or variables together. Integers are ignored."""
+    """Return one `Values` for all given tensors and variables. Integer tensors are ignored."""
     floating = [tensor for tensor in tensors if tensor.dtype.is_floating]
     parts = [tf.cast(tensor, tf.float32).numpy().ravel() for tensor in floating]
     flat = np.concatenate([np.zeros(0, np.float32), *parts])

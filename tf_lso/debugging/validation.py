@@ -10,7 +10,10 @@ from tf_lso.frameworks import layers as layers_lib
 
 
 def keras_of(model):
-    """Return the public Keras module of a model, or raise if it cannot be explained."""
+    """Return the public module of the Keras (3 or 2) to which a model belongs.
+
+    Raise an error if `explain` does not support the model.
+    """
     for package in keras_versions.imported():
         keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
@@ -41,7 +44,9 @@ def keras_of(model):
 
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
-    if is_keras2:  # metrics of a model for several replicas would fail
+    if is_keras2:
+        # The metrics of a Keras 2 model that was made for several replicas would fail, even
+        # outside the scope of the strategy.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
@@ -52,16 +57,18 @@ def _require_one_replica(model, is_keras2):
 
 
 def scale_of(loss_scale, optimizer):
-    """Return the loss scale, which defaults to the one of the model's `optimizer`.
+    """Return the value of `loss_scale` as a float.
 
-    `loss_scale` may be a number, a loss scale, an optimizer or None. The result is a float,
-    which is 1 if there is neither a loss scale nor an optimizer with a loss scale.
+    `loss_scale` may be a number, a loss scale, an optimizer or None. If it is None, the
+    function uses the loss scale of the model's `optimizer`. The result is 1 if there is no
+    optimizer, or the optimizer has no loss scale.
     """
     scale = optimizer if loss_scale is None else loss_scale
     if scale is None:
         return 1.0
     if hasattr(scale, "apply_gradients"):
-        # Keras 3's own LossScaleOptimizer has no `dynamic_scale` before the first step.
+        # Read `initial_scale` if `dynamic_scale` is missing. Keras 3's own LossScaleOptimizer
+        # has no `dynamic_scale` before its first step.
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
         scales = [getattr(scale, name, None) for name in names]
         scale = next((s for s in scales if s is not None), 1.0)
@@ -75,15 +82,19 @@ def scale_of(loss_scale, optimizer):
 
 
 def batch_of(x, y, sample_weight, keras):
-    """Return (x, y, sample_weight) as tensors. float64 becomes Keras's default dtype."""
+    """Return (x, y, sample_weight) as tensors, as Keras would pass them to the model.
+
+    float64 arrays are cast to Keras's default dtype. If `y` is None, a tuple `x` is taken as
+    (x, y) or (x, y, sample_weight).
+    """
     if isinstance(x, tf.data.Dataset):
         raise TypeError(
             f"'x' must be one batch, but got: {x!r}. Pass one batch of the data set: "
             "`explain(model, next(iter(dataset)))`."
         )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
-        # Keras interprets the tuples of a data set in the same way. If a model without targets
-        # has several inputs, `x` must be a list or a dict of the inputs.
+        # Keras interprets the tuples of a data set in this way, too. So the inputs of a model
+        # with several inputs and no targets must be a list or a dict, not a tuple.
         x, y, sample_weight = (*x, sample_weight)[:3]
 
     def tensor(value):
@@ -97,13 +108,14 @@ def batch_of(x, y, sample_weight, keras):
     batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
     tensors = [value for value in tf.nest.flatten(batch) if value is not None]
     if any(0 in tensor.shape for tensor in tensors):
-        # Keras 2 computes a loss of 0 for an empty batch, so nothing would seem to be wrong.
+        # Raise an error, because Keras 2 computes a loss of 0 for an empty batch. Then the
+        # report would say that nothing is wrong.
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
     return batch
 
 
 def loss_of(model, batch, outputs, loss):
-    """Return the loss of a batch as a scalar tensor, with losses that the model adds."""
+    """Return the loss of a batch as a scalar tensor. It includes the model's added losses."""
     if loss is not None and not callable(loss):
         raise TypeError(
             "'loss' must be a function or a Loss of Keras, such as "
@@ -111,7 +123,8 @@ def loss_of(model, batch, outputs, loss):
         )
     x, y, sample_weight = batch
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    # A model that overrides `compute_loss` may be compiled without a loss.
+    # An optimizer also shows that the model is compiled. A model that overrides `compute_loss`
+    # may be compiled without a loss.
     is_compiled = getattr(model, "loss", None) or getattr(model, "optimizer", None)
     added = model.losses
     if loss is not None:
