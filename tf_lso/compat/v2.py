@@ -1,4 +1,7 @@
-"""The names of `tf.compat.v2` that concern loss scaling. `tf` has the same names."""
+"""Provide the loss-scaling names of `tf.compat.v2`.
+
+`tf.compat.v2` has the same names as `tf`. So this module reuses the modules for `tf`.
+"""
 
 from tf_lso import keras, mixed_precision, train
 from tf_lso.names import mirror_attributes as _mirror_attributes

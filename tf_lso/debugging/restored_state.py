@@ -76,10 +76,10 @@ def _global_generators():
 
 
 def _local_variables(*objects):
-    """Return the TensorFlow variables of `objects` that this worker can save and restore.
+    """Return the initialized TensorFlow variables in `objects`, and ignore all other objects.
 
-    Objects that are not variables, and uninitialized variables, are left out. For a variable
-    of a distribution strategy, the list has the copies on this worker.
+    If a strategy has copied a variable to several replicas, the list has the copies of the
+    replicas of this worker.
     """
     held = [v for v in objects if isinstance(variables_lib.raw(v), tf.Variable)]
     copies = [copy for v in held for copy in variables_lib.copies(v)]

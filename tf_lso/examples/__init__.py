@@ -1,1 +1,1 @@
-"""Programs that show how tf_lso works. Run one with `python -m`."""
+"""Example programs that train with tf_lso. Run one of them with `python -m`."""

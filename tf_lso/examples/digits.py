@@ -34,9 +34,10 @@ from tf_lso.examples.history import History, plot, power_of_two
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
-BATCH_SIZE = 64  # the images of all replicas together
+BATCH_SIZE = 64  # the number of images per step, summed over all replicas
 LEARNING_RATE = 3e-3
-SEED = 0  # for the weights, the test images and the order of the images
+# The seed for the initial weights, the choice of test images, and the order of the images.
+SEED = 0
 
 
 def load_digits():
@@ -83,8 +84,8 @@ def make_model():
             keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
             keras.layers.Flatten(),
             keras.layers.Dense(64, activation="relu"),
-            # The loss computes exponentials of the outputs. Float16 has too small a range
-            # for these exponentials.
+            # The outputs are float32, because the loss computes their exponentials.
+            # The range of float16 is too small for these exponentials.
             keras.layers.Dense(10, dtype="float32"),
         ]
     )
@@ -93,8 +94,8 @@ def make_model():
 def make_dataset(strategy, images, labels):
     """Return shuffled training batches, each divided among the replicas.
 
-    Each worker reads all images and keeps a part of the images. So all workers must shuffle
-    with the same seed.
+    Each worker reads all images, but trains only on its own part of the images. So all workers
+    must shuffle the images with the same seed.
     """
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
     dataset = dataset.shuffle(len(images), seed=SEED)
@@ -127,8 +128,8 @@ def make_train_step(strategy, model, optimizer):
             scaled_loss = optimizer.get_scaled_loss(loss)
         scaled_gradients = tape.gradient(scaled_loss, model.trainable_variables)
         gradients = optimizer.get_unscaled_gradients(scaled_gradients)
-        # The gradients now have their real size. If one gradient has overflowed, clipping
-        # makes all gradients NaN, and the step is still skipped.
+        # Clip after unscaling, when the gradients have their real size. If one gradient has
+        # overflowed, clipping makes all gradients NaN. The optimizer still skips such a step.
         gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss
@@ -161,7 +162,7 @@ def train(strategy, model, optimizer, digits, options, is_chief):
                 previous, scale = scale, optimizer.loss_scale().numpy()
                 history.losses.append(loss)
                 history.scales.append(scale)
-                # The scale falls only if the step overflowed.
+                # The scale becomes smaller only in a step that overflowed and was skipped.
                 history.skipped.append(scale < previous)
                 if options.log_dir is not None:
                     step = optimizer.iterations
@@ -194,7 +195,8 @@ def main(argv=None):
     if options.log_dir is not None:
         _check_installed("tensorboard")
     strategy = make_strategy()
-    chief = strategy.extended.should_save_summary  # True for a single process too
+    # True for the chief worker of a cluster, and True if there is only one process.
+    chief = strategy.extended.should_save_summary
 
     start = time.monotonic()
     for seed in (random.seed, np.random.seed, tf.random.set_seed):

@@ -10,7 +10,11 @@ import numpy as np
 
 
 class History(NamedTuple):
-    """The loss of each step, the scale after each step, and whether each step was skipped."""
+    """Record of a training run, with one element per step in each list.
+
+    `losses` has the loss of each step, and `scales` has the loss scale after each step.
+    `skipped` says whether each step was skipped.
+    """
 
     losses: list[float]
     scales: list[float]
@@ -45,7 +49,8 @@ def plot(history: History, path: Path) -> None:
         for step in at:
             axes.axvline(step, color="tab:red", alpha=0.3, linewidth=1)
     if at.size:
-        # All vertical lines share one entry of the legend, which shows the last line.
+        # All vertical lines look alike. So the legend needs only one entry, which is made
+        # for the last line.
         label = "skipped step: a gradient overflowed, no weight changed"
         loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""Tables of the old names. They say where each name was, and what replaces the name.
+"""Define tables of the old names. They say where each name was, and what replaces the name.
 
-The test of the mirrors, `install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate` and
-compat_docs/reference/old-names.md all use these tables. This package does not import
+`install`, `tf-lso run`, `tf-lso check`, `tf-lso migrate`, compat_docs/reference/old-names.md
+and a test of the modules with the old names use these tables. This package does not import
 TensorFlow.
 
-To get the new name of an old dotted name, replace `tf` by `tf_lso`.
+The new name of an old dotted name begins with `tf_lso` in place of `tf`.
 """
 
 from tf_lso.names.methods import METHODS as METHODS

@@ -1,8 +1,12 @@
-"""The old names that today's TensorFlow still has. We have checked versions 2.16-2.21."""
+"""List the old names that today's TensorFlow still has.
+
+We have checked this list for TensorFlow 2.16-2.21.
+"""
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Namespaces that contain more than loss scaling. The other names in them are ignored.
+# Namespaces of `tf` that also contain names unrelated to loss scaling. tf_lso ignores these
+# other names.
 SHARED = ("train.experimental", "compat.v1.train.experimental")
 
 # Packages that exist as attributes but cannot be imported. For instance,
@@ -16,8 +20,8 @@ _KERAS_COPY = "tensorflow.python.keras"
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
 _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
-# Maps the full name of a module to the old names that the module still contains. Old
-# modules that are not listed no longer exist.
+# Maps the full name of each old module that still exists to the old names that it still
+# contains. Old modules that are not listed no longer exist.
 MODULES_TODAY = {
     **{
         f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])

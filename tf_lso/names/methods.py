@@ -1,7 +1,7 @@
-"""Methods and properties of the old LossScaleOptimizer that `tf-lso check` searches for."""
+"""List the methods and properties of the old LossScaleOptimizer that `tf-lso check` finds."""
 
-# Maps a name to the error that the name causes on today's Keras 3. The error is "" if the
-# name still works.
+# Maps the name of a method or property to the error that its use raises on today's Keras 3. The
+# error is "" if the method or property still works.
 METHODS = {
     **{
         name: f"AttributeError: Keras 3's LossScaleOptimizer has no {name}."

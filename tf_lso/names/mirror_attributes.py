@@ -1,6 +1,8 @@
-"""Functions for the mirrors, which are the modules of tf_lso with the old names.
+"""Define functions that the mirrors share.
 
-The functions handle unknown names, and let programs import a mirror under a second name.
+A mirror is a module of tf_lso that provides the names of an old module, such as `tf_lso.keras`
+for `tf.keras`. The functions look up names that a mirror has not defined, and let programs
+import a mirror under a second name.
 """
 
 import difflib
@@ -35,7 +37,15 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return a function `__getattr__` that imports the private modules of a mirror."""
+    """Return the function `__getattr__` for a mirror.
+
+    The function imports a private submodule of the mirror when a program first uses the
+    submodule. For any other name it raises an AttributeError.
+
+    Args:
+      module: the full name of the mirror.
+      known: the names that the mirror defines. The error may suggest one of them.
+    """
 
     def __getattr__(name: str) -> Any:
         inside = f"{module}.{name}"
@@ -47,7 +57,12 @@ def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
 
 
 def also_in(package: str, *mirrors: types.ModuleType) -> None:
-    """Let `import` also find mirrors and their submodules in another package."""
+    """Let programs also import mirrors and their submodules from another package.
+
+    Args:
+      package: the full name of the other package, such as "tf_lso.compat.v2".
+      *mirrors: the mirror modules.
+    """
     for mirror in mirrors:
         for name, module in list(sys.modules.items()):
             if f"{name}.".startswith(f"{mirror.__name__}."):

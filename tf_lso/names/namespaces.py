@@ -1,4 +1,4 @@
-"""The old dotted names of all symbols, and the TensorFlow versions that had each name."""
+"""List the old dotted names of all classes and functions, and the versions that had them."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -8,11 +8,12 @@ from tf_lso.names.symbols import CHANGED, MISSING, SAME
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """One public name of a symbol."""
+    """What one old dotted name refers to, and the TensorFlow versions that had the name."""
 
-    symbol: str  # the key in `symbols.SYMBOLS`
+    symbol: str  # the class or function, as a key of `symbols.SYMBOLS`
     versions: str  # the TensorFlow versions that had the name, such as "2.0-2.8"
-    today: str = MISSING  # what became of the name: MISSING, CHANGED or SAME
+    # What became of the name in today's TensorFlow: MISSING, CHANGED or SAME.
+    today: str = MISSING
 
 
 _LOSS_SCALES = ("LossScale", "FixedLossScale", "DynamicLossScale")
@@ -60,7 +61,7 @@ _V2 = {
 # Maps each old public namespace, without the leading `tf.`, to a dict {name: Use}.
 NAMESPACES = {
     **_V2,
-    # In 2.4-2.15 this namespace had only the optimizer.
+    # In TensorFlow 2.4-2.15 this namespace had LossScaleOptimizer, but no dtype policies.
     "compat.v1.keras.mixed_precision": {
         **_STABLE,
         **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
@@ -81,9 +82,8 @@ NAMESPACES = {
 }
 
 _DEVICE = ("log_device_compatibility_check",)
-# Maps the names of private modules to dicts {name: Use}. Some programs imported these
-# modules although the modules are private. Each of the modules has a mirror too. The stable
-# package and the experimental package have modules of the same names.
+# Maps the name of each private module to a dict {name: Use}. Some old programs import from
+# these private modules, so tf_lso has a module of the same name for each of them.
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
@@ -111,5 +111,11 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return the {name: `Use`} of a mirror. If the mirror has only modules, return {}."""
+    """Return a dict {name: `Use`} of the old classes and functions in a namespace.
+
+    The dict is empty if the namespace contains only other modules.
+
+    Args:
+      namespace: the name of the namespace without "tf.", such as "keras.mixed_precision".
+    """
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

@@ -1,11 +1,11 @@
-"""All names under which programs import the old modules."""
+"""List all names under which programs import the old modules."""
 
 from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
 # Maps each package name under which programs for TensorFlow 2.0-2.15 imported Keras to the
-# mirror of the package in tf_lso.
+# module of tf_lso that replaces the package. "keras" stands for `tf_lso.keras`.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -16,14 +16,15 @@ _KERAS = {
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
 }
-# Maps the names of tf_keras in the same way. tf_keras still has the API for its optimizers.
+# Maps the package names of tf_keras to modules of tf_lso in the same way. This dict is
+# separate, because tf_keras still has the old API for its own optimizers.
 _TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
     "tf_keras.api._v2.keras": "keras",
     "tf_keras.api._v1.keras": "compat.v1.keras",
 }
-# The packages whose private modules programs could import.
+# The packages from which programs can also import the private modules of Keras.
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
@@ -35,7 +36,8 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}.{path}", f"{keras}.{path}"
 
 
-# Maps the full name of an old module to the mirror of this module in tf_lso.
+# Maps the full name of each old module to the module of tf_lso that replaces it, without the
+# leading `tf_lso.`.
 MODULES = {
     **dict(_keras_modules(_KERAS)),
     **{

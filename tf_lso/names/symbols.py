@@ -1,10 +1,10 @@
-"""What the classes and functions of the old API do in tf_lso and in today's TensorFlow."""
+"""Describe what the old classes and functions do in tf_lso and in today's TensorFlow."""
 
 import dataclasses
 
 # These values say what became of an old name in TensorFlow 2.16 and later, with Keras 3.
 
-MISSING = "missing"  # no such name: AttributeError or ImportError
+MISSING = "missing"  # the name is gone: AttributeError or ImportError
 CHANGED = "changed"  # the name exists, but does something else
 SAME = "same"  # the name works as before
 
@@ -14,10 +14,12 @@ class Symbol:
     """A class or function of the old API. Reports and pages print the texts in its fields."""
 
     does: str  # what tf_lso's class or function does
-    current: str = ""  # what today's TensorFlow has instead, or "" if it has nothing
-    # What goes wrong on today's TensorFlow if the name exists but does something else.
+    # What replaces it in today's TensorFlow, or "" if nothing does.
+    current: str = ""
+    # What goes wrong on today's TensorFlow if the name is CHANGED, or "".
     breaks: str = ""
-    keras_2: str = ""  # what goes wrong on TensorFlow 2.12-2.15
+    # What goes wrong on TensorFlow 2.12-2.15, which have Keras 2, or "".
+    keras_2: str = ""
 
 
 _KERAS, _CONFIG = "tf.keras.mixed_precision", "tf.keras.config"
@@ -112,5 +114,6 @@ SYMBOLS = {
     ),
 }
 
-# Symbols that concern dtype policies. Each Keras package has its own policies.
+# The keys of all classes and functions for dtype policies. They differ between `keras` and
+# `tf_keras`, because each of these packages has its own policies.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

@@ -1,4 +1,4 @@
-"""The old names that exist on today's TensorFlow, or with `--like VERSION`."""
+"""List the old names that exist on today's TensorFlow, or under `tf-lso run --like VERSION`."""
 
 import dataclasses
 import functools
@@ -14,8 +14,8 @@ class Target:
     """The TensorFlow on which a program will run.
 
     Attributes:
-      modules: dict that maps the full name of a module to the old names in the module.
-        Modules that are not listed do not exist.
+      modules: dict that maps the full name of each existing old module to the old names in
+        it. Old modules that are not listed do not exist.
       by_attribute: packages that exist as attributes, but cannot be imported.
       like: the version that is passed to `tf-lso run --like`, or "" without this option.
     """
@@ -36,7 +36,7 @@ class Target:
 
     @functools.cached_property
     def prefixes(self) -> frozenset[str]:
-        """The packages that contain the modules."""
+        """The parent packages of all `modules`, such as `tensorflow.keras`."""
         return frozenset({"keras.src"}).union(*map(prefixes, self.modules))
 
 
@@ -52,7 +52,7 @@ def prefixes(path: str) -> set[str]:
     return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
-# The target for all versions of TensorFlow with Keras 3.
+# The `Target` for all TensorFlow versions that have Keras 3.
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
@@ -66,7 +66,7 @@ _TF_KERAS_2 = {
 
 
 def like(version: str) -> Target:
-    """Return the target of `tf-lso run --like VERSION`."""
+    """Return the `Target` for programs that are run with `tf-lso run --like VERSION`."""
     if (minor(version) or (2, 0)) >= (2, 16):
         return TODAY
     return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)

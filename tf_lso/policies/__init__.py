@@ -1,10 +1,11 @@
-"""The dtype policies of TensorFlow 2.0-2.15, built on those of the installed Keras."""
+"""Provide the dtype policies of TensorFlow 2.0-2.15 on top of the policies of today's Keras."""
 
 import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-# Check TensorFlow before Keras is imported, because the import of Keras may fail.
+# Check that TensorFlow is installed before Keras is imported. Without TensorFlow, the import of
+# Keras may fail with a less helpful error.
 environment.require_tensorflow()
 
 # ruff: noqa: E402
@@ -13,8 +14,8 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# `for_package("keras")` or `for_package("tf_keras")` returns the policy functions and
-# classes for that package. Each package has one `PolicyApi`.
+# Returns the `PolicyApi` for a Keras package, "keras" or "tf_keras". It has the policy classes
+# and functions for this package. The cache makes only one `PolicyApi` for each package.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())
@@ -28,7 +29,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# Keras 3 calls the class and both functions by these names.
+# Add the names that Keras 3 uses for the same class and the same functions.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

@@ -1,4 +1,4 @@
-"""The policy functions of TensorFlow 2.0-2.15, made for one package of Keras."""
+"""Make the policy classes and functions of TensorFlow 2.0-2.15 for one Keras package."""
 
 import types
 from typing import Any
@@ -8,7 +8,8 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, log, tf_private
 from tf_lso.policies import experimental
 
-_FAST = (7, 0)  # The first GPUs with float16 matrix units have this compute capability.
+# GPUs of at least this compute capability have matrix units for float16.
+_FAST = (7, 0)
 
 _once = log.Once()
 
@@ -57,7 +58,8 @@ class PolicyApi:
         self._set_global = keras.mixed_precision.set_global_policy
         self._tell_of_device = log_device_compatibility_check
         if keras_versions.is_keras2(package):
-            self._tell_of_device = lambda policy_name: None  # Keras 2 warns itself
+            # Keras 2 already logs this warning when it makes a policy.
+            self._tell_of_device = lambda policy_name: None
 
         class Policy(experimental.LossScalePolicy, self.Policy):
             __doc__ = experimental.LossScalePolicy.__doc__
@@ -69,8 +71,8 @@ class PolicyApi:
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         self.ExperimentalPolicy = register(Policy)
 
-        # The functions below are not methods, so that they have the same names and
-        # signatures as in old TensorFlow.
+        # Define plain functions in place of methods. A plain function has the same name and
+        # signature as in old TensorFlow.
         def global_policy() -> Any:
             """Return the dtype policy that new layers use by default.
 
@@ -98,7 +100,10 @@ class PolicyApi:
             self._set(policy, self.Policy)
 
         def experimental_global_policy() -> Any:
-            """Return the default dtype policy of new layers, as a policy with a loss scale.
+            """Return the dtype policy that new layers use by default.
+
+            The result has an attribute `loss_scale`, which is None for a policy without a
+            loss scale.
 
             Source: TensorFlow 2.0-2.8.
             """
@@ -125,7 +130,10 @@ class PolicyApi:
             self._set(None if unset else policy, self.ExperimentalPolicy)
 
         def get_layer_policy(layer: Any) -> Any:
-            """Return the dtype policy of a layer, as a policy with a loss scale.
+            """Return the dtype policy of a layer.
+
+            The result has an attribute `loss_scale`, which is None for a policy without a
+            loss scale.
 
             Args:
               layer: a layer of Keras.
@@ -147,15 +155,19 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle looks up a function by its module and its qualified name. In this
-            # module pickle finds the function for the Keras of `tf.keras`. Attributes whose
-            # names begin with "_" are functions of Keras itself.
+            # Pickle looks up a function by its module and its qualified name. `tf_lso.policies`
+            # has the functions that are made for the Keras of `tf.keras`, so pickle finds them
+            # there. Attributes whose names begin with "_" are skipped, because they hold
+            # functions that this class has not defined.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
 
     def _with_loss_scale(self, policy):
-        """Return `policy` if it has a loss scale, else an equal policy that has one."""
+        """Return a policy like `policy` that has an attribute `loss_scale`.
+
+        A policy without a `compute_dtype` is returned unchanged.
+        """
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
             return policy
         return self.ExperimentalPolicy(policy.name)
@@ -189,7 +201,7 @@ def _tell_of_ignored_scale(policy):
 
 
 def _check(policy):
-    # Keras 2's policy "_infer" has no dtype until a layer gets its first input.
+    # Accept Keras 2's policy "_infer", which has no dtype until a layer gets its first input.
     if policy.compute_dtype is None:
         return
     if not tf.as_dtype(policy.compute_dtype).is_floating:

@@ -5,8 +5,8 @@ import tensorflow as tf
 from tf_lso.frameworks import log
 from tf_lso.scaling import loss_scale as loss_scale_lib
 
-# Both values of `loss_scale` mean the default of the policy. TensorFlow 2.0-2.3 used
-# "USE_DEFAULT", and TensorFlow 2.4-2.8 used "auto".
+# Each of these values of the argument `loss_scale` selects the policy's default loss scale.
+# TensorFlow 2.0-2.3 used "USE_DEFAULT", and TensorFlow 2.4-2.8 used "auto".
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
 
@@ -74,7 +74,7 @@ class LossScalePolicy:
 
     @property
     def should_cast_variables(self):
-        """A bool that is True if variables are cast to another dtype for computations."""
+        """Whether layers cast their variables from the variable dtype to the compute dtype."""
         return self.variable_dtype != self.compute_dtype
 
     def get_config(self):
@@ -95,8 +95,8 @@ class LossScalePolicy:
         return cls(**config)
 
     def __hash__(self):
-        # Policies of Keras 3 define `__eq__`, but no `__hash__`. Equal policies have the
-        # same name.
+        # Keras 3's policies define `__eq__` without `__hash__`, so they are not hashable.
+        # Equal policies have the same name, so the hash of the name fits `__eq__`.
         return hash(self.name)
 
     def __repr__(self):

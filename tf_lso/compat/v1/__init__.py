@@ -1,4 +1,7 @@
-"""The names of `tf.compat.v1` that concern loss scaling."""
+"""Provide the loss-scaling names of `tf.compat.v1`.
+
+A program that replaces `tf` by `tf_lso` gets these names from this module.
+"""
 
 from tf_lso import keras
 from tf_lso import mixed_precision as _of_v2

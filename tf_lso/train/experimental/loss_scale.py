@@ -1,4 +1,7 @@
-"""The names of the private module `tensorflow.python.training.experimental.loss_scale`."""
+"""Provide the names of `tensorflow.python.training.experimental.loss_scale`.
+
+This module of TensorFlow is private, but some old programs import names from it.
+"""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import (
