@@ -1,4 +1,4 @@
-"""The command `tf-lso check`, which prints the old names that programs use."""
+"""Define the command `tf-lso check`, which prints the old names that programs use."""
 
 import argparse
 

@@ -23,8 +23,8 @@ from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
 _RULES = (old_names, constructors, methods, optimizers, files, unseen)
-# Each old name contains one of these texts. A program without any of these texts is not
-# parsed.
+# Matches a part of an old name. Every old name contains a match. So a program without a match
+# need not be parsed.
 _TOKENS = re.compile(
     "|".join(
         [
@@ -40,9 +40,10 @@ _IGNORED = re.compile(
 _SILENCED = "A comment on the line that binds its name silences it."
 _LINE = re.compile(r"\r\n|\r|\n")
 _FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
-# The errors that the parsers raise for a text that is not Python.
+# The errors that the parsers of Python and LibCST raise for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-# The recursion limit. LibCST needs several stack frames for each level of a tree.
+# The recursion limit of Python while LibCST works. LibCST needs several stack frames for each
+# level of nesting in a program.
 _FRAMES = 20_000
 
 
@@ -53,7 +54,8 @@ class Options:
     Attributes:
       select: the ids of the selected rules, or beginnings of ids. An empty tuple selects all
         rules.
-      like: the version of `tf-lso run --like` for which the program is examined, or "".
+      like: the argument of `--like`, which is the TensorFlow version whose Keras the program
+        will get from `tf-lso run --like`. "" means today's Keras.
     """
 
     select: tuple[str, ...] = ()
@@ -68,13 +70,14 @@ def may_have_old_names(text: str) -> bool:
 def examine(
     source: str | bytes, options: Options, may_install: bool = True
 ) -> Examined:
-    """Return the findings in a program, and the migrated program.
+    """Return an `Examined` with the findings in a program, and with the migrated program.
 
     Args:
       source: the program, as a text or as the bytes of a file.
       options: the options of the command.
-      may_install: bool, whether `tf_lso.install()` may be added. If False, the result only
-        says why the call is needed.
+      may_install: bool, whether the migrated program may get a call of `tf_lso.install()`.
+        If False, the function does not add the call, but still returns the reasons why the
+        program needs it.
 
     Raises:
       SyntaxError, ValueError, RecursionError, MemoryError: if `source` is not Python.
@@ -83,7 +86,8 @@ def examine(
     check_syntax(source)
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
-        with warnings.catch_warnings():  # the program's strings may cause warnings
+        # Hide warnings about the program's string literals, such as invalid escapes.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _examined(source, options, may_install)
     finally:
@@ -91,12 +95,14 @@ def examine(
 
 
 def check_syntax(source: str | bytes) -> None:
-    """Raise the error of Python's parser if a text is not Python.
+    """Raise the error of Python's own parser if a text is not Python.
 
-    The error says more than LibCST's error. Python's parser also refuses code that is nested
-    too deeply.
+    `examine` calls this function before LibCST parses the text. The error of Python's parser
+    says more than the error of LibCST. Python's parser also refuses code that is nested too
+    deeply.
     """
-    with warnings.catch_warnings():  # the program's strings may cause warnings
+    # Hide warnings about the program's string literals, such as invalid escapes.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ast.parse(source)
 
@@ -107,7 +113,8 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     for rule in _RULES:
         rule.find(program)
     findings = _selected(program, settle.settle(program), options)
-    # If no fix changes a name that breaks, do not change the names that work either.
+    # Names that still work are changed only together with a name that breaks. If the program
+    # has no such name to fix, leave the names that work unchanged.
     if not any(found.edits and found.rule != SAME for found in findings):
         for found in findings:
             if found.fix:
@@ -135,7 +142,7 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings that are selected and that no comment silences."""
+    """Return the findings of the selected rules, except those with a `# tf-lso: ignore`."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()
@@ -152,7 +159,7 @@ def _selected(
 
 
 def _is_silenced(rule: str, comment: str) -> bool:
-    """Return whether a comment silences a rule."""
+    """Return whether a comment such as `# tf-lso: ignore[LSO101]` silences a rule."""
     ignored = _IGNORED.search(comment)
     if not ignored:
         return False
@@ -167,7 +174,11 @@ def _applied(
     like: str,
     may_install: bool,
 ) -> cst.Module:
-    """Return the tree with the edits, and with the import or call that the edits need."""
+    """Return the tree with the edits applied.
+
+    The function also adds `import tf_lso` or a call of `tf_lso.install()` if the migrated
+    program needs it.
+    """
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
         settle.settle_by_install(result.findings)
@@ -180,7 +191,10 @@ def _applied(
 
 
 def _compiles(source: str | bytes) -> bool:
-    """Return whether a program compiles. As in notebooks, `await` may stand anywhere."""
+    """Return whether a program compiles.
+
+    `await` may stand outside a function, because IPython allows this in notebooks.
+    """
     try:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compile(source, "program", "exec", flags, dont_inherit=True)

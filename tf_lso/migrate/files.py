@@ -1,4 +1,4 @@
-"""Read and examine the files of a run, and report files that cannot be read."""
+"""Read and examine the files of a command, and record the files that cannot be read."""
 
 import dataclasses
 import os
@@ -20,8 +20,9 @@ class Outcome:
     Attributes:
       options: the options of the command.
       files: the result for each file.
-      unreadable: the files and cells that could not be read or written, with reasons.
-      written: whether the fixes were written.
+      unreadable: the files and notebook cells that could not be read or written, with
+        reasons.
+      written: whether the command was told to write the migrated programs to the files.
     """
 
     options: Options = dataclasses.field(default_factory=Options)
@@ -31,22 +32,26 @@ class Outcome:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings in all files."""
+        """The list of the findings in all files."""
         return [found for file in self.files for found in file.findings]
 
     @property
     def left(self) -> list[Finding]:
-        """The findings that `migrate` leaves to a person."""
+        """The findings that `migrate` does not fix, so that a person must decide."""
         return [found for found in self.findings if found.why_not]
 
     @property
     def changed(self) -> list[Examined]:
-        """The files that change."""
+        """The results for files whose migrated program differs from the original program."""
         return [file for file in self.files if file.new != file.old]
 
     @property
     def exit_code(self) -> int:
-        """2 if something could not be read, else 1 if something breaks, else 0."""
+        """The exit code of `tf-lso check`.
+
+        The code is 2 if a file or cell could not be read. Otherwise it is 1 if a finding
+        breaks the program, or 0 if no finding does.
+        """
         if self.unreadable:
             return 2
         return int(any(found.fails for found in self.findings))
@@ -55,7 +60,9 @@ class Outcome:
 def check(
     paths: Iterable[str], options: Options | None = None, command: str = "check"
 ) -> Outcome:
-    """Examine files and folders. `-` stands for the standard input.
+    """Examine all programs in `paths` and return an `Outcome`.
+
+    A path may be a file or a folder, or "-" for the standard input.
 
     Example:
     >>> from tf_lso.migrate import files
@@ -78,12 +85,15 @@ def check(
 
 
 def reason(error: BaseException) -> str:
-    """Return the operating system's message in an error, or else the text of the error."""
+    """Return the operating system's message if an error has one, else the text of the error."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def examine(path: str, options: Options) -> Examined:
-    """Examine a file. A file that contains no part of an old name is not parsed."""
+    """Examine one file and return its result. Errors are recorded in the result, not raised.
+
+    To save time, a file that contains no part of an old name is not parsed.
+    """
     file, entry = Examined(), _entry(path)
     is_notebook = path.lower().endswith(".ipynb")
     try:
@@ -97,7 +107,8 @@ def examine(path: str, options: Options) -> Examined:
         file.unreadable = [Unreadable(f"cannot be opened: {reason(error)}")]
     except engine.ERRORS as error:
         file.unreadable = [unreadable(error)]
-    except Exception as error:  # a defect of tf_lso must not end the run
+    except Exception as error:
+        # A defect of tf_lso in one file must not prevent the examination of other files.
         why = f"tf-lso fails on it: {type(error).__name__}: {error}"
         file.unreadable = [Unreadable(why)]
     file.path, file.entry, file.notebook = path, entry, is_notebook
@@ -116,7 +127,11 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return where to call `install()` for a module of a package, or "" for other files."""
+    """Return in which program a person must call `install()` for a module of a package.
+
+    The result is a file such as "package/__main__.py", or a description of the program. It
+    is "" if the file belongs to no package, since then `install()` can be called in the file.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):
         return ""
@@ -128,9 +143,9 @@ def _entry(path: str) -> str:
 
 
 def _with_progress_bar(items: list[str], title: str) -> Iterable[str]:
-    """Return an iterable of the items that shows a progress bar after one second.
+    """Return an iterable of `items` that shows a progress bar after one second.
 
-    It shows a bar only if tqdm is installed and stderr is a terminal.
+    The iterable shows no bar if tqdm is not installed or stderr is not a terminal.
     """
     try:
         import tqdm

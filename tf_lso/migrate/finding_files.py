@@ -1,23 +1,23 @@
-"""Find the files below the paths of a command."""
+"""Find the Python files and notebooks in the paths that a user passes to a command."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 
 Failed = Callable[[str, Exception], None]
 SUFFIXES = (".py", ".pyw", ".ipynb")
-# Names of folders without code, or with code of other people.
+# The names of folders that are skipped, because they contain no code or code of other projects.
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
-    """Return the list of files below some paths.
+    """Return the list of all files in `paths` and in the folders in `paths`.
 
-    Each file is listed once. If both a file and links to this file are found, the
-    name of the file itself is listed.
+    The list has each file only once. If there are links to a file, the list has the path of
+    the file itself where possible.
 
     Args:
-      paths: files and folders.
-      failed: function that is called with each path that cannot be read, and with the error.
+      paths: paths of files and folders.
+      failed: function that is called with (path, error) for each path that cannot be read.
     """
     found = [file for path in paths for file in _below(path, failed)]
     listed: dict[str, str] = {}
@@ -27,9 +27,9 @@ def find(paths: Iterable[str], failed: Failed) -> list[str]:
 
 
 def _below(path: str, failed: Failed) -> Iterator[str]:
-    """Yield a path to a file, or the Python files and notebooks below a path to a folder.
+    """Yield `path` itself if it is a file. For a folder, yield its Python files and notebooks.
 
-    Links to folders are not followed.
+    The function also searches the subfolders, but does not follow links to folders.
     """
     if not os.path.isdir(path):
         try:
@@ -42,7 +42,7 @@ def _below(path: str, failed: Failed) -> Iterator[str]:
     for folder, folders, names in listing:
         folders[:] = [name for name in sorted(folders) if not _is_skipped(folder, name)]
         for file in (os.path.join(folder, name) for name in sorted(names)):
-            # Reading a pipe would wait for its writer.
+            # Skip pipes, whatever their names, because reading a pipe waits for its writer.
             if file.lower().endswith(SUFFIXES) and os.path.isfile(file):
                 yield file
 

@@ -1,4 +1,4 @@
-"""The results of the rules: a `Finding` for each use of the old API in a program."""
+"""Define the results of the rules, such as a `Finding` for one use of the old API."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ RULES = (
 
 # --- The statuses, which say what happens today if a program uses an old name.
 
-WRONG = "wrong"  # the program runs, and silently trains wrong
+WRONG = "wrong"  # the program runs without an error, but trains incorrectly
 BREAKS = "breaks"  # the program fails, or does something else than before
 UNSURE = "unsure"  # only a run can show what happens
 WORKS = "works"  # the program works as before
@@ -29,28 +29,29 @@ LABELS = {WRONG: "trains wrong, silently", **{s: s for s in (BREAKS, UNSURE, WOR
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What happens today with an old name, and the name that replaces it."""
+    """What happens today if a program uses an old name, and what replaces the name."""
 
     name: str  # the dotted old name, as the public API spelled it
     status: str  # WRONG, BREAKS, UNSURE or WORKS
     today: str  # what happens on today's TensorFlow
-    replacement: str = ""  # the dotted name in tf_lso, or ""
+    replacement: str = ""  # the dotted name in tf_lso that replaces the old name, or ""
 
 
 @dataclasses.dataclass
 class Finding:
-    """A use of the old API in a program.
+    """One use of the old API in a program.
 
     Attributes:
       rule: the id of the rule, one of `RULES`.
-      verdict: what happens today.
+      verdict: what happens today if the program runs this use.
       node: the node of LibCST's tree that uses the old API.
       line, column: the position in the file or cell. Both count from 1.
-      guarded: whether the program tests for the name first or catches the error.
+      guarded: whether the program tests that the name exists before this use, or catches the
+        error of a missing name.
       fix: a short text about the fix, such as the new name, or "" if there is no fix.
-      why_not: a sentence that says why `migrate` does not fix the use, or "".
-      edits: {node that the fix changes: new dotted name or new keyword}.
-      needs_install: why the migrated program needs `tf_lso.install()`, or "".
+      why_not: a sentence that says why `migrate` does not fix this use, or "".
+      edits: dict that maps each node that the fix changes to its new dotted name or keyword.
+      needs_install: why this use needs `tf_lso.install()`, or "" if it does not.
       file: the path of the file.
       cell: the number of the cell in a notebook, from 1. None for other files.
       code: the source line of the use, without spaces at its beginning and end.
@@ -72,26 +73,30 @@ class Finding:
 
     @property
     def fails(self) -> bool:
-        """Whether this finding alone makes the check exit with 1."""
+        """Whether `tf-lso check` exits with 1 because of this finding."""
         return self.verdict.status in (WRONG, BREAKS) and not self.guarded
 
     @property
     def is_problem(self) -> bool:
-        """Whether the check prints the finding without `--verbose`."""
+        """Whether `tf-lso check` prints this finding even without `--verbose`."""
         return self.verdict.status != WORKS
 
     def leave(self, why: str) -> None:
-        """Remove the fix and set `why_not` to a reason, which is "" if the name works."""
+        """Remove the fix, so that `migrate` leaves the use unchanged.
+
+        Args:
+          why: a sentence that says why. "" if the use works unchanged.
+        """
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
-        """Change the verdict of this finding."""
+        """Change the status and the description of what happens today."""
         self.verdict = dataclasses.replace(self.verdict, status=status, today=today)
 
 
 @dataclasses.dataclass
 class Unreadable:
-    """A file or cell that could not be read or written, and the reason."""
+    """A file or notebook cell that could not be read or written, and the reason."""
 
     reason: str
     file: str = ""
@@ -100,7 +105,7 @@ class Unreadable:
 
 
 def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
-    """Return the `Unreadable` for a parser's error, with the line if the error has one."""
+    """Return an `Unreadable` that describes a parser's error and its line, if known."""
     line = getattr(error, "lineno", None)
     why = str(error)
     if isinstance(error, SyntaxError):
@@ -112,17 +117,17 @@ def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
 
 @dataclasses.dataclass
 class Examined:
-    """The result for a program or file.
+    """The result of the examination of one program or file.
 
     Attributes:
       old, new: the program before and after the fixes, as a text or as bytes.
       findings: the findings in the order of their positions in the program.
-      places: the number of places that the fixes change.
-      installs: the reasons why `tf_lso.install()` is added. If `entry` is not "", a person
-        must add the call where `entry` says.
-      unreadable: the cells that could not be read, or the file itself.
+      places: the number of places in the program that the fixes change.
+      installs: the reasons why the program needs `tf_lso.install()`.
+      unreadable: an `Unreadable` for the file or for each cell that could not be read.
       path: the path of the file.
-      entry: for a module of a package, where `tf_lso.install()` belongs; otherwise "".
+      entry: the program in which a person must call `tf_lso.install()`, if the file is a
+        module of a package. "" if `migrate` can add the call to the file itself.
       notebook: whether the file is a notebook.
     """
 

@@ -1,6 +1,7 @@
-"""Find guards, which are conditions and `except` clauses around uses of old names.
+"""Find guards, which are conditions and `except` clauses around a use of an old name.
 
-A use with a guard is listed but not changed.
+An example is the condition `if hasattr(opt, "get_scaled_loss"):`. `migrate` lists a use inside
+a guard, but does not change it.
 """
 
 import libcst as cst
@@ -18,12 +19,13 @@ _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# A `try` around such a node does not guard the code in the node, since it may run later.
+# The code in these definitions may run later. So a `try` around a definition does not catch the
+# errors of this code.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 def guard(program: Program, node: cst.CSTNode) -> str:
-    """Return a sentence about the guard around a node, or "" if there is no guard."""
+    """Return a phrase that describes the guard around a node, or "" if there is no guard."""
     caught = True
     for parent in program.parents(node):
         if isinstance(parent, _LATER):
@@ -36,7 +38,7 @@ def guard(program: Program, node: cst.CSTNode) -> str:
 
 
 def _catches(node: cst.CSTNode) -> bool:
-    """Return whether a `try` or `with suppress(...)` catches errors of missing names."""
+    """Return whether a node is a `try` or `with suppress(...)` that catches missing names."""
     kinds: list[cst.CSTNode | None] = []
     if isinstance(node, cst.Try):
         kinds = [handler.type for handler in node.handlers]
@@ -46,20 +48,23 @@ def _catches(node: cst.CSTNode) -> bool:
 
 
 def _names(node: cst.CSTNode) -> set[str]:
-    """Return the set of names in an expression."""
+    """Return the set of all names that occur in an expression."""
     found = m.findall(node, m.Name())
     return {name.value for name in found if isinstance(name, cst.Name)}
 
 
 def _asks(node: cst.CSTNode) -> bool:
-    """Return whether a node tests a version or the existence of an attribute."""
+    """Return whether a node is a condition that tests a version or calls `hasattr`."""
     if isinstance(node, (cst.If, cst.IfExp, cst.While)):
         return bool(m.findall(node.test, _ASKS))
     return isinstance(node, cst.BooleanOperation) and bool(m.findall(node, _ASKS))
 
 
 def raises(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether the guard around a `hasattr` is an assertion or raises an error."""
+    """Return whether a `hasattr` call only serves to raise an error.
+
+    This is so in `assert hasattr(...)`, and in an `if` statement with a `raise` in its body.
+    """
     for parent in program.parents(node):
         if isinstance(parent, cst.Assert):
             return True

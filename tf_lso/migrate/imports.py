@@ -12,21 +12,22 @@ _Lines = cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]
 
 
 class Apply(cst.CSTTransformer):
-    """A visitor that applies the edits and writes import statements for the new names.
+    """A transformer of LibCST's tree that applies edits and rewrites import statements.
 
-    An edit replaces an expression or an imported name by a dotted path, or the keyword of an
-    argument by another keyword.
+    An edit replaces an expression or an imported name by a new dotted name. If the node is an
+    argument of a call, the edit replaces the keyword of the argument.
     """
 
     def __init__(self, edits: Mapping[cst.CSTNode, str]) -> None:
         self.edits = edits
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Make the edit of a node after the edits of its children."""
+        """Apply the edit for a node, after the edits for its children have been applied."""
         done: Any = super().on_leave(original_node, updated_node)
         new = self.edits.get(original_node)
         if new is None or isinstance(original_node, cst.ImportAlias):
-            return done  # the methods for import statements change the name
+            # Imported names are changed by the methods for import statements below.
+            return done
         if isinstance(original_node, cst.Arg):
             return done.with_changes(keyword=cst.Name(new))
         return dotted(new).with_changes(lpar=done.lpar, rpar=done.rpar)
@@ -38,8 +39,8 @@ class Apply(cst.CSTTransformer):
         names = []
         for old, new in zip(original_node.names, updated_node.names):
             if old in self.edits:
-                # Without `as` the import binds only the package, so import just the package.
-                # Other edits replace the uses.
+                # Without `as`, `import a.b` binds only the package `a`. So the new import
+                # imports just the package. Separate edits replace all uses of `a.b`.
                 path = self.edits[old] if old.asname else bound_name(old)
                 new = new.with_changes(name=dotted(path))
             names.append(new)
@@ -50,9 +51,9 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
     ) -> _Lines:
-        """Change a `from` import, so that the names in the edits come from tf_lso.
+        """Rewrite the `from` imports in a line, so that old names are imported from tf_lso.
 
-        A new statement gets its own line, except in a line of several statements.
+        If the line has only one statement, each new import statement gets a line of its own.
         """
         statements, comments = self._moved(original_node.body, updated_node.body)
         above = [*updated_node.leading_lines, *comments]
@@ -69,7 +70,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementSuite,
         updated_node: cst.SimpleStatementSuite,
     ) -> cst.SimpleStatementSuite:
-        """Change a `from` import that follows a colon on the same line."""
+        """Rewrite the `from` imports in a body such as that of `try: from a import b`."""
         statements, _ = self._moved(original_node.body, updated_node.body)
         return updated_node.with_changes(body=statements)
 
@@ -78,7 +79,16 @@ class Apply(cst.CSTTransformer):
         old: Sequence[Any],
         new: Sequence[Any],
     ) -> tuple[list[Any], list[cst.EmptyLine]]:
-        """Return the new statements, and the comments that the statements do not contain."""
+        """Return the statements of a line with their `from` imports rewritten.
+
+        Args:
+          old: the statements before any edit.
+          new: the same statements after the edits for their children.
+
+        Returns:
+          A tuple of the list of statements, and a list of comments. The comments were next to
+          imported names in the old statements, and the new statements do not contain them.
+        """
         statements: list[Any] = []
         comments: list[cst.EmptyLine] = []
         for before, after in zip(old, new):
@@ -86,7 +96,8 @@ class Apply(cst.CSTTransformer):
             if not moved:
                 statements.append(after)
                 continue
-            # All old names of a module are in the same module of tf_lso.
+            # One name determines the module for all names of the statement, because all old
+            # names of a module are in the same module of tf_lso.
             module = dotted(self.edits[moved[0]].rpartition(".")[0])
             names = zip(imported_names(before), imported_names(after))
             kept = [name for old, name in names if old not in self.edits]
@@ -101,7 +112,7 @@ class Apply(cst.CSTTransformer):
         return statements, comments
 
     def _moved_names(self, node: cst.BaseSmallStatement) -> list[cst.ImportAlias]:
-        """Return the names of a `from` import that must come from tf_lso."""
+        """Return the names in a `from` import that must be imported from tf_lso instead."""
         names = imported_names(node) if isinstance(node, cst.ImportFrom) else []
         return [alias for alias in names if alias in self.edits]
 
@@ -109,14 +120,18 @@ class Apply(cst.CSTTransformer):
 def _ended(
     statement: cst.ImportFrom, names: list[cst.ImportAlias]
 ) -> list[cst.ImportAlias]:
-    """Return the remaining names, without a comma at the end if there are no parentheses."""
+    """Return the names that remain in a `from` import.
+
+    Without parentheses, a comma after the last name would be a syntax error. So this comma is
+    removed.
+    """
     if statement.lpar:
         return names
     return [*names[:-1], names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
 
 
 def _alone(alias: cst.ImportAlias) -> cst.ImportAlias:
-    """Return the node of an imported name without its comments, spaces and comma."""
+    """Return a copy of an imported name without the comments, spaces and comma around it."""
     name = alias.evaluated_alias
     asname = cst.AsName(cst.Name(name)) if name else None
     return cst.ImportAlias(cst.Name(alias.evaluated_name), asname)

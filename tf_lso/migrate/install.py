@@ -9,8 +9,8 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
-# The beginning of placeholder names. `notebooks` puts such a name in place of a line that only
-# IPython understands.
+# The module `notebooks` replaces each line that only IPython understands by a placeholder name.
+# All placeholder names begin with this text.
 MAGIC = "tf_lso_magic_"
 _MAGIC = m.Expr(m.Name(m.MatchIfTrue(lambda name: name.startswith(MAGIC))))
 _IS_MAIN = m.SimpleString(m.MatchIfTrue(lambda text: text[1:-1] == "__main__"))
@@ -29,8 +29,8 @@ _FUTURE = m.SimpleStatementLine(
 )
 _IMPORTS = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom(), _MAGIC)])
 _ENVIRON = m.Attribute(m.Name("os"), m.Name("environ"))
-# Matches a line that sets an environment variable. The import of TensorFlow may read this
-# variable.
+# Matches a line that sets an environment variable. Such a line must stay before the import of
+# TensorFlow, which may read the variable.
 _SETTING = m.SimpleStatementLine(
     body=[
         m.Assign(targets=[m.AssignTarget(m.Subscript(_ENVIRON))])
@@ -41,10 +41,10 @@ _IMPORT = "import tf_lso\n"
 
 
 def with_import(module: cst.Module) -> cst.Module:
-    """Return the tree with `import tf_lso` after the first block of imports.
+    """Return the tree with `import tf_lso` after the program's first block of imports.
 
-    This function does not use LibCST's AddImportsVisitor, because that class adds no import if
-    there is already one below `if TYPE_CHECKING`.
+    This function does not use LibCST's AddImportsVisitor. That class would add no import to a
+    program that imports tf_lso only below `if TYPE_CHECKING`.
     """
     index = _first(module.body)
     while index < len(module.body) and m.matches(module.body[index], _IMPORTS):
@@ -59,9 +59,10 @@ def with_import(module: cst.Module) -> cst.Module:
 def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
     """Return the tree with `import tf_lso` and a call of `tf_lso.install()`.
 
-    Only imports of Python's own modules and lines that set environment variables come before
-    the call. If `late` is True and no code runs before `if __name__ == "__main__":`, the call
-    is the first line of that block.
+    The call comes before the import of TensorFlow. Only imports of the standard library and
+    lines that set environment variables come before the call. If `late` is True and no code
+    runs before the block `if __name__ == "__main__":`, the call is the first line of this
+    block instead.
 
     Args:
       module: the tree.
@@ -89,7 +90,11 @@ def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
 
 
 def _may_run(statement: cst.CSTNode) -> bool:
-    """Return whether a statement may call code of the program."""
+    """Return whether a statement may run the program's own functions.
+
+    Imports, docstrings and simple function definitions do not. Calls in the decorators or
+    default values of a function definition may.
+    """
     if isinstance(statement, cst.FunctionDef):
         return bool(statement.decorators or m.findall(statement.params, m.Call()))
     return not m.matches(statement, _IMPORTS | _DOCSTRING)
@@ -104,7 +109,10 @@ def _with_first(guard: Any, call: Any) -> Any:
 
 
 def _first(body: Sequence[Any]) -> int:
-    """Return the index of the first statement before which statements may be added."""
+    """Return the index at which the first new statement may be inserted.
+
+    The docstring, the `__future__` imports and the magics of a notebook must stay before it.
+    """
     index = 0
     while index < len(body) and (
         m.matches(body[index], _FUTURE)
@@ -130,7 +138,7 @@ def _may_precede(line: cst.CSTNode) -> bool:
 
 
 def _apart(statement: Any) -> Any:
-    """Return a statement with an empty line above."""
+    """Return the statement with an empty line above it."""
     lines = statement.leading_lines
     if lines and lines[0].comment is None:
         return statement

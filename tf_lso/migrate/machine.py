@@ -13,7 +13,7 @@ _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "w
 
 
 def as_json(outcome: Outcome, style: Style) -> str:
-    """Return the results of a run as one JSON object, in ASCII."""
+    """Return the results of `check` or `migrate` as the text of one JSON object, in ASCII."""
     findings = [
         {key: getattr(found, key) for key in _WHERE} | dataclasses.asdict(found.verdict)
         for found in outcome.findings
@@ -64,7 +64,9 @@ def github(outcome: Outcome, style: Style) -> str:
 
 def _command(level: str, item: Finding | Unreadable, title: str, message: str) -> str:
     where = {"line": item.line, "col": getattr(item, "column", None)}
-    if item.cell:  # GitHub counts the lines of the JSON text, not of a cell
+    if item.cell:
+        # Pass GitHub no line and column. It would count lines in the notebook's JSON text, but
+        # these numbers refer to a cell.
         message = f"cell {item.cell}, line {item.line}: {message}"
         where = {}
     properties = {"file": os.path.normpath(item.file), **where, "title": title}

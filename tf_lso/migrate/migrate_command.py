@@ -1,4 +1,4 @@
-"""The command `tf-lso migrate`, which rewrites old names in programs."""
+"""Define the command `tf-lso migrate`, which rewrites old names in programs."""
 
 import argparse
 import sys
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
-    """Print the report to stdout, or to stderr if the migrated program goes to stdout."""
+    """Print the report to stdout, or to stderr if stdout gets the migrated program."""
     from tf_lso.migrate import files, machine, report
 
     style = report.Style(report.wants_colour(), args.verbose)

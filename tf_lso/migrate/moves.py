@@ -1,4 +1,8 @@
-"""Fix an old name: change the use, or the import or alias that binds the name."""
+"""Set the edits that fix a use of an old name.
+
+If an import or an assignment such as `mp = tf.keras.mixed_precision` has bound the name, the
+edits change this import or assignment. Otherwise they change the use itself.
+"""
 
 from typing import Any
 
@@ -18,7 +22,10 @@ _GUARDED = "{}: it is left to tf_lso.install()."
 
 
 def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
-    """Return whether a guard is around a node. If there is one, remove the finding's fix."""
+    """Return whether a node is inside a guard. If so, remove the fix of the finding.
+
+    A guard is a condition or an `except` clause, as the module `guards` explains.
+    """
     guard = guards.guard(program, node)
     if guard:
         finding.guarded = True
@@ -29,7 +36,10 @@ def is_guarded(program: Program, finding: Finding, node: cst.CSTNode) -> bool:
 
 
 def _asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether a `hasattr` or `getattr` asks a module for an old name that is gone."""
+    """Return whether `hasattr` or `getattr` looks up a missing old name in the module `node`.
+
+    In `hasattr(tf.mixed_precision, "experimental")`, the node is `tf.mixed_precision`.
+    """
     argument = program.parent(node)
     call: Any = argument and program.parent(argument)
     if not call or not m.matches(call, _ASKS) or call.args[0] is not argument:
@@ -40,7 +50,7 @@ def _asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
 
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
-    """Set the fix of a finding at an expression, unless a guard is around the expression."""
+    """Set the fix of a finding for the expression `node`, unless it is inside a guard."""
     new = finding.verdict.replacement
     if new and not is_guarded(program, finding, node):
         finding.fix = new
@@ -48,11 +58,11 @@ def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
 
 
 def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> None:
-    """Replace a chain of attributes.
+    """Set the edits that replace a chain of attributes, such as `mp.Policy`, by a new name.
 
-    If the first name of the chain is itself bound to an old module or class, the import or
-    the alias that binds this name is changed instead. If the first name is a class of the
-    program, as in `C.mp.Policy`, the chain is replaced too.
+    If the program has bound the first name of the chain to an old module or class, the edits
+    change the import or assignment that binds the name. Otherwise the edits replace the whole
+    chain. For example, they replace `C.mp.Policy`, where `C` is a class of the program.
     """
     first = root(node)
     path, bindings = program.path(first), list(program.bindings(first))
@@ -64,7 +74,7 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
 
 
 def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
-    """Change an import, or the expression of an alias, so that it names tf_lso."""
+    """Set the edits for an import or an assigned expression, so that it refers to tf_lso."""
     verdict = verdicts.of_path(program.path(binding), target=program.target)
     if verdict and isinstance(binding, cst.ImportAlias):
         finding.edits[binding] = verdict.replacement

@@ -1,4 +1,4 @@
-"""Small functions that read or make nodes of LibCST's tree."""
+"""Define small functions that read or make nodes of a syntax tree of LibCST."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ class _Collector(cst.CSTVisitor):
 
 
 def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
-    """Return {type: list of the nodes of this type, in the order of the tree}."""
+    """Return a dict that maps each type of node to its nodes, in the order of the program."""
     collector = _Collector()
     module.visit(collector)
     return collector.nodes
@@ -29,9 +29,10 @@ def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
 def assigned_values(
     nodes: Mapping[type[cst.CSTNode], list[Any]],
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
-    """Return {target of an assignment: the chain of names that is assigned to the target}.
+    """Return a dict that maps each assignment's target to the value that is assigned to it.
 
-    `x = a.b`, `x: Any = a.b` and `(x := a.b)` are assignments.
+    Only values that are dotted names count. Examples of such assignments are `x = a.b`,
+    `x: Any = a.b` and `(x := a.b)`.
     """
     pairs = [(t.target, n.value) for n in nodes.get(cst.Assign, []) for t in n.targets]
     for kind in (cst.AnnAssign, cst.NamedExpr):
@@ -44,20 +45,20 @@ def assigned_values(
 
 
 def bound_name(alias: cst.ImportAlias) -> str:
-    """Return the name that an import binds."""
+    """Return the name that an import binds in the program: "a" for `import a.b`."""
     name = alias.evaluated_alias or alias.evaluated_name
     return name.partition(".")[0]
 
 
 def root(node: cst.CSTNode) -> cst.CSTNode:
-    """Return the expression at the beginning of a chain of attributes."""
+    """Return the expression before the first dot of a chain of attributes: `a` for `a.b.c`."""
     while isinstance(node, cst.Attribute):
         node = node.value
     return node
 
 
 def attributes(node: cst.CSTNode) -> list[str]:
-    """Return the names in a chain of attributes after its root."""
+    """Return the names after the first dot of a chain of attributes: ["b", "c"] for `a.b.c`."""
     names: list[str] = []
     while isinstance(node, cst.Attribute):
         names.insert(0, node.attr.value)
@@ -66,7 +67,7 @@ def attributes(node: cst.CSTNode) -> list[str]:
 
 
 def dotted(path: str) -> cst.Attribute | cst.Name:
-    """Return the expression for a dotted path."""
+    """Return the node of the expression for a dotted path such as "a.b.c"."""
     found: cst.Attribute | cst.Name
     first, *rest = path.split(".")
     found = cst.Name(first)
@@ -95,7 +96,7 @@ def literal(node: cst.CSTNode | None) -> str | None:
 
 
 def keywords(call: cst.Call) -> Mapping[str, cst.Arg]:
-    """Return the keyword arguments of a call."""
+    """Return a dict that maps the keywords in a call to their argument nodes."""
     return {arg.keyword.value: arg for arg in call.args if arg.keyword}
 
 

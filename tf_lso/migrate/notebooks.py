@@ -1,8 +1,9 @@
-"""Examine notebooks: join the cells to one program, and split the result into cells.
+"""Examine notebooks: join the cells into one program, and split the result into cells again.
 
-Cells share their variables, so they are examined as one program. A line with a marker name
-separates two cells. Lines that only IPython understands are replaced by placeholders before
-parsing and put back afterwards. All other bytes of the file stay the same.
+Cells share their variables, so they are examined as one program. A line that contains only a
+special name, such as `tf_lso_cell_2`, separates two cells. Lines that only IPython understands
+are replaced by placeholders before parsing, and restored afterwards. Apart from the cells that
+change, all bytes of the file stay the same.
 """
 
 import json
@@ -18,10 +19,11 @@ from tf_lso.migrate.findings import Examined, Unreadable, unreadable
 from tf_lso.migrate.install import MAGIC
 from tf_lso.migrate.nodes import literal
 
-# Cell magics whose body runs as Python in the notebook.
+# The cell magics after which the rest of the cell still runs as Python in the notebook. Cells
+# with other cell magics, such as `%%bash`, are skipped.
 _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
-# Matches a line that only IPython understands: a magic, a shell command, a request for help,
-# or an assignment of one of these.
+# Matches a line that only IPython understands. This is a magic, a shell command, a request for
+# help, or an assignment such as `files = !ls` whose value is a magic or a shell command.
 _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
         (?P<marked>[%!?]) .*
@@ -39,11 +41,11 @@ _INDENTED = "if tf_lso_indented:"
 
 
 class Cell(NamedTuple):
-    """A cell with Python code."""
+    """A notebook cell that contains Python code."""
 
-    number: int  # the number of the cell, from 1
-    text: str  # the source
-    python: str  # the source with placeholders, in the form that is parsed
+    number: int  # the number of the cell in the notebook, from 1
+    text: str  # the source code of the cell in the notebook
+    python: str  # the source code with placeholders, which Python can parse
     hidden: dict[str, str]  # maps each placeholder to the line that it replaces
     indent: str  # the indent of the whole cell, which IPython ignores
 
@@ -69,9 +71,9 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def parse(number: int, text: str) -> Cell | None:
-    """Return the `Cell` for a source, or None if it is blank or in another language.
+    """Return a `Cell` for the source `text`, or None if the text is blank or not Python.
 
-    Lines are replaced by placeholders only if Python cannot parse them, so that lines with the
+    Lines are replaced by placeholders only if Python cannot parse the cell. So lines with the
     operator `%` stay unchanged.
 
     Raises:
@@ -100,10 +102,20 @@ def parse(number: int, text: str) -> Cell | None:
 
 
 def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> bool:
-    """Replace the magic at a line by a placeholder. Return whether a magic was replaced.
+    """Replace one magic (a line that only IPython understands) in `lines` by a placeholder.
 
-    If this line has no magic, perhaps an earlier line has caused the error. Then the first
-    magic of the cell that begins with `%`, `!` or `?` is replaced.
+    The function replaces the magic at line `number`, where Python's parser has reported an
+    error. If this line has no magic, another line may have caused the error. Then the function
+    replaces the first line of the cell that begins with `%`, `!` or `?`.
+
+    Args:
+      lines: list of the lines of the cell, which is changed in place.
+      number: the number of the line with the error, from 1.
+      hidden: dict to which {placeholder: replaced line} is added.
+      cell: the number of the cell.
+
+    Returns:
+      True if a magic was replaced, False if none was found.
     """
     current = min(max(number, 1), len(lines)) - 1
     for first in (current, *range(len(lines))):
@@ -158,7 +170,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _apart(text: str, parsed: list[Cell]) -> Iterator[str]:
-    """Split the text of all cells and yield the text of each cell."""
+    """Split the joined program at the separating lines, and yield the text of each cell."""
     for index, cell in enumerate(parsed):
         if index + 1 < len(parsed):
             between = re.compile(
@@ -172,7 +184,7 @@ def _apart(text: str, parsed: list[Cell]) -> Iterator[str]:
 
 
 def _restored(text: str, cell: Cell) -> str:
-    """Return the text of a cell with its indent and without placeholders."""
+    """Return the text of a cell with its original indent, and with lines for placeholders."""
     lines = text.split("\n")
     if cell.indent and _INDENTED in lines:
         index = lines.index(_INDENTED)
@@ -190,21 +202,25 @@ def _restored(text: str, cell: Cell) -> str:
 
 
 class _Replace(cst.CSTTransformer):
-    """A visitor that replaces nodes by other nodes."""
+    """A transformer of LibCST's tree that replaces some nodes by other nodes."""
 
     def __init__(self, new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
         self.new = new
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Return the new node for a node, or the same node if there is no new one."""
+        """Return the node that replaces `original_node`, or `updated_node` if none does."""
         return self.new.get(original_node, updated_node)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
-    """Return the bytes of a notebook with new sources for some of its cells.
+    """Return the bytes of a notebook in which some cells have new sources.
 
-    JSON is also an expression of Python, so LibCST can parse the text. LibCST keeps everything
-    that is not replaced.
+    The function parses the JSON text with LibCST, since the text is also an expression of
+    Python. Unlike the module `json`, LibCST keeps the layout of the rest of the text.
+
+    Args:
+      data: the bytes of the notebook.
+      sources: dict that maps the numbers of the changed cells to their new sources.
     """
     if not sources:
         return data
@@ -221,15 +237,19 @@ def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
 
 
 def _item(node: Any, name: str) -> Any:
-    """Return the value of a key of a dict. As in JSON, the last of several values counts."""
+    """Return the value for the key `name` in the node of a dict.
+
+    If the key occurs several times, the last value counts, as in Python's module `json`.
+    """
     return {literal(item.key): item.value for item in node.elements}[name]
 
 
 def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
-    """Return the node for a new source: a string or a list of lines, like the old node."""
+    """Return the node for a new source: a string if `old` is a string, or a list of lines."""
 
     def spelled(text: str) -> cst.SimpleString:
-        # Some notebooks escape characters that are not ASCII, others do not.
+        # Escape characters that are not ASCII if the file contains no such character. Then the
+        # program that wrote the notebook probably escapes them, too.
         return cst.SimpleString(json.dumps(text, ensure_ascii=is_ascii))
 
     if not isinstance(old, cst.List):
@@ -237,7 +257,9 @@ def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
     listed: Any = old.elements
     kept = {json.loads(item.value.value): item.value for item in listed}
     between = listed[0].comma
-    if len(listed) == 1:  # only the space after the bracket shows the layout
+    if len(listed) == 1:
+        # The only line has no comma whose spaces could be copied. So copy the spaces after the
+        # opening bracket.
         between = cst.Comma(whitespace_after=old.lbracket.whitespace_after)
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
     values = [kept.get(line) or spelled(line) for line in lines]

@@ -1,4 +1,4 @@
-"""The arguments that `tf-lso check` and `tf-lso migrate` share."""
+"""Define the command-line arguments that `tf-lso check` and `tf-lso migrate` share."""
 
 import argparse
 import sys
@@ -12,11 +12,11 @@ from tf_lso.names import targets
 if TYPE_CHECKING:
     from tf_lso.migrate.engine import Options
 
-NOTHING_READ = 2  # the exit code if no file was read
+NOTHING_READ = 2  # the exit code of a command that fails before it reads a file
 
 
 def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:
-    """Add the arguments for paths, rules, the version of Keras and the format."""
+    """Add the shared arguments, such as the paths and `--like`, to a parser."""
     parser.add_argument(
         "paths",
         nargs="*",
@@ -59,7 +59,7 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
 
 
 def explained(args: argparse.Namespace) -> bool:
-    """Print the entry of the rule in `--explain`. Return whether there is such a rule."""
+    """Print the explanation of a rule if `--explain` was passed. Return whether it was."""
     if not args.explain:
         return False
     (entry,) = (e for e in help.entries("rules.md") if e.name == args.explain)
@@ -68,9 +68,10 @@ def explained(args: argparse.Namespace) -> bool:
 
 
 def selected(args: argparse.Namespace) -> "Options | None":
-    """Return the options of a command. Exit if the command has no path.
+    """Return the `Options` for the arguments of a command.
 
-    If LibCST is not installed, print how to install it and return None.
+    If the arguments contain no path, print an error and exit. If LibCST is not installed, print
+    how to install it and return None.
     """
     if not args.paths:
         args.parser.error("the following arguments are required: PATH")

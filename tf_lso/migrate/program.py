@@ -1,4 +1,4 @@
-"""A parsed program: facts about the whole program, and the findings in it."""
+"""Define `Program`, which has facts about a whole parsed program and the findings in it."""
 
 from collections.abc import Iterator
 
@@ -17,12 +17,12 @@ class Program(Scopes):
     Attributes:
       module: LibCST's tree.
       target: the TensorFlow on which the program will run.
-      findings: the findings of the rules.
+      findings: the findings that the rules have reported so far.
       imported: the full names of all imported modules and names.
-      packages: the packages of the imported modules.
+      packages: the top-level packages of all imports.
       defined: the names of all functions that the program defines.
       called: the full paths of all called objects and base classes.
-      words: the names of all attributes, and the texts of all strings.
+      words: the names of all attributes and the texts of all string literals.
     """
 
     def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
@@ -41,7 +41,7 @@ class Program(Scopes):
         self.words.update(literal(s) or "" for s in self.nodes(cst.SimpleString))
 
     def chains(self) -> Iterator[list[cst.Attribute]]:
-        """Yield a list of parts for each chain of attributes, the longest part first."""
+        """Yield a list of nodes for each chain of attributes: [`a.b.c`, `a.b`] for `a.b.c`."""
         others = (cst.Attribute, cst.ImportFrom, cst.ImportAlias)
         for node in self.nodes(cst.Attribute):
             if not isinstance(self.parent(node), others):
@@ -61,7 +61,7 @@ class Program(Scopes):
     def report(
         self, rule: str, node: cst.CSTNode, verdict: Verdict, why_not: str = ""
     ) -> Finding:
-        """Add a finding at a node and return it."""
+        """Make a finding at the position of a node, add it to `findings` and return it."""
         start = self._positions[node].start
         finding = Finding(rule, verdict, node, start.line, start.column + 1)
         finding.why_not = why_not

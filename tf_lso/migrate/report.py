@@ -1,4 +1,4 @@
-"""The reports of `check` and `migrate` for people."""
+"""Write the text reports of `tf-lso check` and `tf-lso migrate`."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class Style(NamedTuple):
     verbose: bool = False
 
     def paint(self, text: str, colour: str) -> str:
-        """Return a text in a color, or unchanged if the report has no colors."""
+        """Return `text` with the codes of a color, or unchanged if the report has no colors."""
         return f"\033[{colour}m{text}\033[0m" if self.colour and text else text
 
 
@@ -86,7 +86,11 @@ def painted_diff(outcome: Outcome, style: Style) -> str:
 
 
 def closing(outcome: Outcome) -> str:
-    """Return the line that says how to handle changes of Keras 3 that were not checked."""
+    """Return the last line of a report.
+
+    The line says that only loss scaling was checked, and which commands help with other changes
+    of Keras 3.
+    """
     version = outcome.options.like or "VERSION"
     scripts = [file.path for file in outcome.files if not file.notebook]
     commands = []
@@ -103,14 +107,18 @@ def closing(outcome: Outcome) -> str:
 
 
 def _arguments(outcome: Outcome) -> list[str]:
-    """Return the options of the run as arguments of `tf-lso migrate`."""
+    """Return the command-line arguments that pass the same options to `tf-lso migrate`."""
     options = outcome.options
     like = ["--like", options.like] if options.like else []
     return like + (["--select", ",".join(options.select)] if options.select else [])
 
 
 def _installs(outcome: Outcome) -> str:
-    """Return lines that say where `install()` is added or needed, and why."""
+    """Return lines that say for which files `install()` is necessary, and why.
+
+    For each file, the lines say whether `migrate` adds the call, or in which other program a
+    person must add it.
+    """
     lines = []
     for file in outcome.files:
         if file.installs and file.entry:
@@ -143,7 +151,7 @@ def _shown(found: Finding, label: str, style: Style) -> str:
 
 
 def _failures(outcome: Outcome, label: str, style: Style) -> str:
-    """Return the lines about files and cells that could not be read."""
+    """Return a line for each file or cell that could not be read or written."""
     painted = style.paint(label, _RED)
     lines = [
         f"{location(item.file, item.cell, item.line)}: {painted}  {item.reason}\n"

@@ -1,4 +1,4 @@
-"""The nodes of a parsed program, and the meaning of its names."""
+"""Find the nodes of a parsed program, and what the names in the program refer to."""
 
 import re
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from tf_lso.migrate.nodes import (
     root,
 )
 
-# Matches what paths with several `compat` parts can omit. For example,
+# Matches the redundant beginning of a path with several `compat` parts. For example,
 # `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
 class Scopes:
-    """The nodes of LibCST's tree, and the paths to which the names in it refer."""
+    """The nodes of LibCST's tree, and the dotted paths to which names in the tree refer."""
 
     def __init__(self, wrapper: md.MetadataWrapper) -> None:
         self._qualified = wrapper.resolve(md.QualifiedNameProvider)
@@ -32,23 +32,25 @@ class Scopes:
         self._parents = wrapper.resolve(md.ParentNodeProvider)
         self._contexts = wrapper.resolve(md.ExpressionContextProvider)
         self._nodes = nodes_by_type(wrapper.module)
-        # The names that the patterns of `match` bind. LibCST does not know these names.
+        # The names that patterns of `match` statements bind. LibCST does not record these
+        # bindings, so `paths` must treat the names as unknown.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
         self._assigned = assigned_values(self._nodes)
         scopes = {scope for scope in self._scopes.values() if scope}
         self._all_assignments = [a for scope in scopes for a in scope.assignments]
         self._values = self._local_values()
-        self._followed: list[str] = []  # the local names that `paths` is following
+        # The local names whose values `paths` is looking up now. They serve to detect cycles.
+        self._followed: list[str] = []
 
     # --- Nodes.
 
     def nodes(self, kind: type[_Node]) -> list[_Node]:
-        """Return the list of all nodes of a type, in the order of the tree."""
+        """Return the list of all nodes of a type, in the order of the program."""
         return self._nodes.get(kind, [])
 
     def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the nodes around a node, from the parent to the module."""
+        """Yield all nodes that contain a node, from the parent up to the module."""
         while parent := self._parents.get(node):
             yield parent
             node = parent
@@ -69,7 +71,7 @@ class Scopes:
         return self._contexts.get(node) not in (None, md.ExpressionContext.LOAD)
 
     def binds_attribute(self, node: cst.CSTNode) -> bool:
-        """Return whether an assignment binds the attribute of a class, as in `C.mp = mp`."""
+        """Return whether `node` is the target `C.mp` of `C.mp = mp`, where `C` is a class."""
         return self.is_stored(node) and any(self._class_attribute(node))
 
     # --- Names.
@@ -90,12 +92,15 @@ class Scopes:
         return paths[0] if len(paths) == 1 else ""
 
     def sources(self, name: cst.CSTNode) -> list[str]:
-        """Return the full names by which imports bind a name, such as `.compat.tf`."""
+        """Return the full names of the imports that may bind a name.
+
+        For `tf` after `from .compat import tf`, the list is [".compat.tf"].
+        """
         source = md.QualifiedNameSource.IMPORT
         return sorted(n.name for n in self._names(name) if n.source is source)
 
     def paths(self, node: cst.CSTNode) -> list[str]:
-        """Return the paths to which an expression may refer, with "" for an unknown path."""
+        """Return the dotted paths to which an expression may refer. "" is an unknown path."""
         if isinstance(node, cst.ImportAlias):
             return [self.imported_path(node)]
         first = root(node)
@@ -105,7 +110,11 @@ class Scopes:
         return sorted({path for name in names for path in self._follow(name, rest)})
 
     def _names(self, node: cst.CSTNode) -> frozenset[md.QualifiedName]:
-        """Return the qualified names of a node from all its assignments, even later ones."""
+        """Return LibCST's qualified names of a node.
+
+        The set has a qualified name for each assignment that may bind the name, including
+        assignments after the node.
+        """
         scope = self._scopes.get(node)
         if isinstance(node, cst.Name) and scope:
             return frozenset(scope.get_qualified_names_for(node.value))
@@ -113,7 +122,10 @@ class Scopes:
         return frozenset(found() if isinstance(found, LazyValue) else found)
 
     def _follow(self, name: md.QualifiedName, rest: list[str]) -> set[str]:
-        """Return the full paths for attributes of a name. "" stands for an unknown path."""
+        """Return the paths to which `name` and the attributes `rest` after it may refer.
+
+        "" stands for an unknown path.
+        """
         path = ".".join([name.name, *rest])
         paths = {path}
         if name.source is not md.QualifiedNameSource.IMPORT:
@@ -123,7 +135,10 @@ class Scopes:
         }
 
     def _through_values(self, name: str) -> set[str]:
-        """Return the paths for a dotted name that begins with a local name."""
+        """Return the paths to which a dotted name may refer if it begins with a local name.
+
+        The function replaces the local name by each of the values that are assigned to it.
+        """
         parts = name.split(".")
         for end in range(len(parts), 0, -1):
             local, rest = ".".join(parts[:end]), parts[end:]
@@ -135,9 +150,10 @@ class Scopes:
         return {""}
 
     def _value_paths(self, local: str) -> set[str]:
-        """Return the paths to which a local name may refer."""
+        """Return the paths to which the assigned values of a local name refer."""
         if local in self._followed:
-            return {""}  # the name is bound to itself through other names
+            # The program has assigned the name to itself, possibly through other names.
+            return {""}
         self._followed.append(local)
         paths = {
             path
@@ -148,16 +164,19 @@ class Scopes:
         return paths
 
     def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
-        """Return the assignments that bind a name in its scope or a scope around it."""
+        """Return LibCST's assignments for a name, from its own scope or an enclosing scope."""
         scope = self._scopes.get(name)
         return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 
     def bindings(self, name: cst.CSTNode) -> list[cst.CSTNode]:
-        """Return the list of imported names and aliased expressions that bind a name."""
+        """Return the nodes to which the program binds a name.
+
+        A node is an imported name, or the expression `a.b` in an assignment `name = a.b`.
+        """
         return [node for a in self._assignments(name) for node in self._bound(a)]
 
     def _bound(self, assignment: md.BaseAssignment) -> list[cst.CSTNode]:
-        """Return the imported names or the aliased expression of an assignment."""
+        """Return the nodes to which one assignment binds its name, as for `bindings`."""
         if isinstance(assignment, md.ImportAssignment):
             aliases = getattr(assignment.node, "names", ())
             return [alias for alias in aliases if bound_name(alias) == assignment.name]
@@ -166,7 +185,7 @@ class Scopes:
         return []
 
     def binds_otherwise(self, package: str) -> bool:
-        """Return whether any scope binds the name of a package to something else."""
+        """Return whether the program uses the name of a package for anything else."""
         itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
         return package in self._captured or any(
             assignment.name.partition(".")[0] == package
@@ -177,10 +196,11 @@ class Scopes:
     # --- The values of local names.
 
     def _local_values(self) -> dict[str, list[cst.CSTNode | None]]:
-        """Return {local name, such as `f.<locals>.mp`: list of its assigned values}.
+        """Return a dict that maps each local name to the list of values assigned to the name.
 
-        None stands for a value that is not a path. Functions with the same name share their
-        local names. `C.mp` is the local name of an attribute of the class `C`.
+        A local name is qualified by its function or class, such as `f.<locals>.mp` or `C.mp`.
+        Functions of the same name share their local names. None in the list stands for a value
+        that is not a dotted name.
         """
         values: dict[str, list[cst.CSTNode | None]] = {}
         for assignment in self._all_assignments:
@@ -194,7 +214,10 @@ class Scopes:
     def _values_of(
         self, assignment: md.BaseAssignment
     ) -> Iterator[tuple[str, cst.CSTNode | None]]:
-        """Yield (local name, value) for an assignment, or for an import in a class."""
+        """Yield (local name, value) for an assignment, or for an import in the body of a class.
+
+        The value is None if the function cannot find out to which path it refers.
+        """
         scope, name = assignment.scope, assignment.name
         if type(assignment) is md.Assignment and not self._declares(assignment.node):
             value = self._assigned.get(assignment.node)
@@ -210,12 +233,12 @@ class Scopes:
                     yield f"{local.name}.{name}", None if binds_package else alias
 
     def _declares(self, target: cst.CSTNode) -> bool:
-        """Return whether a target has an annotation but no value, as in `x: Any`."""
+        """Return whether a statement such as `x: Any` only declares the target."""
         statement = self.parent(target)
         return isinstance(statement, cst.AnnAssign) and statement.value is None
 
     def _class_attribute(self, target: cst.CSTNode) -> Iterator[str]:
-        """Yield the local name if a target is an attribute of a class, such as `C.mp`."""
+        """Yield the local name of a target such as `C.mp`, if `C` is a class of the program."""
         first, names = root(target), attributes(target)
         bound = {type(getattr(a, "node", a)) for a in self._assignments(first)}
         if len(names) == 1 and bound == {cst.ClassDef}:
@@ -223,7 +246,7 @@ class Scopes:
                 yield f"{local.name}.{names[0]}"
 
     def _binds_later(self, name: cst.CSTNode) -> bool:
-        """Return whether a class reads an imported name and binds this name to a value.
+        """Return whether a class body reads an imported name and also assigns to this name.
 
         An example is `mixed_precision = mixed_precision` in the body of a class.
         """

@@ -23,8 +23,9 @@ from tf_lso.migrate.rules.constructors import NUMBER
 from tf_lso.migrate.rules.methods import BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
-# `_POLICY` has the functions that make `compile` wrap an optimizer. `_WRAPPING` also has the
-# classes and functions that wrap an optimizer themselves.
+# The functions in `_POLICY` set a policy, and `compile` then wraps the optimizer in a
+# LossScaleOptimizer. `_WRAPPING` also has the classes and functions that wrap an optimizer
+# themselves.
 _POLICY = {"set_global_policy", "set_policy"}
 _WRAPPING = {*names.OPTIMIZERS, *_POLICY}
 _KERAS_3 = "The file uses names that only Keras 3 has, and nothing of the old API."
@@ -36,7 +37,7 @@ _KERAS_3_PATHS = tuple(
 _OWN_NAME = "The program uses the name tf_lso for something of its own."
 _INSTALLED = "tf_lso.install() is called in this file."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
-# The rules about uses that work once the program calls `install()`.
+# The rules whose findings work without other changes once the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
 
 
@@ -44,7 +45,9 @@ def settle(program: Program) -> list[Finding]:
     """Return the findings of a program, adjusted to facts about the whole program."""
     findings = _merged(program.findings)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
-        return []  # the program has nothing to do with loss scaling
+        # Optimizer arguments and calls that read files do not concern loss scaling by
+        # themselves. So they are not reported in a program without other findings.
+        return []
     if is_installed(program):
         _settle_installed(findings)
     elif _is_for_keras_3(program, findings):
@@ -64,7 +67,7 @@ def settle(program: Program) -> list[Finding]:
 
 
 def settle_by_install(findings: list[Finding]) -> None:
-    """Mark as fixed the findings about uses that work once `install()` is added."""
+    """Set the fix "tf_lso.install()" of all findings that the added call fixes."""
     for found in findings:
         of_method = found.rule in (METHOD, SILENT) and found.why_not != BARE
         if of_method or (found.needs_install and not found.guarded):
@@ -72,9 +75,10 @@ def settle_by_install(findings: list[Finding]) -> None:
 
 
 def installs_for_policy(program: Program) -> set[str]:
-    """Return a set with a reason for `install()` if a policy changes what `compile` does.
+    """Return the reason for `install()` in a program that sets a policy and calls `compile`.
 
-    The set is empty if the program sets no policy, never calls `compile`, or runs on Keras 2.
+    The result is a set with this reason. The set is empty if the program does not set a policy,
+    does not call `compile`, or runs on Keras 2.
     """
     sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
@@ -88,10 +92,10 @@ def is_installed(program: Program) -> bool:
 
 
 def runs_late(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether a node is in the body of a function.
+    """Return whether a node is in the body of a function, so that it runs after the imports.
 
-    Python evaluates the decorators and the default values of a function where the function
-    is defined.
+    Decorators and default values do not count as the body, because Python evaluates them when
+    it defines the function.
     """
     for parent in program.parents(node):
         if isinstance(parent, cst.FunctionDef) and node is parent.body:
@@ -101,7 +105,10 @@ def runs_late(program: Program, node: cst.CSTNode) -> bool:
 
 
 def _merged(findings: list[Finding]) -> list[Finding]:
-    """Return one finding for each position, preferably the finding about arguments."""
+    """Return the findings in the order of their positions, only one for each position.
+
+    If there are several findings at a position, the one about arguments is preferred.
+    """
     merged: dict[tuple[int, int], Finding] = {}
     for found in findings:
         if found.rule == ARGUMENTS or (found.line, found.column) not in merged:
@@ -110,7 +117,10 @@ def _merged(findings: list[Finding]) -> list[Finding]:
 
 
 def _settle_installed(findings: list[Finding]) -> None:
-    """Remove the fixes of uses that work because the program calls `install()`."""
+    """Adjust the findings of a program that already calls `install()`.
+
+    Uses that work after this call get the status WORKS and need no fix.
+    """
     for found in findings:
         if found.rule in _INSTALLABLE and found.why_not != BARE:
             found.leave("")
@@ -119,7 +129,10 @@ def _settle_installed(findings: list[Finding]) -> None:
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
-    """Return whether the program uses names that only Keras 3 has, and no old API."""
+    """Return whether the program was written for Keras 3.
+
+    Such a program uses names that only Keras 3 has, and does not use the old API.
+    """
     if any(f.rule in (GONE, METHOD, SILENT) and f.is_problem for f in findings):
         return False
     words = program.words
@@ -134,7 +147,11 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
 
 
 def _settle_methods(program: Program, findings: list[Finding]) -> None:
-    """Adjust findings about methods if the program makes loss-scaled optimizers itself."""
+    """Adjust the findings about methods to the optimizers that the program makes itself.
+
+    If the program makes a LossScaleOptimizer of tf_lso, or will do so after the migration, the
+    old methods work on this optimizer.
+    """
     already = any(map(_wraps_already, program.called))
     if already or any(_moving_symbol(path) in _WRAPPING for path in program.called):
         for found in findings:
@@ -145,7 +162,9 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
                 found.why_not = found.needs_install = ""
                 if already:
                     found.now(WORKS, "Works: this file makes optimizers of tf_lso.")
-    elif _tests_type(program):  # after the migration, it tests for tf_lso's class
+    elif _tests_type(program):
+        # After the migration, the program's `isinstance` tests for tf_lso's class. Optimizers
+        # that are made elsewhere have this class only if `install()` is called.
         for found in findings:
             if found.rule == METHOD and found.is_problem:
                 name = found.verdict.name
@@ -153,7 +172,7 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
 
 
 def _moving_symbol(path: str) -> str:
-    """Return the symbol of an old name that may fail today, or "" for any other path."""
+    """Return the key in `names.SYMBOLS` of an old name that may fail today, else ""."""
     verdict = verdicts.of_path(path)
     return verdicts.symbol(path) if verdict and verdict.status != WORKS else ""
 

@@ -5,14 +5,15 @@ from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.targets import TODAY, Target, prefixes
 
-# Maps the full name of an old module to the namespace that replaces the module in tf_lso.
+# Maps the full name of each old module to the module of tf_lso that replaces it, without the
+# leading `tf_lso.`.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
-# The packages that contain the modules of `MODULES`, such as `tensorflow.keras`.
+# The parent packages of the old modules, such as `tensorflow.keras`.
 PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 
 def _use(path: str) -> names.Use | None:
-    """Return the `Use` for a path, or None if the path is not an old name."""
+    """Return the table entry (a `Use`) for a path, or None if the path is not an old name."""
     module, _, name = path.rpartition(".")
     return names.mirror_names(MODULES.get(module, "")).get(name)
 
@@ -24,15 +25,15 @@ def symbol(path: str) -> str:
 
 
 def is_old(path: str) -> bool:
-    """Return whether a path names an old module, or an old name in a module."""
+    """Return whether a path is an old module, or an old class or function in such a module."""
     return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
-    """Return whether an import of the path moves to tf_lso as a whole.
+    """Return whether `migrate` may change an import of `path` to an import from tf_lso.
 
-    An import of a module such as `tf.train.experimental` is not changed, since the module also
-    has names that are not about loss scaling.
+    It must not change the import of a module such as `tf.train.experimental`, because this
+    module also has names that do not concern loss scaling.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
@@ -43,7 +44,7 @@ def in_tf_keras(path: str) -> bool:
 
 
 def is_there(path: str, target: Target = TODAY) -> bool:
-    """Return whether an old module or name exists in the libraries of a target."""
+    """Return whether an old module or name exists on the TensorFlow that `target` describes."""
     module, _, name = path.rpartition(".")
     return path in target.modules or name in target.modules.get(module, ())
 
@@ -55,7 +56,10 @@ def _is_shared(module: str) -> bool:
 def of_path(
     path: str, imported: bool = False, target: Target = TODAY
 ) -> Verdict | None:
-    """Return the verdict on a path, or None if the path is not an old name.
+    """Return what happens today with an old name, as a `Verdict`.
+
+    The result is None if `path` is not an old name, or if the old module still exists but also
+    has names that do not concern loss scaling.
 
     Args:
       path: the full name, such as `tensorflow.keras.mixed_precision.Policy`.
@@ -70,13 +74,14 @@ def of_path(
     if path in MODULES:
         return _of_module(path, gone)
     use = _use(path)
+    # Names that exist only since version 2.16 are names of Keras 3, not old names.
     if use is None or use.versions.startswith("2.16"):
-        return None  # not an old name, or a name of Keras 3
+        return None
     return _of_name(path, use, gone, target)
 
 
 def _gone(path: str, imported: bool, target: Target) -> str:
-    """Return a sentence that says that a path is gone, or "" if the path exists."""
+    """Return a sentence that says why a path cannot be used today, or "" if it can."""
     attributes = tuple(f"{keras}." for keras in target.by_attribute)
     if not is_there(path, target):
         if in_tf_keras(path):
@@ -90,9 +95,11 @@ def _gone(path: str, imported: bool, target: Target) -> str:
 
 
 def _spelled(module: str) -> tuple[str, str]:
-    """Return the public old name of a module, and its name in tf_lso."""
+    """Return a tuple (public old name of a module, name of its replacement in tf_lso)."""
     namespace = MODULES[module]
-    if in_tf_keras(module):  # tf_keras's `_v1` and `_v2` APIs use the same names
+    if in_tf_keras(module):
+        # The private packages `tf_keras.api._v1` and `tf_keras.api._v2` are reported under the
+        # public name, too.
         return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 
@@ -113,7 +120,7 @@ def _of_star(module: str, imported: bool, target: Target) -> Verdict | None:
 
 
 def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
-    """Return the verdict on a known name of a module."""
+    """Return the `Verdict` on an old class or function, whose table entry is `use`."""
     module, _, name = path.rpartition(".")
     old, new = (f"{spelled}.{name}" for spelled in _spelled(module))
     about = names.SYMBOLS[use.symbol]
@@ -126,7 +133,8 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
         today = f"{gone} TensorFlow {use.versions} had it."
         return Verdict(old, BREAKS, today, new)
     if breaks and use.today == names.CHANGED:
-        # Only `compile` uses the global policy, and perhaps the program never calls `compile`.
+        # The change of `set_global_policy` matters only in programs that call `compile`. So its
+        # status is UNSURE.
         is_policy = use.symbol == "set_global_policy"
         return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
     return Verdict(old, WORKS, "Works as before.", new)

@@ -1,4 +1,4 @@
-"""Write each changed file in one atomic step, and make diffs of the changes."""
+"""Write migrated programs to their files, and make diffs of the changes."""
 
 import contextlib
 import difflib
@@ -15,7 +15,7 @@ from tf_lso.migrate.findings import Examined, Unreadable
 def migrate(
     paths: Iterable[str], options: Options | None = None, write: bool = False
 ) -> Outcome:
-    """Examine files as `check` does. If `write` is True, write the files that change."""
+    """Examine files as `check` does. If `write` is True, write the migrated files back."""
     outcome = check(paths, options, "migrate")
     outcome.written = write
     for file in outcome.changed if write else ():
@@ -30,10 +30,14 @@ def migrate(
 
 
 def _replace(path: str, old: bytes, new: bytes) -> None:
-    """Replace the contents of a file in one atomic step, and keep the file's mode."""
+    """Replace the contents of a file in one atomic step, and keep the file's permissions.
+
+    Raise an OSError if the file no longer contains `old`.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".tf-lso-{os.getpid()}")
-    try:  # `finally` removes the temporary file even after an interrupt
+    # The `finally` block removes the temporary file even if the user interrupts the program.
+    try:
         with open(temporary, "xb") as file:
             os.chmod(temporary, 0o600)
             file.write(new)
@@ -43,7 +47,7 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     finally:
-        # The temporary file does not exist after `os.replace`.
+        # There is no temporary file to remove if `os.replace` has moved it.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
 

@@ -1,4 +1,4 @@
-"""The rules. Each module finds one kind of use of the old API.
+"""Define the rules of `tf-lso check`. Each module finds one kind of use of the old API.
 
-The function `find` of each module adds a `Finding` to the program for each such use.
+For each such use, the module's function `find` adds a `Finding` to the program.
 """

@@ -1,4 +1,4 @@
-"""LSO104: arguments of the old classes that mean something else in today's classes."""
+"""Rule LSO104: find arguments of old classes that mean something else in today's classes."""
 
 import libcst as cst
 
@@ -13,7 +13,8 @@ _TODAY = (
     "It refuses these arguments, or they mean something else."
 )
 _POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
-# Reasons why `migrate` does not change a call that no old version accepted.
+# The reasons that `migrate` gives when it does not change a call. No old version accepted the
+# arguments of such a call.
 NUMBER = (
     "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."
@@ -53,7 +54,7 @@ def _report(
 def _differs(
     program: Program, node: cst.Call, values: list[cst.BaseExpression]
 ) -> bool:
-    """Return whether the arguments mean something else in Keras 3's class."""
+    """Return whether Keras 3's class refuses the arguments or gives them another meaning."""
     named = keywords(node)
     if "dynamic" in named:
         return program.code(named["dynamic"].value) != "True"
@@ -61,7 +62,7 @@ def _differs(
 
 
 def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression]) -> str:
-    """Return the reason why no old version accepted the arguments, or "" if one did."""
+    """Return why no old version accepted these arguments, or "" if an old version did."""
     if "loss_scale" in keywords(node):
         return _SCALE
     second = values[1] if len(values) > 1 else None

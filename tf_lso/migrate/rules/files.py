@@ -1,6 +1,6 @@
-"""LSO111: calls that read files of older versions.
+"""Rule LSO111: find calls that may read files which an older version has written.
 
-After tf_lso.install() such calls restore the optimizer completely or refuse the file.
+After tf_lso.install() such a call either restores the whole optimizer or raises an error.
 """
 
 import libcst as cst
@@ -10,7 +10,8 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.", "keras.")
-# The ends of the paths of Keras functions that read what an older version may have written.
+# The Keras functions that read what an older version may have written. Each text is the end of
+# the function's dotted path.
 _LOADING = (
     *(".load_model", ".model_from_config", ".model_from_json"),
     *(".optimizers.deserialize", ".optimizers.get"),
@@ -21,7 +22,7 @@ _TODAY = "An optimizer that an older version wrote is refused, or silently left 
 
 
 def find(program: Program) -> None:
-    """Find `tf.keras.models.load_model(path)` and `checkpoint.restore(path)`."""
+    """Find calls such as `tf.keras.models.load_model(path)` and `checkpoint.restore(path)`."""
     for node in [] if program.target.keras_2 else program.nodes(cst.Call):
         path = program.path(node.func)
         name = path.rpartition(".")[2]
@@ -34,11 +35,11 @@ def find(program: Program) -> None:
 
 
 def _loads(node: cst.Call, path: str) -> bool:
-    """Return whether a call of a Keras function may read the config of an optimizer."""
+    """Return whether a call may make an optimizer from a config that Keras has saved."""
     if not (path.startswith(_KERAS) and path.endswith(_LOADING)):
         return False
     text = literal(node.args[0].value) if node.args else None
-    # `optimizers.get("adam")` reads no config.
+    # A call such as `optimizers.get("adam")` makes an optimizer from a name, not from a config.
     return text is None or not path.endswith(".optimizers.get")
 
 
@@ -46,7 +47,8 @@ def _restores(program: Program, node: cst.Call, name: str, path: str) -> bool:
     """Return whether a call of a method may read the variables of an optimizer."""
     if path and not path.startswith(_MAKERS):
         return False
-    if name == "load_weights":  # an HDF5 file has only the weights of layers
+    if name == "load_weights":
+        # Ignore HDF5 files, because they have only the weights of layers.
         text = literal(node.args[0].value) if node.args else None
         return not (text or "").endswith(("h5", "hdf5"))
     return name in _RESTORING and bool(program.called.intersection(_MAKERS))

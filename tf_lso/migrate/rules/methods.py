@@ -1,4 +1,4 @@
-"""LSO105, LSO106, LSO110, LSO112: methods and attributes that only old classes have."""
+"""Rules LSO105, LSO106, LSO110, LSO112: find methods and attributes of old classes."""
 
 import libcst as cst
 
@@ -19,8 +19,8 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
-# If a file imports one of these libraries but no name of `FRAMEWORKS`, its optimizers belong
-# to that library.
+# Other libraries that have optimizers. If a program imports one of these libraries and no
+# package of `FRAMEWORKS`, its optimizers are not those of Keras. Then these rules find nothing.
 OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
@@ -35,14 +35,13 @@ _SILENT = (
     "is left out. The loss is not scaled, but the gradients are divided by the scale."
 )
 _LIKE = "tf-lso run --like 2.4 and install(like='2.4') give it the old base class."
-# Methods of an optimizer class that TensorFlow called up to version 2.10, and methods that
-# these methods called.
+# Private methods of old optimizer classes. Up to version 2.10, TensorFlow called some of these
+# methods, and the optimizer's own code called the others.
 _PROTOCOL = (
     *("_resource_apply_dense", "_resource_apply_sparse", "_create_slots"),
     *("_resource_apply_sparse_duplicate_indices", "_set_hyper", "_get_hyper"),
 )
-# Maps the name of a method or class that is not in `names.METHODS` to a tuple: the rule, what
-# happens today, and what to do.
+# Maps the name of a private method or class to a tuple (rule, what happens today, what to do).
 _PRIVATE = {
     **dict.fromkeys(
         _PROTOCOL,
@@ -89,7 +88,7 @@ def _attribute(program: Program, node: cst.Attribute, name: str) -> None:
 
 
 def _private(program: Program, node: cst.Name) -> None:
-    """Report a private name, as in `def _create_slots` or `model._get_optimizer`."""
+    """Report a private name of old TensorFlow, such as `_create_slots` or `_get_optimizer`."""
     rule, today, why = _PRIVATE.get(node.value, ("", "", ""))
     has_protocol = program.target.legacy_optimizers or "tf_keras" in program.packages
     if rule and not (rule == PROTOCOL and has_protocol):
@@ -110,11 +109,12 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
     found = program.report(METHOD, node.attr, Verdict(full, status, today), why)
     found.guarded = bool(guards.guard(program, node))
     if found.guarded and _is_served(program):
-        found.why_not = ""  # the program has another branch for Keras 3
+        # There is nothing to fix, because the program has another branch for Keras 3.
+        found.why_not = ""
 
 
 def _guard(program: Program, node: cst.Call) -> None:
-    """Report a test for a method, such as `hasattr(optimizer, "get_scaled_loss")`."""
+    """Report a call that tests for a method, such as `hasattr(opt, "get_scaled_loss")`."""
     name = _tested_method(node)
     if not name or name in program.defined or _is_served(program):
         return
@@ -126,9 +126,9 @@ def _guard(program: Program, node: cst.Call) -> None:
 
 
 def _tested_method(node: cst.Call) -> str:
-    """Return the scaling method for which a call tests, or "".
+    """Return the name of the loss-scaling method whose existence a call tests, or "".
 
-    Such a call is `hasattr`, or `getattr` with a default.
+    Such a call is a call of `hasattr`, or a call of `getattr` with a default.
     """
     name = node.func.value if isinstance(node.func, cst.Name) else ""
     needed = {"hasattr": 2, "getattr": 3}.get(str(name))
@@ -139,7 +139,7 @@ def _tested_method(node: cst.Call) -> str:
 
 
 def _is_served(program: Program) -> bool:
-    """Return whether the program has a branch for Keras 3's optimizer."""
+    """Return whether the program also uses `scale_loss`, a method of Keras 3's optimizers."""
     return "scale_loss" in program.words | program.defined
 
 

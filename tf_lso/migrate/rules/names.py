@@ -1,4 +1,4 @@
-"""LSO101, LSO102, LSO103, LSO108: the names of the old API."""
+"""Rules LSO101, LSO102, LSO103, LSO108: find imports and uses of old names."""
 
 import libcst as cst
 
@@ -19,7 +19,7 @@ _STORED = "The program assigns something of its own to an old name."
 _LAYOUT = "There is a comment or there are parentheses inside the name."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
-# Names that are about loss scaling, whatever module they are imported from.
+# Names that concern loss scaling, whichever module a program imports them from.
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
@@ -80,7 +80,7 @@ def _rule(program: Program, path: str, verdict: Verdict) -> str:
 
 
 def _use(program: Program, node: cst.Attribute, path: str) -> None:
-    """Report a chain of attributes that is an old name."""
+    """Report a chain of attributes that is an old name, and set the fix if there is one."""
     verdict = verdicts.of_path(path, False, program.target)
     if verdict is None:
         return
@@ -93,7 +93,7 @@ def _use(program: Program, node: cst.Attribute, path: str) -> None:
 
 
 def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict) -> str:
-    """Return the reason why a chain is not replaced, or "" if it is replaced."""
+    """Return why `migrate` does not replace a chain of attributes, or "" if it does."""
     if program.is_stored(node):
         return _STORED
     if verdicts.in_tf_keras(path) and verdict.status == WORKS:

@@ -1,4 +1,4 @@
-"""LSO109: the arguments `lr` and `decay` in calls of Keras optimizer classes."""
+"""Rule LSO109: find the arguments `lr` and `decay` in calls of Keras optimizer classes."""
 
 import re
 
@@ -53,7 +53,7 @@ def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> No
 
 
 def _schedule(program: Program, node: cst.Call) -> str:
-    """Return a sentence with the schedule that replaces `decay`."""
+    """Return a sentence that recommends a learning-rate schedule in place of `decay`."""
     arguments = keywords(node)
     named = arguments.get("learning_rate") or arguments.get("lr")
     rate = named.value if named else next(iter(positional(node) or ()), None)

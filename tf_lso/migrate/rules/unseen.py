@@ -1,4 +1,4 @@
-"""LSO108: chains of attributes that end like an old name, but begin with an unknown name."""
+"""Rule LSO108: find attribute chains that end like an old name, but have an unknown root."""
 
 import libcst as cst
 
@@ -9,9 +9,11 @@ from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.methods import FRAMEWORKS, OTHERS
 
 _TODAY = "Only a run can show what this refers to."
-# The packages whose names the other rules know, or which have nothing of Keras.
+# This rule ignores chains that begin with these packages. The other rules know the names of
+# `FRAMEWORKS`, and the packages in `OTHERS` have nothing to do with Keras.
 _KNOWN = FRAMEWORKS | OTHERS
-# The modules whose old names are distinctive after `experimental`.
+# If a chain ends with `experimental` and an old name of one of these modules, it probably
+# refers to this module, even if the beginning of the chain is unknown.
 _EXPERIMENTAL = (
     "tensorflow.keras.mixed_precision.experimental",
     "tensorflow.mixed_precision.experimental",
@@ -26,8 +28,9 @@ _SHADOWED = (
 def find(program: Program) -> None:
     """Find chains of attributes such as `self.tf.keras.mixed_precision.Policy`.
 
-    The first name of a chain may also come from another module of the program, or from
-    another package. Then the chain may end like `tf.keras.mixed_precision.Policy`.
+    The rule cannot know what `self.tf` is. It reports the chain, because the chain ends like an
+    old name. The same holds if the first name of a chain is imported from another module of
+    the program, or from another package.
     """
     for parts in program.chains():
         for part in parts:
@@ -38,10 +41,10 @@ def find(program: Program) -> None:
 
 
 def _meant(program: Program, node: cst.Attribute) -> str:
-    """Return the new name for a chain that ends like an old name, or ""."""
+    """Return the new name for a chain that probably is an old name, or "" for other chains."""
     path = program.path(node)
     if path.partition(".")[0] in _KNOWN:
-        return ""  # another rule handles the chain, or no rule needs to
+        return ""
     guesses = _guesses([path]) if path else _guesses(_spellings(program, node))
     if not path and attributes(node)[-2:-1] == ["experimental"]:
         guesses += [f"{module}.{node.attr.value}" for module in _EXPERIMENTAL]
@@ -53,7 +56,11 @@ def _meant(program: Program, node: cst.Attribute) -> str:
 
 
 def _spellings(program: Program, node: cst.Attribute) -> list[str]:
-    """Return the chain as it is written, and with the imported names of its first name."""
+    """Return a list of possible dotted names for a chain whose path is unknown.
+
+    The list has the chain as the program spells it. If the first name is imported, the list
+    also has the chain with the full name of the import in place of the first name.
+    """
     first, steps = root(node), attributes(node)
     starts = [first.value] if isinstance(first, cst.Name) else []
     starts += [source.lstrip(".") for source in program.sources(first)]
@@ -61,7 +68,11 @@ def _spellings(program: Program, node: cst.Attribute) -> list[str]:
 
 
 def _guesses(paths: list[str]) -> list[str]:
-    """Return the paths of TensorFlow that end like some paths, by at least three names."""
+    """Return possible TensorFlow paths that end with the last three or more names of a path.
+
+    For the path `x.keras.mixed_precision.Policy`, one of the guesses is
+    `tensorflow.keras.mixed_precision.Policy`.
+    """
     steps = [path.split(".") for path in paths]
     ends = [".".join(one[start:]) for one in steps for start in range(len(one) - 2)]
     return [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
