@@ -1,4 +1,4 @@
-"""Find the first gradient of a backward pass that overflows, is NaN, or becomes mostly 0."""
+"""Find the first gradient of a backward pass that overflows, is NaN, or loses many values."""
 
 from tf_lso.debugging.report import First
 
@@ -10,7 +10,7 @@ _FLOAT16_MAX = 65504.0
 
 
 def first_that_is_not_finite(seen):
-    """Return a `First` that describes the first non-finite gradient, or None."""
+    """Return a description (`First`) of the first non-finite gradient, or None."""
     found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
     if found is None:
         return None
@@ -33,7 +33,10 @@ def first_that_is_not_finite(seen):
 
 
 def first_that_vanishes(seen):
-    """Return a `First` for the first gradient with too many values that become 0, or None."""
+    """Return a description (`First`) of the first gradient that underflows, or None.
+
+    A gradient underflows if at least the share `UNDERFLOW` of its values becomes 0.
+    """
     found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
     if found is None:
         return None
@@ -56,15 +59,15 @@ def _first_on_the_way_back(seen, is_bad):
       is_bad: function that returns whether a `Gradient` is bad.
 
     Returns:
-      None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). Error
-      messages put the phrase before the name of the layer, such as "behind the output of".
-      The phrase says where the gradient became bad. "Behind the output" means in the loss, or
-      in the sum of the gradients of several branches.
+      None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). The phrase,
+      such as "behind the output of", says where the gradient became bad. Messages put it
+      before the name of the layer. "Behind the output" means in the loss, or in the sum of
+      the gradients of several branches.
     """
     behind = None  # the call that follows `call` in the forward pass
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            # A container such as Sequential only passes on the gradients of its layers.
+            # Skip containers such as Sequential, which only pass on their layers' gradients.
             continue
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):

@@ -24,7 +24,7 @@ class Call:
     # The names of the outer layers, followed by the name of the layer itself. The path does not
     # contain the name of the model.
     path: str
-    # The call of the outer layer from which this call comes, or None for the call of the model.
+    # The call of the outer layer that has called this layer. None for the call of the model.
     parent: "Call | None"
     # The floating-point tensors among the inputs and outputs. Keras has already cast the inputs
     # to the layer's dtype.

@@ -21,12 +21,12 @@ def explain(
     loss: Any = None,
     loss_scale: Any = None,
 ) -> Report:
-    """Explain where values of one batch overflow or vanish, and which loss scale fits.
+    """Explain where values of one batch overflow or become 0, and find a suitable loss scale.
 
     The function runs one forward pass, as in training, and two backward passes in eager
     mode. The second backward pass uses another loss scale. Its gradients show which zeros
-    of the first pass are numbers too small for float16, and whether the loss scale causes
-    an overflow.
+    of the first backward pass are numbers too small for float16, and whether the loss scale
+    causes an overflow.
 
     Afterwards, even after an exception, the function restores variables (weights, batch
     statistics, metrics) and the random state of TensorFlow, Keras, NumPy and Python. It does
@@ -96,7 +96,9 @@ def explain(
 
 
 def _first(batch, seen):
-    """Return a `First` that describes the first trouble in the batch or in its passes.
+    """Return a description (`First`) of the first trouble in the batch or in its passes.
+
+    If there is no trouble, the description says so.
 
     Args:
       batch: tuple (x, y, sample_weight).

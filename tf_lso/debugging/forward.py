@@ -25,7 +25,11 @@ _LARGE = 256.0
 
 
 def first_in_data(batch):
-    """Return a `First` that says which part of (x, y, sample_weight) is not finite, or None."""
+    """Return a description (`First`) of non-finite values in the batch itself, or None.
+
+    Args:
+      batch: tuple (x, y, sample_weight).
+    """
     for name, data in zip(("x", "y", "sample_weight"), batch):
         parts = tf.nest.flatten(data, expand_composites=True)
         values = statistics.values_of(part for part in parts if part is not None)
@@ -40,7 +44,7 @@ def first_in_data(batch):
 
 
 def first_in_forward_pass(seen):
-    """Return a `First` for the first non-finite value in a layer or in the loss, or None."""
+    """Return a description (`First`) of the first non-finite layer or loss, or None."""
     for call, begins in seen.moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
@@ -58,7 +62,7 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return a `First` for a call that is the first to get non-finite inputs."""
+    """Return a description (`First`) of a layer call whose inputs became non-finite first."""
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
@@ -83,7 +87,7 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return a `First` for a call that is the first to compute non-finite outputs."""
+    """Return a description (`First`) of a layer call whose outputs became non-finite first."""
     values = call.output_values
     # After an overflow the output may hold only NaN. For example, a softmax turns inf into NaN.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE

@@ -13,8 +13,8 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
 # At a fitting loss scale, no gradient is larger than this value, which is half of the largest
-# float16. The margin is necessary because the gradients from which the scale is computed may be
-# rounded: by up to a half if they are near the smallest float16.
+# float16. The margin is necessary because the scale is computed from rounded gradients.
+# Rounding may change numbers near the smallest float16 by up to a half.
 _LARGEST = 2.0**15
 _SMALLEST = 2.0**-24  # the smallest positive float16
 
@@ -80,7 +80,7 @@ def run(model, keras, batch, loss, scale):
 
 
 def _variables(weights, calls):
-    """Return a list with a `Variable` for each trainable variable.
+    """Return a list of `Variable`s, one for each trainable variable of the model.
 
     Args:
       weights: list of pairs (Keras variable, TensorFlow variable).
@@ -150,10 +150,10 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of a gradient's values that scaling fails to keep above 0.
+    """Return the share of a gradient's values that are too small at the loss scale.
 
-    A value is lost if it is 0 in `at_scale` but not in `at_reference`. Values that are 0 in
-    `at_reference` are not counted.
+    Such a value is 0 in `at_scale`, but not in `at_reference`. The share refers to the values
+    that are not 0 in `at_reference`.
 
     Args:
       at_scale: the gradient at the loss scale.

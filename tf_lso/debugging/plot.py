@@ -71,7 +71,7 @@ def _draw_panel(axes, rows):
             # Make the bar 0.3 wider than the range, so that a single value is visible, too.
             axes.barh(position, end - begin + 0.3, left=begin - 0.3, **_BAR)
         if values and values.nonfinite:
-            # The bar fills as much of the column as the share of values that are inf or NaN.
+            # The length of the bar shows which share of the values is inf or NaN.
             width = (_NONFINITE - _HIGHEST) * values.nonfinite
             axes.barh(position, width, left=_HIGHEST, **_BAR)
     axes.set_xlim(_LOWEST, _NONFINITE)

@@ -45,7 +45,7 @@ class First:
 
     @property
     def title(self) -> str:
-        """The heading of reports, such as "forward overflow in layer 'dense'"."""
+        """A short description of the trouble, such as "forward overflow in layer 'dense'"."""
         where = f" in layer '{self.layer}'" if self.layer else ""
         return (self.kind or "nothing is wrong") + where
 

@@ -84,8 +84,8 @@ def scale_of(loss_scale, optimizer):
 def batch_of(x, y, sample_weight, keras):
     """Return (x, y, sample_weight) as tensors, as Keras would pass them to the model.
 
-    float64 arrays are cast to Keras's default dtype. If `y` is None, a tuple `x` is taken as
-    (x, y) or (x, y, sample_weight).
+    Arrays of float64 are cast to Keras's default dtype. If `y` is None, a tuple `x` is
+    interpreted as (x, y) or (x, y, sample_weight).
     """
     if isinstance(x, tf.data.Dataset):
         raise TypeError(

@@ -142,7 +142,7 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings of the selected rules, except those with a `# tf-lso: ignore`."""
+    """Return the findings of the selected rules that no comment `# tf-lso: ignore` silences."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()

@@ -49,8 +49,8 @@ class Outcome:
     def exit_code(self) -> int:
         """The exit code of `tf-lso check`.
 
-        The code is 2 if a file or cell could not be read. Otherwise it is 1 if a finding
-        breaks the program, or 0 if no finding does.
+        The code is 2 if a file or cell could not be read. Otherwise it is 1 if a program
+        breaks or trains wrong because of an old name, or 0 if none does.
         """
         if self.unreadable:
             return 2
@@ -127,10 +127,11 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return in which program a person must call `install()` for a module of a package.
+    """Return the name of the program in which a person must call `install()`.
 
-    The result is a file such as "package/__main__.py", or a description of the program. It
-    is "" if the file belongs to no package, since then `install()` can be called in the file.
+    If the file is a module of a package, the result is a file such as "package/__main__.py", or
+    a description of the program. Otherwise the result is "", because the file itself can call
+    `install()`.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):

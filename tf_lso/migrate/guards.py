@@ -61,9 +61,9 @@ def _asks(node: cst.CSTNode) -> bool:
 
 
 def raises(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether a `hasattr` call only serves to raise an error.
+    """Return whether the program raises an error depending on a `hasattr` call.
 
-    This is so in `assert hasattr(...)`, and in an `if` statement with a `raise` in its body.
+    Examples are `assert hasattr(...)`, and an `if` statement whose body contains a `raise`.
     """
     for parent in program.parents(node):
         if isinstance(parent, cst.Assert):

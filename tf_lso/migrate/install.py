@@ -92,8 +92,8 @@ def with_install(module: cst.Module, like: str, late: bool) -> cst.Module:
 def _may_run(statement: cst.CSTNode) -> bool:
     """Return whether a statement may run the program's own functions.
 
-    Imports, docstrings and simple function definitions do not. Calls in the decorators or
-    default values of a function definition may.
+    Imports, docstrings and most function definitions do not run such functions. A function
+    definition may run them in its decorators or default values.
     """
     if isinstance(statement, cst.FunctionDef):
         return bool(statement.decorators or m.findall(statement.params, m.Call()))

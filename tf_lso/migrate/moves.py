@@ -1,7 +1,8 @@
 """Set the edits that fix a use of an old name.
 
-If an import or an assignment such as `mp = tf.keras.mixed_precision` has bound the name, the
-edits change this import or assignment. Otherwise they change the use itself.
+A use such as `mp.Policy` may begin with a name that an import has bound to an old module, or an
+assignment such as `mp = tf.keras.mixed_precision`. Then the edits change this import or
+assignment. Otherwise the edits change the use itself.
 """
 
 from typing import Any
@@ -74,7 +75,7 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
 
 
 def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
-    """Set the edits for an import or an assigned expression, so that it refers to tf_lso."""
+    """Set the edits that make an import or an assigned expression refer to tf_lso."""
     verdict = verdicts.of_path(program.path(binding), target=program.target)
     if verdict and isinstance(binding, cst.ImportAlias):
         finding.edits[binding] = verdict.replacement

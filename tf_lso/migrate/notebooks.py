@@ -184,7 +184,7 @@ def _apart(text: str, parsed: list[Cell]) -> Iterator[str]:
 
 
 def _restored(text: str, cell: Cell) -> str:
-    """Return the text of a cell with its original indent, and with lines for placeholders."""
+    """Return the text of a cell after its indent and its IPython lines have been restored."""
     lines = text.split("\n")
     if cell.indent and _INDENTED in lines:
         index = lines.index(_INDENTED)
@@ -245,7 +245,7 @@ def _item(node: Any, name: str) -> Any:
 
 
 def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
-    """Return the node for a new source: a string if `old` is a string, or a list of lines."""
+    """Return the node for a new source: a list of lines if `old` is a list, else a string."""
 
     def spelled(text: str) -> cst.SimpleString:
         # Escape characters that are not ASCII if the file contains no such character. Then the

@@ -59,7 +59,7 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
 
 
 def explained(args: argparse.Namespace) -> bool:
-    """Print the explanation of a rule if `--explain` was passed. Return whether it was."""
+    """Return whether `--explain` was passed. If so, print the explanation of the rule."""
     if not args.explain:
         return False
     (entry,) = (e for e in help.entries("rules.md") if e.name == args.explain)

@@ -40,7 +40,8 @@ class Scopes:
         scopes = {scope for scope in self._scopes.values() if scope}
         self._all_assignments = [a for scope in scopes for a in scope.assignments]
         self._values = self._local_values()
-        # The local names whose values `paths` is looking up now. They serve to detect cycles.
+        # The local names whose values `paths` is looking up now. `paths` needs this list to
+        # detect names that refer to themselves.
         self._followed: list[str] = []
 
     # --- Nodes.
@@ -164,7 +165,7 @@ class Scopes:
         return paths
 
     def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
-        """Return LibCST's assignments for a name, from its own scope or an enclosing scope."""
+        """Return LibCST's list of the assignments to which a use of a name may refer."""
         scope = self._scopes.get(name)
         return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 
@@ -176,7 +177,7 @@ class Scopes:
         return [node for a in self._assignments(name) for node in self._bound(a)]
 
     def _bound(self, assignment: md.BaseAssignment) -> list[cst.CSTNode]:
-        """Return the nodes to which one assignment binds its name, as for `bindings`."""
+        """Return the nodes to which one assignment binds its name, as `bindings` explains."""
         if isinstance(assignment, md.ImportAssignment):
             aliases = getattr(assignment.node, "names", ())
             return [alias for alias in aliases if bound_name(alias) == assignment.name]
@@ -185,7 +186,7 @@ class Scopes:
         return []
 
     def binds_otherwise(self, package: str) -> bool:
-        """Return whether the program uses the name of a package for anything else."""
+        """Return whether the program binds the name `package` to anything but this package."""
         itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
         return package in self._captured or any(
             assignment.name.partition(".")[0] == package

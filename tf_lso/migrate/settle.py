@@ -67,7 +67,7 @@ def settle(program: Program) -> list[Finding]:
 
 
 def settle_by_install(findings: list[Finding]) -> None:
-    """Set the fix "tf_lso.install()" of all findings that the added call fixes."""
+    """Set the fix of the findings that need no change except the added `tf_lso.install()`."""
     for found in findings:
         of_method = found.rule in (METHOD, SILENT) and found.why_not != BARE
         if of_method or (found.needs_install and not found.guarded):
@@ -75,10 +75,10 @@ def settle_by_install(findings: list[Finding]) -> None:
 
 
 def installs_for_policy(program: Program) -> set[str]:
-    """Return the reason for `install()` in a program that sets a policy and calls `compile`.
+    """Return a set with the reason for `install()` if the program uses `compile` with a policy.
 
-    The result is a set with this reason. The set is empty if the program does not set a policy,
-    does not call `compile`, or runs on Keras 2.
+    The set is empty if the program does not set a policy, does not call `compile`, or runs on
+    Keras 2.
     """
     sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
@@ -92,10 +92,10 @@ def is_installed(program: Program) -> bool:
 
 
 def runs_late(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether a node is in the body of a function, so that it runs after the imports.
+    """Return whether a node is in the body of a function, so that the node runs later.
 
-    Decorators and default values do not count as the body, because Python evaluates them when
-    it defines the function.
+    Decorators and default values are not in the body. Python evaluates them when it defines the
+    function.
     """
     for parent in program.parents(node):
         if isinstance(parent, cst.FunctionDef) and node is parent.body:
@@ -172,7 +172,7 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
 
 
 def _moving_symbol(path: str) -> str:
-    """Return the key in `names.SYMBOLS` of an old name that may fail today, else ""."""
+    """Return the key in `names.SYMBOLS` for a path, or "" if the path works or is not old."""
     verdict = verdicts.of_path(path)
     return verdicts.symbol(path) if verdict and verdict.status != WORKS else ""
 

@@ -14,7 +14,7 @@ class Symbol:
     """A class or function of the old API. Reports and pages print the texts in its fields."""
 
     does: str  # what tf_lso's class or function does
-    # What replaces it in today's TensorFlow, or "" if nothing does.
+    # What replaces the class or function in today's TensorFlow, or "" if nothing does.
     current: str = ""
     # What goes wrong on today's TensorFlow if the name is CHANGED, or "".
     breaks: str = ""

@@ -4,8 +4,8 @@ import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-# Check that TensorFlow is installed before Keras is imported. Without TensorFlow, the import of
-# Keras may fail with a less helpful error.
+# Check for TensorFlow before the modules below import Keras. Without TensorFlow, the import of
+# Keras may fail.
 environment.require_tensorflow()
 
 # ruff: noqa: E402
@@ -14,8 +14,8 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# Returns the `PolicyApi` for a Keras package, "keras" or "tf_keras". It has the policy classes
-# and functions for this package. The cache makes only one `PolicyApi` for each package.
+# Returns the policy classes and functions for a Keras package, "keras" or "tf_keras". They are
+# attributes of a `PolicyApi`. The cache keeps one `PolicyApi` for each package.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())
