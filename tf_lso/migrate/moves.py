@@ -1,8 +1,8 @@
 """Set the edits that fix a use of an old name.
 
-A use such as `mp.Policy` may begin with a name that an import has bound to an old module, or an
-assignment such as `mp = tf.keras.mixed_precision`. Then the edits change this import or
-assignment. Otherwise the edits change the use itself.
+A use such as `mp.Policy` may begin with a name that an import or an assignment has bound to an
+old module. Then the edits change this import or assignment. Otherwise the edits change the use
+itself.
 """
 
 from typing import Any
