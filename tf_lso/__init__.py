@@ -12,7 +12,8 @@ load tf_lso's optimizers from files.
 import importlib as _importlib
 import typing as _typing
 
-if _typing.TYPE_CHECKING:  # the names that `__getattr__` loads
+# Type checkers read these imports. At run time `__getattr__` loads the same names.
+if _typing.TYPE_CHECKING:
     from tf_lso import callbacks as callbacks
     from tf_lso import checkpoints as checkpoints
     from tf_lso import compat as compat
@@ -58,12 +59,13 @@ __all__ = sorted(("__version__", *_NAMES))
 
 
 def _load(module: str) -> _typing.Any:
-    # For `from tf_lso import ...` Python would call `__getattr__` before importing the
-    # module.
+    # Do not write `from tf_lso import ...` here, because this statement would call
+    # `__getattr__` again.
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-if not _typing.TYPE_CHECKING:  # with `__getattr__`, type checkers accept any name
+# Hide `__getattr__` from type checkers. Otherwise they would accept any name in `tf_lso`.
+if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _PUBLIC:
@@ -84,6 +86,6 @@ def __dir__() -> list[str]:
 _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
-    # The call above has imported the package `tf_lso.install`, so the name `install` means
-    # the package. For programs this name must mean the function.
+    # `register_optimizers` has imported the package `tf_lso.install`, so the name
+    # `tf_lso.install` now refers to the package. Make it refer to the public function.
     install = _load("install").install

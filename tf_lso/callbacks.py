@@ -102,22 +102,22 @@ class LossScaleMonitor(_Callback):
         super().on_train_begin(logs)
         if self.log_dir is None:
             return
-        # If there are several workers, only the chief writes.
+        # With several workers, only the chief writes summaries.
         strategy = getattr(self.model, "distribute_strategy", None)
         if strategy is None or strategy.extended.should_save_summary:
             self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """Show the loss scale if `per_batch` is True."""
+        """If `per_batch` is True, do the same as `on_epoch_end`."""
         if self.per_batch:
             self._show(logs)
 
     def on_epoch_end(self, epoch: int, logs: _Logs = None) -> None:
-        """Show the loss scale."""
+        """Add the loss scale and the skipped steps to `logs`, and write summaries."""
         self._show(logs)
 
     def on_train_end(self, logs: _Logs = None) -> None:
-        """Close the writer."""
+        """Close the summary writer."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -182,9 +182,9 @@ class TerminateOnStuckScale(_Callback):
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         """Stop training after `patience` skipped steps if the scale is at its minimum."""
         optimizer = self._the_optimizer()
-        # To read the counts of skipped steps, Python must wait for the device. So read the
-        # counts only when enough steps may have been skipped. One execution may run several
-        # steps. Then `batch` is the number of the last step.
+        # Python must wait for the device to read the count of skipped steps. So read the
+        # count only when enough steps may have been skipped. With `steps_per_execution`,
+        # one call of this method stands for several steps, and `batch` is the last of them.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:

@@ -65,21 +65,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(_CONVERT)
         return 2
     parser = _parser()
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions of a word
+    # The shell sets this variable when it asks for the completions of a word.
+    if "_ARGCOMPLETE" in os.environ:
         with contextlib.suppress(ImportError):
             import argcomplete
 
-            argcomplete.autocomplete(parser)  # ends the process
+            # This call prints the completions and ends the process.
+            argcomplete.autocomplete(parser)
     args = parser.parse_args(arguments)
     _set_output(args.command)
     try:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
-            # If the disk is full, `flush` raises the error that is caught below. Otherwise
-            # Python would print a traceback when it exits.
+            # Write all output now. If the disk is full, `flush` raises an OSError, which
+            # is caught below. Without this call Python would report the error at exit.
             sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+    except BrokenPipeError:
+        # The program that reads the output, such as `head`, has closed the pipe.
         _discard_output()
         return 128 + signal.SIGPIPE
     except OSError as error:
@@ -95,7 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _set_output(command: str) -> None:
-    """Prevent encoding errors in reports. Write patches in UTF-8, like the patched files."""
+    """Set the encoding of the output, so that no character raises an encoding error.
+
+    The patches that `tf-lso migrate` writes to a file or a pipe are encoded in UTF-8.
+    """
     if command != "run" and isinstance(sys.stdout, io.TextIOWrapper):
         errors = "replace" if command == "help" else "backslashreplace"
         sys.stdout.reconfigure(errors=errors)
@@ -104,5 +110,5 @@ def _set_output(command: str) -> None:
 
 
 def _discard_output() -> None:
-    """Discard the rest of the output. Otherwise Python would try to write it at exit."""
+    """Discard the output that is not written yet, so that Python writes none at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

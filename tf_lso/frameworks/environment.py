@@ -76,7 +76,8 @@ def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
     except importlib.metadata.PackageNotFoundError:
         remedy = "Install TensorFlow again, which installs Keras."
     else:
-        check_pair(tensorflow, "keras", version)  # raises if the versions do not fit
+        # If tf_lso does not support this version of Keras, raise the error that says so.
+        check_pair(tensorflow, "keras", version)
         remedy = (
             f'Install it again: `pip install --force-reinstall "keras=={version}"`.'
         )
@@ -87,7 +88,7 @@ def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
 
 
 def check_pair(tensorflow: str, package: str, version: str) -> None:
-    """Raise ImportError if the versions of TensorFlow and a Keras package do not fit.
+    """Raise ImportError if tf_lso does not support this pair of TensorFlow and Keras.
 
     From TensorFlow 2.16 on, versions that are newer than the tested versions are accepted.
     The first such pair in a process logs a warning.
@@ -122,17 +123,18 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 
 
 def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
-    """Return the entry of `PAIRS` for a minor version of TensorFlow.
+    """Return {Keras package: supported versions} for a minor version of TensorFlow.
 
-    The last entry also serves for newer versions of TensorFlow.
+    For a TensorFlow that is newer than all tested versions, the function returns the
+    entry of the newest tested version.
     """
     return PAIRS.get(min(tensorflow, max(PAIRS)), {})
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # Suggest another version of the installed package, such as tensorflow-cpu. If this
-    # package is a nightly build, no version of it is in the wanted range. Then suggest the
-    # package of the releases, such as tensorflow.
+    # TensorFlow has several distributions, such as tensorflow and tensorflow-cpu. Suggest
+    # the installed distribution, unless it is a nightly build. A nightly distribution has
+    # no release in the wanted range, so suggest the distribution named `package` instead.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -141,7 +143,8 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-_warnings: list[str] = []  # contains the warning that this process has logged, if any
+# Contains the warning about untested versions, if this process has logged the warning.
+_warnings: list[str] = []
 
 
 def _warn_once(found: str) -> None:
@@ -170,10 +173,12 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing.
 
-    `reason` names the user's setting because of which `tf.keras` is the package tf_keras.
+    `reason` names the setting of the user, such as an environment variable, that makes
+    `tf.keras` the package tf_keras. The error message quotes `reason`.
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
-    if _is_nightly("tensorflow"):  # tf-keras has no release for this version yet
+    if _is_nightly("tensorflow"):
+        # For a nightly build of TensorFlow there is no release of tf-keras yet.
         install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",

@@ -18,12 +18,12 @@ def in_xla():
 
 
 def in_plain_function():
-    """Return whether a function that XLA does not compile is being traced."""
+    """Return whether a `tf.function` without XLA compilation is being traced."""
     return tf.inside_function() and not in_xla()
 
 
 def in_tensorflow_1():
-    """Return whether the program never uses eager mode, as in TensorFlow 1."""
+    """Return whether the outermost context is a graph, as in a TensorFlow 1 program."""
     with tf.init_scope():
         return not tf.executing_eagerly()
 
@@ -37,7 +37,8 @@ def replica_id():
     """Return the id of the running replica as an int, or None outside replica context."""
     context = tf.distribute.get_replica_context()
     number = None if context is None else context.replica_id_in_sync_group
-    if tf.is_tensor(number):  # MirroredStrategy returns a constant tensor
+    if tf.is_tensor(number):
+        # Under MirroredStrategy `replica_id_in_sync_group` is a constant tensor.
         number = tf.get_static_value(number)
     return None if number is None else int(number)
 
@@ -51,7 +52,10 @@ def is_first_replica():
 
 
 class ThreadSwitch(threading.local):
-    """A switch per thread that is on inside `with switch.on():`. Blocks may nest."""
+    """A switch that each thread can turn on for itself by `with switch.on():`.
+
+    `switch.is_on` is True inside the block. The blocks may be nested.
+    """
 
     is_on = False
 
@@ -76,8 +80,9 @@ def require_eager(caller):
 
 def local_variable(initial_value, name, dtype, shape=None):
     """Create a variable that all replicas share and that is never aggregated."""
-    # `init_scope` creates the variable outside of the function that is being traced. If lifting
-    # the variable were allowed, `tf.function` would trace the function a second time.
+    # `init_scope` creates the variable outside of the `tf.function` that is being traced.
+    # Without `experimental_enable_variable_lifting=False`, TensorFlow would then trace this
+    # `tf.function` a second time.
     kwargs = {"trainable": False, "experimental_enable_variable_lifting": False}
     with tf.init_scope():
         return tf.Variable(initial_value, name=name, dtype=dtype, shape=shape, **kwargs)
@@ -87,8 +92,9 @@ def unsaved_variable(initial_value, name, shape=None):
     """Create a `local_variable` of dtype int64 that no checkpoint contains."""
     variable = local_variable(initial_value, name, tf.int64, shape)
     if in_tensorflow_1():
-        # `tf.compat.v1.train.Saver` restores all variables of the collection GLOBAL_VARIABLES.
-        # A restore would fail because old checkpoints do not contain `variable`.
+        # Remove `variable` from the collection GLOBAL_VARIABLES, because a
+        # `tf.compat.v1.train.Saver` restores the whole collection. The Saver would fail to
+        # restore old checkpoints, which do not contain `variable`.
         with tf.init_scope():
             kept = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             saved = tf.compat.v1.get_collection_ref(kept)
@@ -100,7 +106,8 @@ def read_or_zero(variable):
     """Return the value of an `unsaved_variable`, or 0 if it was never initialized."""
     if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
-    # TensorFlow 1 initializes only variables in collections, and `variable` is in none.
+    # A TensorFlow 1 program initializes only the variables in collections. `variable` is in no
+    # collection, so it may be uninitialized.
     return tf.cond(
         variable.is_initialized(),
         lambda: tf.convert_to_tensor(variable),
@@ -127,21 +134,25 @@ def after(operations, value):
 
 
 def warn(condition, text, *values):
-    """Warn in each step in which `condition` holds. `values` fill each `{}` in `text`."""
-    # Eager steps log the warning. Traced steps print the warning to standard error, unless
+    """Warn in each step in which `condition` is True.
+
+    The warning is `text` with its placeholders `{}` replaced by `values`.
+    """
+    # Eager code logs the warning. A graph prints the warning to standard error, unless
     # TensorFlow's logger ignored warnings during the trace. XLA cannot print.
     if tf.executing_eagerly():
         if condition:
             values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
             log.logger().warning(text.format(*values))
     elif not in_xla() and log.logger().isEnabledFor(logging.WARNING):
-        # `tf.strings.format` would put quotation marks around strings.
+        # Leave string tensors as they are, because `tf.strings.format` would put quotation
+        # marks around the strings.
         strings = [
             v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values
         ]
         first, *parts = f"{text}\n".split("{}")
         pairs = (string for pair in zip(strings, parts) for string in pair)
         message = tf.strings.join([first, *pairs])
-        # If `condition` is False, the empty string is printed, which has no effect. `tf.cond`
-        # would need more memory in each trace.
+        # If `condition` is False, print the empty string, which has no effect. A `tf.cond`
+        # around `tf.print` would need more memory in each trace.
         tf.print(tf.where(condition, message, ""), output_stream=sys.stderr, end="")

@@ -1,7 +1,7 @@
-"""Hyperparameters that wrappers of TensorFlow 2.4-2.15 delegated to inner optimizers.
+"""Hyperparameters that a LossScaleOptimizer delegates to its inner (wrapped) optimizer.
 
-For example, `opt.beta_1` and `opt.lr = 0.1` on a wrapper read and set a hyperparameter of the
-inner optimizer. Other attributes were not delegated.
+For example, `opt.beta_1` reads a hyperparameter of the inner optimizer, and `opt.lr = 0.1` sets
+one. As in TensorFlow 2.4-2.15, other attributes are not delegated.
 """
 
 import inspect
@@ -10,23 +10,28 @@ import numbers
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# The names that a wrapper does not delegate. The documentation of TensorFlow 2.4-2.15 gives
-# `epsilon` as an example. The other names are properties of the wrapper itself.
+# The names that a LossScaleOptimizer does not delegate to its inner optimizer. TensorFlow
+# 2.4-2.15 documents that `epsilon` is not delegated. The other names are properties of the
+# LossScaleOptimizer itself.
 _NOT_DELEGATED = {"epsilon", "name", "jit_compile", *table.KERAS3_DEFAULTS}
 
 
 def dead_overrides(optimizer):
-    """Return the names of an optimizer's methods that only OptimizerV2 would call."""
+    """Return the names of an optimizer's update methods that only OptimizerV2 calls.
+
+    OptimizerV2 is the base class of legacy optimizers. Newer optimizers never call these
+    methods.
+    """
     names = ("_resource_apply_dense", "_resource_apply_sparse")
     return [name for name in names if hasattr(type(optimizer), name)]
 
 
 def delegated_names(optimizer):
     """Return a frozenset of the names that a wrapper delegates to its inner `optimizer`."""
-    # An OptimizerV2 lists its hyperparameters itself. For other optimizers, find the nearest
-    # base class that existed as an OptimizerV2, and use the hyperparameters of that class.
-    # From each class that derives from the base class, add the constructor arguments whose
-    # values the optimizer stores as numbers.
+    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer, walk
+    # through its MRO. From each class, add the constructor arguments that the optimizer stores
+    # as numbers. Stop at the first Keras class for which the table of optimizers lists
+    # hyperparameters, and add these hyperparameters.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
@@ -45,9 +50,10 @@ def delegated_names(optimizer):
 
 
 def rate_or_schedule(optimizer):
-    """Return the learning rate, which may be a schedule. Return None for legacy optimizers.
+    """Return an optimizer's learning rate or schedule. Return None for legacy optimizers.
 
-    The public `learning_rate` of a newer optimizer is a number even if there is a schedule.
+    The public property `learning_rate` of a newer optimizer cannot replace this function. It
+    returns the current value of a schedule and not the schedule.
     """
     return getattr(optimizer, "_learning_rate", None)
 

@@ -1,6 +1,7 @@
 """Access to private names of Keras 2's optimizers.
 
-No public names do the same. tests/test_private_names.py fails if Keras 2 moves a private name.
+Keras 2 has no public names for these purposes. tests/test_private_names.py fails if Keras 2
+moves a private name.
 """
 
 import sys
@@ -29,7 +30,8 @@ MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 def own_wrapper_of_legacy(package):
     """Return the LossScaleOptimizer that a Keras 2 package has for legacy optimizers."""
-    # The public LossScaleOptimizer is another class and no base class of the returned class.
+    # Keras 2 has another LossScaleOptimizer as its public class. The returned class does not
+    # derive from the public class.
     module = keras_versions.private(package, "mixed_precision.loss_scale_optimizer")
     return module.LossScaleOptimizer
 
@@ -50,7 +52,7 @@ def mark(optimizer):
 
 
 def unmark(optimizer):
-    """Remove the mark that an earlier wrapper may have set on an optimizer."""
+    """Remove the mark from an optimizer, so that the optimizer can be wrapped again."""
     vars(optimizer).pop(MARK, None)
 
 
@@ -86,7 +88,8 @@ def has_aggregation_of(cls, base):
 
 def is_made_by_horovod(optimizer):
     """Return whether Horovod created the class of a Keras 3 optimizer."""
-    names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")  # Horovod defines both
+    # Horovod defines both of these attributes in the classes that it creates.
+    names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")
     return all(hasattr(type(optimizer), name) for name in names)
 
 
@@ -95,7 +98,7 @@ def is_made_by_horovod(optimizer):
 
 def build_legacy(optimizer, variables):
     """Create the step counter, the hyperparameters and the slots of a legacy optimizer."""
-    # The optimizer's own apply_gradients uses this name scope for its variables.
+    # Give the variables the same names as the optimizer's own `apply_gradients` would.
     with tf.name_scope(name_of(optimizer)):
         optimizer._create_all_weights(variables)
 
@@ -132,10 +135,10 @@ def own_variables(optimizer):
 
 
 def known_variables(optimizer):
-    """Return a dict and a function that show for which variables an optimizer was built.
+    """Return a pair (indices, key) for the variables for which an optimizer was built.
 
-    The dict maps the key of each variable to its index. The function returns the key of a
-    variable.
+    `indices` is a dict that maps the key of each variable to the index of the variable.
+    `key` is a function that returns the key of a variable.
     """
-    # A user's class may override `build` and never create the dict.
+    # If a user's class overrides `build`, its instances may have no `_index_dict`.
     return getattr(optimizer, "_index_dict", {}), optimizer._var_key

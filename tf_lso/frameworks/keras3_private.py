@@ -1,8 +1,8 @@
 """Access to private names of Keras 3's optimizers and variables.
 
-No public names do the same. If Keras moves one of these private names, `check_class` or
-`check_instance` raises an ImportError. Functions that change an optimizer, such as
-`scale_nothing`, are rows of `install.table`. The page of changes is made from that table.
+Keras 3 has no public names for these purposes. If Keras moves one of the private names,
+`check_class` or `check_instance` raises an ImportError. `install/table.py` lists the functions
+of this module that change an optimizer, such as `scale_nothing`.
 """
 
 import operator
@@ -38,8 +38,9 @@ learning_rate = operator.attrgetter("_learning_rate")
 built_variables = operator.attrgetter("_trainable_variables")
 # Returns the variables that Keras's base class has created for an optimizer.
 own_variables = operator.attrgetter("_variables")
-# Returns a dict and a function. The dict maps the key of each variable for which an optimizer
-# was built to the index of the variable. The function returns the key of a variable.
+# Returns a pair (indices, key) for the model variables for which an optimizer was built. The
+# dict `indices` maps the key of each variable to the index of the variable. The function `key`
+# returns the key of a variable.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -68,10 +69,11 @@ def check_instance(optimizer):
 def iteration_variable(optimizer):
     """Return the variable that counts an optimizer's steps.
 
-    With gradient accumulation, the public `iterations` is not this variable, but its value
-    divided by the number of accumulated steps.
+    With gradient accumulation, the public `iterations` is a different number. It is the value
+    of this variable divided by `gradient_accumulation_steps`.
     """
-    # Versions of Keras without `_iterations` have no gradient accumulation.
+    # Versions of Keras without `_iterations` have no gradient accumulation, so `iterations` is
+    # the variable.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
 
@@ -97,13 +99,14 @@ def aggregates():
 
 
 def sum_gradients_only_once(optimizer, instead=list):
-    """In the wrapper's steps, do not sum gradients over replicas a second time."""
-    # In these steps `instead` replaces Keras's sum. `instead` receives the (gradient, variable)
-    # pairs, whose gradients are already clipped, and returns pairs. The wrapper sums gradients
-    # before the inner optimizer clips them, because the wrapper must check whether the sums are
-    # finite. Legacy optimizers clip after the sum too.
+    """In the wrapper's steps, skip Keras's own sum of gradients over replicas."""
+    # The wrapper sums gradients before the inner optimizer clips them, because the wrapper must
+    # check whether the sums are finite. Legacy optimizers also clip after the sum. Keras 3 would
+    # sum the clipped gradients a second time. The function `instead` replaces this second sum.
+    # `instead` accepts and returns (gradient, variable) pairs.
     if _AGGREGATES in vars(optimizer) or not aggregates():
-        return  # the method was replaced before, or Keras never sums
+        # Keras's method is already replaced, or this Keras version never sums gradients.
+        return
     keras_sum = optimizer._all_reduce_sum_gradients
 
     def sum_gradients(grads_and_vars):
@@ -113,14 +116,19 @@ def sum_gradients_only_once(optimizer, instead=list):
 
 
 def already_summed():
-    """Return a context for the wrapper's steps, whose gradients are already summed."""
+    """Return a context manager inside which the wrapper runs a step of its inner optimizer.
+
+    Outside this context, the methods that tf_lso has replaced in the inner optimizer do the
+    same as Keras's methods.
+    """
     return _summed.on()
 
 
 def count_steps_once(optimizer):
-    """In the wrapper's steps, count each step once, even with threads or replicas."""
-    # Keras 3 reads the counter and then assigns the next value, so steps of other threads can
-    # be lost. If the counter is not mirrored, each replica adds 1 to the same counter.
+    """Count each step of the wrapper exactly once, even with threads or replicas."""
+    # Keras 3 reads the step counter and then assigns the next value. In between, another thread
+    # may count a step, and this step would be lost. If the counter is not mirrored, each
+    # replica would add 1 to the same counter.
     variable = iteration_variable(optimizer)
     keras_assign, keras_assign_add = variable.assign, variable.assign_add
 
@@ -132,7 +140,8 @@ def count_steps_once(optimizer):
         return raw.assign_add(value) if mirrored or graphs.is_first_replica() else raw
 
     def assign(value):
-        # Keras 3.0 assigns the counter plus 1 at the end of a step.
+        # Keras 3.0 calls `assign` with the counter plus 1, and not `assign_add`, at the end
+        # of a step.
         return assign_add(1) if _summed.is_on else keras_assign(value)
 
     variables_lib.set_untracked(variable, "assign_add", assign_add)
@@ -140,13 +149,13 @@ def count_steps_once(optimizer):
 
 
 def build_as_bare(optimizer, variables):
-    """Build an optimizer as Keras would build this optimizer without a wrapper.
+    """Build an inner optimizer as Keras builds an optimizer that has no wrapper.
 
-    The difference matters only while a function is being traced.
+    If a `tf.function` is being traced, the variables are created in a trace if possible.
     """
-    # If a traced function creates variables, TensorFlow keeps the variables, drops the trace
-    # and traces the function again. The separate function below has the same effect, and also
-    # works where the surrounding function must not create variables.
+    # If a `tf.function` creates variables in its first trace, TensorFlow keeps the variables
+    # and traces the function again. The separate `tf.function` below creates variables in the
+    # same way. It also works if the surrounding `tf.function` must not create variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -156,16 +165,17 @@ def build_as_bare(optimizer, variables):
         except Exception:
             if optimizer.built or len(optimizer.variables) != before:
                 raise
-    # Some optimizers cannot be built in a trace, because `build` reads values of variables. An
-    # example is a MultiOptimizer whose parts were copied. Build such optimizers outside
-    # the graph.
+    # Some optimizers cannot be built in a trace, because their `build` reads values of
+    # variables. An example is a MultiOptimizer whose parts were copied. `init_scope` builds
+    # such optimizers outside of the graph.
     with tf.init_scope():
         optimizer.build(variables)
 
 
 def tolerate_no_gradients(part):
-    """In the wrapper's steps, let a part of a MultiOptimizer receive no gradients."""
-    # Keras 3's `apply` would raise an error after other parts have updated their variables.
+    """In the wrapper's steps, skip a part of a MultiOptimizer that has no gradients."""
+    # Keras 3's `apply` raises an error if all gradients of a part are None. At that time other
+    # parts of the MultiOptimizer may already have updated their variables.
     keras_apply = part.apply
 
     def apply(grads, trainable_variables=None):
@@ -175,4 +185,5 @@ def tolerate_no_gradients(part):
     variables_lib.set_untracked(part, "apply", apply)
 
 
-check_class()  # at import, since a missing name would otherwise go unnoticed
+# Check the names when this module is imported. Otherwise nobody might notice a missing name.
+check_class()

@@ -6,15 +6,15 @@ tests/test_private_names.py fails if Keras 3 moves one of them.
 
 import keras
 
-# Maps tf_lso's name of a variable of a dynamic loss scale to the name in Keras 3's own wrapper.
-# The items have the order of the variables of that wrapper.
+# Maps the name of a variable in tf_lso's dynamic loss scale to the name of the same variable in
+# Keras 3's own LossScaleOptimizer. The items have the order of that optimizer's variables.
 NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
 
 
 class _View(keras.Variable):
     """A variable of Keras 3 that shares its value with a TensorFlow variable.
 
-    Keras 3 expects only Keras variables in `optimizer.variables`.
+    Keras 3 expects that `optimizer.variables` contains only Keras variables.
     """
 
     def __init__(self, variable, name):
