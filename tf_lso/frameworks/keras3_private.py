@@ -79,7 +79,7 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list `built_variables` without letting Keras track the list as state."""
+    """Replace the list `built_variables`, and do not let Keras track the new list."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
@@ -101,9 +101,9 @@ def aggregates():
 def sum_gradients_only_once(optimizer, instead=list):
     """In the wrapper's steps, skip Keras's own sum of gradients over replicas."""
     # The wrapper sums gradients before the inner optimizer clips them, because the wrapper must
-    # check whether the sums are finite. Legacy optimizers also clip after the sum. Keras 3 would
-    # sum the clipped gradients a second time. The function `instead` replaces this second sum.
-    # `instead` accepts and returns (gradient, variable) pairs.
+    # check whether the sums are finite. Legacy optimizers also clip after the sum. Keras 3
+    # would sum the clipped gradients a second time. The function `instead` replaces this second
+    # sum. `instead` accepts and returns (gradient, variable) pairs.
     if _AGGREGATES in vars(optimizer) or not aggregates():
         # Keras's method is already replaced, or this Keras version never sums gradients.
         return
@@ -116,7 +116,7 @@ def sum_gradients_only_once(optimizer, instead=list):
 
 
 def already_summed():
-    """Return a context manager inside which the wrapper runs a step of its inner optimizer.
+    """Return a context manager for a step in which the wrapper has summed the gradients.
 
     Outside this context, the methods that tf_lso has replaced in the inner optimizer do the
     same as Keras's methods.

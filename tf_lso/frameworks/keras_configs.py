@@ -18,13 +18,14 @@ _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
-# Keys that are ignored if the optimizer class has no such argument and the value is None, False
-# or 0.
+# Keys of a config that are ignored if the optimizer class has no argument of this name and the
+# value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys that are ignored with any value if the optimizer class has no such argument.
-# `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes classes of
-# Keras 2 with the same name. The other two keys matter only with `use_ema`.
+# Keys of a config that are ignored with any value if the optimizer class has no argument of
+# this name. `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes
+# classes of Keras 2 with the same name. `ema_momentum` and `ema_overwrite_frequency` matter
+# only with `use_ema`, which is not one of these keys.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
 # Keyword arguments that legacy classes accept, although the signatures do not list them.
@@ -34,7 +35,8 @@ _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 def plain(value):
     """Return a copy of a config with Python numbers instead of arrays and tensors."""
     if isinstance(value, dict):
-        if value.get("class_name") in ("__numpy__", "__tensor__"):  # TensorFlow 2.12+
+        # Since TensorFlow 2.12, configs contain dicts of this form for arrays and tensors.
+        if value.get("class_name") in ("__numpy__", "__tensor__"):
             return plain(value["config"]["value"])
         return {key: plain(element) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
@@ -86,9 +88,9 @@ def _package_of(config):
     """Return the package to which the optimizer of a config belongs."""
     if _written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
-    # The configs of TensorFlow 2.12-2.15 look like those of tf_keras. If tf_keras is the only
-    # Keras 2 that the program uses, such a config belongs to tf_keras. All other configs
-    # belong to today's `tf.keras`.
+    # Configs of TensorFlow 2.12-2.15 and configs of tf_keras look the same. If tf_keras is the
+    # only Keras 2 that the program has imported, assume that tf_keras wrote the config.
+    # Otherwise the optimizer belongs to the package behind `tf.keras`.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
     return keras_versions.package_of_tensorflow()
@@ -106,16 +108,16 @@ def custom_class(config, custom_objects, packages, *names):
         for package in packages:
             saving = keras_versions.public(package).saving
             registered = saving.get_registered_object(name)
-            # Keras 2 also registers some of its own classes. Ignore them.
+            # Keras 2 also registers some of its own classes. Ignore these classes.
             if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
     return next(filter(inspect.isclass, found), None)
 
 
 def _kind_of(cls, name):
-    """Return the package and the family of an optimizer class.
+    """Return the Keras package and the family of an optimizer class.
 
-    The families are those of `keras_versions.optimizer_bases`.
+    The family is "keras3", "legacy" or "new", as in `keras_versions.optimizer_bases`.
     """
     for package in keras_versions.imported():
         for kind, base in keras_versions.optimizer_bases(package).items():
@@ -132,8 +134,8 @@ def _class_of_keras(config, package, base):
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
-    # TensorFlow 2.9 and Keras 3 do not write the key `is_legacy_optimizer`. For such
-    # configs use the same default as Keras 2.
+    # Configs of TensorFlow 2.9 and of Keras 3 do not have the key `is_legacy_optimizer`. For
+    # these configs use the same default as Keras 2.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
@@ -143,7 +145,9 @@ def _class_of_keras(config, package, base):
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
-    for one in bases if is_legacy else bases[::-1]:  # the preferred base class first
+    # For a legacy optimizer, search the classes that derive from the legacy base class first.
+    # Otherwise search the classes of the newer base class first.
+    for one in bases if is_legacy else bases[::-1]:
         classes = [c for c in members if issubclass(c, one) and c is not one]
         for cls in classes:
             if cls.__name__.lower() == name:
@@ -163,7 +167,8 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
       cls: the user's class, or None for a class of Keras.
       custom_objects: dict that maps names in the config to classes or functions, or None.
       package: "keras" or "tf_keras" if the class must belong to that package, else None.
-      base: base class of a class of Keras, or None if any base class is allowed.
+      base: class from which the Keras class must derive, or None if every class is allowed.
+        The function uses `base` only if `cls` is None.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
@@ -176,7 +181,7 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
 
 
 def is_neutral(key, value):
-    """Return whether an argument can be ignored if a class does not accept it."""
+    """Return whether a config's key may be dropped if the class has no such argument."""
     return key in _ANY or (key in _OFF and not value)
 
 
@@ -188,7 +193,8 @@ def _arguments(cls, package, kind, config):
         for one in parameters:
             takes.setdefault(one.name, one.default)
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            break  # without **kwargs no argument reaches the base classes
+            # A constructor without **kwargs passes no other arguments to its base class.
+            break
     given = {}
     for key, value in config.items():
         if given.setdefault("learning_rate" if key == "lr" else key, value) != value:
@@ -201,7 +207,8 @@ def _arguments(cls, package, kind, config):
     _convert_decay(cls, package, takes, given)
     arguments = {}
     for key, value in given.items():
-        is_default = value is None and key in ("epsilon", "name")  # Keras 2's default
+        # In configs of Keras 2, None means the default value of `epsilon` or `name`.
+        is_default = value is None and key in ("epsilon", "name")
         if is_default or (key not in takes and is_neutral(key, value)):
             continue
         if key not in takes and keras_versions.is_of_one(cls):
@@ -210,13 +217,20 @@ def _arguments(cls, package, kind, config):
                 f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
                 "or give a class of your own in `custom_objects`."
             )
-        # A user's class may accept this key in its **kwargs.
+        # If no signature lists this key, pass the key anyway. The constructor of a user's class
+        # may accept the key in its **kwargs.
         arguments[key] = _as_default(cls, key, value, takes.get(key))
     return arguments
 
 
 def _as_default(cls, key, value, default):
-    """Convert a number to float if the default is a float, or raise TypeError."""
+    """Return the value of an argument, converted to float if its default is a float.
+
+    None, callables and configs of callables are returned unchanged.
+
+    Raises:
+      TypeError: if the default is a float and the value is not a number.
+    """
     is_of_a_callable = callable(value) or isinstance(value, dict)
     if not isinstance(default, float) or value is None or is_of_a_callable:
         return value
@@ -224,13 +238,16 @@ def _as_default(cls, key, value, default):
         raise TypeError(
             f"The config of {cls.__name__} has {key!r}: {value!r}, which is not a number."
         )
-    return float(value)  # Keras 3 refuses an int as `momentum` or `learning_rate`
+    # Keras 3 refuses an int as `momentum` or `learning_rate`, so convert the int.
+    return float(value)
 
 
 def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
-    # OptimizerV2's Nadam wrote the constant of its momentum schedule as `decay`. After the
-    # first step the constant was a float32 number. Nadam itself ignored `decay` in a config.
+    # Delete the `decay` of a Nadam, because it is not a decay of the learning rate. The legacy
+    # Nadam saved the constant of its momentum schedule under this key, and ignored the key when
+    # it loaded a config. The constant is 0.004, which became a float32 number in the first
+    # step.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
@@ -251,7 +268,8 @@ def _convert_decay(cls, package, takes, config):
 def _schedule(config, package):
     """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        return config  # Keras 3 writes and reads such configs of callables
+        # Keras 3 itself saves and loads a callable `learning_rate` as a config of this form.
+        return config
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules
     name, arguments = config["class_name"], config["config"]
@@ -263,6 +281,7 @@ def _schedule(config, package):
             f"{package}, but got {cls!r}. Give a class of your own as "
             f"custom_objects={{{name!r}: ...}}."
         )
-    if arguments.get("name", "") is None:  # the default of Keras 2
+    if arguments.get("name", "") is None:
+        # The name None, which Keras 2 writes by default, means the default name.
         del arguments["name"]
     return cls.from_config(arguments)

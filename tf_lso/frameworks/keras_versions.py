@@ -25,15 +25,15 @@ PACKAGES = ("keras", "tf_keras")
 # `keras` itself also contains private names.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
-# Private modules that old programs import. In 2.12 these modules are in the same package as
-# the public names.
+# Private modules that old programs import. In Keras 2.12 these modules are in the same package
+# as the public names. Since Keras 2.13 all private modules are in `keras.src`.
 _PRIVATE_IN_2_12 = tuple(
     f"keras.mixed_precision.{module}"
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
 )
 
-# The packages that `install()` has changed. `install()` adds packages to this set. Modules
-# that must not import `tf_lso.install` read the set instead.
+# The packages that `install()` has changed. The set is in this module, because its readers must
+# not import `tf_lso.install`.
 installed: set[str] = set()
 
 _Class = TypeVar("_Class", bound=type)
@@ -90,7 +90,9 @@ def private(package: str, path: str) -> types.ModuleType:
     return importlib.import_module(f"{below}.{path}")
 
 
-@functools.cache  # because `install(like=...)` may later replace these classes
+# Cache the base classes, because `install(like=...)` may later let their public names refer to
+# other classes.
+@functools.cache
 def optimizer_bases(package: str) -> dict[str, type]:
     """Return {family: base class} for the families of optimizers in a package.
 
@@ -120,7 +122,10 @@ def variable_of_keras3() -> type:
 
 
 def state_of_keras3() -> types.ModuleType:
-    """Return the private module with Keras 3's global policy, names and generators."""
+    """Return the private module that holds the global state of Keras 3.
+
+    The state contains the global dtype policy, the automatic names and the seed generators.
+    """
     return importlib.import_module("keras.src.backend.common.global_state")
 
 
@@ -154,26 +159,37 @@ def package_of_tensorflow() -> str:
 
 
 def register_as(cls: type, bound: type, package: str) -> None:
-    """Make a Keras package save instances of `bound` under the name of `cls` in files."""
+    """Make a Keras package write the name of `cls` into files for instances of `bound`.
+
+    Args:
+      cls: class of tf_lso that users know, such as `LossScaleOptimizer`.
+      bound: subclass of `cls` for the optimizers of one family.
+      package: "keras" or "tf_keras".
+    """
     saving = public(package).saving
     full = _names.get(cls) or saving.get_registered_name(cls)
     namespace, _, name = full.rpartition(">")
     if namespace:
         objects = saving.get_custom_objects()
-        # The object with this name creates optimizers of all families, but `bound` creates
-        # optimizers of only one family. So registering `bound` must not replace the object.
-        before = objects.pop(full, cls)  # 2.12 refuses to register a name twice
+        # Keras already has a registered object for this name, and uses it to load optimizers
+        # of all families. `bound` creates optimizers of only one family. So register `bound`
+        # for saving, and then put the earlier object back for loading. Remove the earlier
+        # object first, because Keras 2.12 refuses to register a name twice.
+        before = objects.pop(full, cls)
         saving.register_keras_serializable(namespace, name)(bound)
         objects[full] = before
 
 
 # Maps a class of tf_lso to the name of the class in files. When Keras loads a file, Keras uses
-# this name to look up the object that creates the instance.
+# this name to look up the class.
 _names: dict[type, str] = {}
 
 
 def named_in_files(full: str) -> Callable[[_Class], _Class]:
-    """Return a decorator that makes `full` the name of a class of tf_lso in files."""
+    """Return a decorator that sets the name under which files refer to a class of tf_lso.
+
+    `full` is this name, including the package, such as "tf_lso>LossScaleOptimizer".
+    """
 
     def name(cls: _Class) -> _Class:
         _names[cls] = full

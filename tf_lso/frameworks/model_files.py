@@ -8,21 +8,22 @@ import traceback
 
 from tf_lso.frameworks import keras_versions
 
-# Maps a function to the format that the function writes. The key consists of the last part of
-# the module's name and of the function's name.
+# Maps a function of Keras to the format in which the function saves a model. A key is a pair.
+# Its first item is the last part of the dotted name of a module, and its second item is the
+# name of a function in this module. The module is called hdf5_format in Keras 2, and
+# legacy_h5_format in Keras 3.
 _WRITERS = {
-    ("hdf5_format", "save_model_to_hdf5"): ".h5",  # in Keras 2
-    ("legacy_h5_format", "save_model_to_hdf5"): ".h5",  # in Keras 3
+    ("hdf5_format", "save_model_to_hdf5"): ".h5",
+    ("legacy_h5_format", "save_model_to_hdf5"): ".h5",
     ("saving_lib", "save_model"): ".keras",
 }
-# Maps a function to the format that the function reads. The keys are as in `_WRITERS`.
+# Maps a function of Keras to the format from which the function loads a model. The keys are
+# pairs as in `_WRITERS`. TensorFlow also has a function `load` in a module `load`, but only
+# functions of Keras are looked up here.
 _READERS = {
     ("saving_lib", "load_model"): ".keras",
     ("hdf5_format", "load_model_from_hdf5"): ".h5",
-    (
-        "load",
-        "load",
-    ): "SavedModel",  # in Keras 2, not TensorFlow's function of the same name
+    ("load", "load"): "SavedModel",
 }
 
 

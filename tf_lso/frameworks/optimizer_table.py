@@ -13,8 +13,9 @@ from typing import Any, Literal, TypedDict
 class Facts:
     """The row of the table for one optimizer class."""
 
-    # Maps the name of a slot in TensorFlow 2.0-2.15 to the attribute that holds the list of the
-    # slot's variables in optimizers since 2.11. `a|b` means `a` in Keras 3 and `b` in tf_keras.
+    # Maps the name of a slot in OptimizerV2 to the attribute in which optimizers since
+    # TensorFlow 2.11 keep a list of the slot's variables. `a|b` means the attribute `a` in
+    # Keras 3 and the attribute `b` in tf_keras.
     slots: dict[str, str]
     # The names that the OptimizerV2 of this class passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
@@ -55,10 +56,11 @@ OPTIMIZERS = {
 # The slot that every optimizer with `use_ema=True` has, in the form of `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
-# An attribute with keys of model variables. The keys have no meaning in another process.
+# The attribute in which an optimizer stores the keys of the variables that weight decay
+# excludes. The keys identify variables only in the process that created the variables.
 EXCLUDED_VARIABLES = "_exclude_from_weight_decay"
 
-# Attributes for settings that the configs of Keras's optimizers do not contain.
+# Attributes of Keras's optimizers that hold settings, but are missing in the configs.
 SETTINGS_NOT_IN_CONFIGS = (
     "gradient_transformers",
     "gradient_aggregator",
@@ -98,8 +100,9 @@ class Keras3Arguments(TypedDict, total=False):
     gradient_accumulation_steps: None
 
 
-# Maps a slot to an argument and a value. An optimizer that is created with this value of the
-# argument has the slot.
+# Maps the name of an optional slot to a pair (argument, value). An optimizer has the slot if
+# this value is passed for the argument. For instance, an Adam with `amsgrad=True` has the slot
+# "vhat".
 MADE_BY: dict[str, tuple[str, object]] = {
     "momentum": ("momentum", 0.9),
     "mg": ("centered", True),
@@ -108,12 +111,15 @@ MADE_BY: dict[str, tuple[str, object]] = {
 }
 
 
-# The methods that create slots, in OptimizerV2 and in other optimizers.
+# The methods that create slots. OptimizerV2 has `_create_slots`. Newer optimizers have `build`.
 _MAKES_SLOTS = {"_create_slots", "build"}
 
 
 def of(classes: list[str]) -> Facts:
-    """Return the row of the first class that is in the table, or an empty row."""
+    """Return the table's row for the first class name in `classes` that has a row.
+
+    If no class has a row, the function returns a row without slots and hyperparameters.
+    """
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
 
 
@@ -131,7 +137,8 @@ def singular(attribute: str) -> str:
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Maps an attribute of Keras 3 that holds a list of slots to the end of the names of the slots.
+# Maps an attribute of a Keras 3 optimizer to the word with which the names of its slot
+# variables end. For instance, the names of all variables in `_velocities` end with "velocity".
 # The attributes of Adafactor are omitted, because Adafactor names its slots differently.
 ENDS = {
     attribute: singular(attribute)
@@ -170,19 +177,24 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
     """Return `variables` sorted by slot. Variables that are not slots come first."""
-    # OptimizerV2's Adam listed `m` for all model variables, and then `v` for all of them.
+    # The sorted list has the order of OptimizerV2. For instance, OptimizerV2's Adam lists the
+    # slots `m` of all model variables, and then the slots `v` of all model variables.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
 
 
 def slots_made(optimizer: Any) -> set[str]:
-    """Return the slots in `MADE_BY` that `optimizer` has because of its arguments."""
+    """Return the names of the optional slots that an optimizer's arguments create.
+
+    For instance, an Adam with `amsgrad=True` has the optional slot "vhat".
+    """
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # In an OptimizerV2 the attribute with the name of the argument is a variable. A second
-        # attribute, whose name begins with "_", is a bool that says if the argument is used.
+        # Optimizers store the value of an argument such as `momentum` in the attribute
+        # `momentum`. But in an OptimizerV2 this attribute may be a variable. Then the bool
+        # `_momentum` says whether the argument is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
         if slot in known and is_used:
@@ -191,11 +203,11 @@ def slots_made(optimizer: Any) -> set[str]:
 
 
 def optional_slots(optimizer: Any) -> set[str]:
-    """Return the slots of `MADE_BY` that depend on arguments of the optimizer's class.
+    """Return the names of the slots that an optimizer has only with certain arguments.
 
-    A user's class that creates slots may give the slots any names, even if the class derives
-    from a class of Keras. So the names say nothing about the arguments of the class. The slot
-    "average" is an exception, because `use_ema` is an argument of Keras's base class.
+    For instance, an Adam has the slot "vhat" only with `amsgrad=True`. If a user's class
+    creates its slots itself, the names of the slots say nothing about the arguments. For such
+    a class the function returns at most "average", which `use_ema` creates in every class.
     """
     slots = set()
     for cls in type(optimizer).__mro__:
@@ -211,13 +223,19 @@ def optional_slots(optimizer: Any) -> set[str]:
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return the optional slots that only a file has, and those that only `optimizer` has.
+    """Return the optional slots that a file and an optimizer do not have in common.
 
-    Both are sets of names. `in_file` names all slots in the file. `always` names slots that the
-    class of the optimizer creates even without the argument in `MADE_BY`.
+    Args:
+      in_file: the names of all slots in the file.
+      optimizer: the optimizer to compare with the file.
+      always: the names of slots that the optimizer's class creates with any arguments.
+
+    Returns:
+      A pair of sets of slot names: the optional slots that only the file has, and the
+      optional slots that only `optimizer` has.
     """
     names = slot_of_attributes(optimizer)
-    # In a checkpoint the averages of `use_ema` are named after their attribute.
+    # A checkpoint names the slot "average" after the attribute that holds its variables.
     named = {names.get(name, name) for name in in_file if name not in AVERAGE}
     in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)

@@ -1,8 +1,8 @@
 """Access to private names of TensorFlow.
 
-No public names do the same. Each private name is looked up when it is used. So tf_lso can be
-imported even if TensorFlow has moved a name. tests/test_private_names.py fails if a name has
-moved or behaves differently.
+TensorFlow has no public names for these purposes. Each private name is looked up when it is
+used, so tf_lso can be imported even if TensorFlow has moved a name. tests/test_private_names.py
+fails if a name has moved or behaves differently.
 """
 
 import contextlib
@@ -67,7 +67,8 @@ def outermost(graph):
     """Return the graph of the outermost function around `graph`, or `graph` itself."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = graph_around(graph)
-    # In eager mode the outermost function has an outer graph too, but nothing uses that graph.
+    # In a program with eager mode, the graph of the outermost `tf.function` has an outer graph
+    # too. Ignore this outer graph, because it builds no function and nothing uses it.
     while around is not None and (around.building_function or not eager):
         graph, around = around, graph_around(around)
     return graph
@@ -159,8 +160,9 @@ def wrapped_module(module: Any) -> Any:
     return vars(module).get("_tfmw_wrapped_module")
 
 
-# --- Checkpoints. The public classes name each dependency after its attribute. Checkpoints of
-# TensorFlow 2.0-2.15 use other names, so the private functions are needed.
+# --- Checkpoints. TensorFlow's public classes store each dependency under the name of the
+# attribute that holds the dependency. Checkpoints of TensorFlow 2.0-2.15 use other names for
+# the state of a loss scale, so tf_lso needs private functions.
 
 
 def trackable():
@@ -169,7 +171,7 @@ def trackable():
 
 
 def delegating_trackable():
-    """Return the base class of objects for which checkpoints store another object."""
+    """Return the base class of objects that checkpoints replace by another object."""
     return _find("tensorflow", "__internal__.tracking.DelegatingTrackableMixin")
 
 
@@ -178,7 +180,7 @@ def store_instead(owner, other):
 
     The class of `owner` must derive from the class that `delegating_trackable` returns.
     """
-    # The constructor of that base class sets this attribute too.
+    # The constructor of `delegating_trackable()` sets this attribute in the same way.
     owner._trackable = other
 
 
@@ -203,8 +205,8 @@ def children(owner, save_type="checkpoint", **kwargs):
 
 
 def child(owner, name, known=None):
-    """Return the dependency of an object with this name, or None."""
-    # In TensorFlow 2.12 the method accepts only the name.
+    """Return the dependency of `owner` that is called `name`, or None."""
+    # In TensorFlow 2.12 the method `_lookup_dependency` has only the parameter `name`.
     return owner._lookup_dependency(name, *([] if known is None else [known]))
 
 
@@ -224,10 +226,10 @@ def deferred(owner):
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Delay the restore of dependencies of `owner` until the end of the block.
+    """Restore the dependencies of `owner` only at the end of the `with` block.
 
-    The block may create and change these dependencies before they are restored. The context
-    yields a list of the names of the dependencies for which restored values exist.
+    The block may create and change the dependencies before they are restored. After `as`,
+    the block gets a list of the names of the dependencies that will be restored.
     """
     waiting = deferred(owner)
     held = dict(waiting)

@@ -14,7 +14,11 @@ building = threading.RLock()
 
 
 class CallableList(list):
-    """A callable list, since `variables()` was a method in TensorFlow 2.0-2.10."""
+    """A list that returns itself when it is called.
+
+    A property `variables` that returns such a list also serves programs that call
+    `variables()`, which was a method of optimizers in TensorFlow 2.0-2.10.
+    """
 
     def __call__(self):
         """Return the list itself."""
@@ -51,7 +55,7 @@ def numpy(variable):
 
 
 def _session_of_keras():
-    """Return the module `backend` of Keras 2, which accesses variables in sessions."""
+    """Return Keras 2's `backend` module, which reads and writes variables in sessions."""
     return keras_versions.public(keras_versions.imported_keras2()[-1]).backend
 
 
@@ -67,10 +71,16 @@ def name_of(variable):
 
 
 def array_for(variable, array):
-    """Return `array` as a NumPy array that can be assigned to `variable`, or raise."""
+    """Return `array` as a NumPy array that can be assigned to `variable`.
+
+    Raises:
+      TypeError: if `array` does not contain numbers.
+      ValueError: if `array` does not have the shape of `variable`.
+    """
     array = np.asarray(array)
     what, shape = f"The array for {name_of(variable)} in 'weights'", variable.shape
-    if array.dtype.kind in "OSU":  # objects and strings
+    # In NumPy these kinds of dtypes stand for objects, bytes and str.
+    if array.dtype.kind in "OSU":
         raise TypeError(f"{what} must hold numbers, but got {array!r}.")
     if array.shape != tuple(shape):
         raise ValueError(f"{what} has the shape {array.shape}, but needs {shape}.")
@@ -78,9 +88,10 @@ def array_for(variable, array):
 
 
 def assign_all(variables, arrays):
-    """Assign arrays to variables. If an array does not fit, raise and assign no array."""
+    """Assign arrays to variables. If `array_for` raises an error, assign no array."""
     arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
-    # Assign each copy separately, which also works in the thread of a replica.
+    # Assign the array to each replica's copy of the variable separately, because these
+    # assignments also work in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
     if graphs.in_graph_of_tensorflow_1():
         _session_of_keras().batch_set_value(pairs)

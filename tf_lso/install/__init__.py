@@ -16,7 +16,8 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
-_made: list[ledger_lib.Ledger] = []  # has one item while tf_lso is installed
+# Contains the ledger of all changes while tf_lso is installed. Otherwise the list is empty.
+_made: list[ledger_lib.Ledger] = []
 
 
 class Handle:
@@ -27,7 +28,8 @@ class Handle:
     """
 
     def __init__(self, ledger: ledger_lib.Ledger | None) -> None:
-        self._ledger = ledger  # None if tf_lso was installed before
+        # `ledger` is None if an earlier call of `install` has made the changes.
+        self._ledger = ledger
 
     def __repr__(self) -> str:
         """Return the text that a notebook shows if a cell ends with `install()`."""
@@ -57,19 +59,19 @@ class Handle:
 def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
-    The old spellings are `tf.keras.mixed_precision.experimental`, `tf.train.experimental`
-    and all others. Programs can import each spelling or get it as an attribute, also from
-    modules that were imported before. `compile` wraps the optimizers of mixed_float16
-    models in a `tf_lso.LossScaleOptimizer`. Without `like` the function restores no other
-    part of Keras 2. A second call changes nothing.
+    Examples of old spellings are `tf.keras.mixed_precision.experimental` and
+    `tf.train.experimental`. A program can import a spelling or get it as an attribute, also
+    from modules that were imported before this call. `compile` wraps the optimizer of a
+    mixed_float16 model in a `tf_lso.LossScaleOptimizer`. Without `like` the function restores
+    no other part of Keras 2. A second call changes nothing.
 
     Args:
       like: version of the TensorFlow that the program was written for, such as "2.4".
         `tf.keras` becomes the Keras of that version. For 2.0-2.15 this is Keras 2 (the
         package tf_keras), and for 2.16 and later Keras 3. For 2.0-2.10
-        `tf.keras.optimizers.X` also becomes the legacy class. None does not change the
-        Keras that TensorFlow uses. If you give a version, call `install` before the first
-        import of TensorFlow.
+        `tf.keras.optimizers.X` also becomes the legacy class. If you pass a version, call
+        `install` before the first import of TensorFlow. Defaults to None, with which
+        TensorFlow continues to use its present Keras.
 
     Returns:
       A `Handle`, which has the method `uninstall()` and is a context manager.
@@ -141,8 +143,12 @@ def _change_all(ledger, like):
 
 
 def _change_one(ledger, package, like):
-    """Make the changes to a Keras package. For "keras", also change TensorFlow."""
-    # Import these modules before any change, since they must keep the original objects.
+    """Make the changes of `install` to one Keras package.
+
+    The changes to TensorFlow are made together with the changes to the package "keras".
+    """
+    # Import these modules before any change is made, because they must refer to the original
+    # objects of Keras and not to the changed objects.
     from tf_lso import policies
     from tf_lso.optimizers import families
 

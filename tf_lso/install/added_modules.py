@@ -39,17 +39,20 @@ _finder = _Finder()
 
 
 def made(name, contents):
-    """Return a new module with the attributes in `contents`, a dict that has `__file__`."""
+    """Return a new module whose attributes are the items of the dict `contents`.
+
+    `contents` must have the key `__file__`.
+    """
     module = types.ModuleType(name)
     vars(module).update(contents, __spec__=None)
     return module
 
 
 def let_import(ledger, name, module):
-    """Let `import` find a module under a full name.
+    """Let programs import `module` under the dotted name `name`.
 
-    Also set the attribute of the parent package, unless the parent package has another
-    object under this name.
+    The function also makes `module` an attribute of the parent package, unless this
+    attribute of the parent package refers to another object.
     """
     parent, _, last = name.rpartition(".")
     parent, before = sys.modules.get(parent), sys.modules.get(name)

@@ -15,7 +15,7 @@ _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
-    """Return the optimizer. Wrap it if the model needs loss scaling.
+    """Return the optimizer, or its new wrapper if the model needs loss scaling.
 
     If the program has asked not to wrap the optimizer, add the optimizer to `_left_bare`.
     """
@@ -26,7 +26,10 @@ def _compiled(optimizer, model, automatic=True):
     layers = wrapping.float16_layers(model)
     is_mixed = any(layer.variable_dtype != "float16" for layer in layers)
     if loss_scale is wrapping.DEFAULT and not is_mixed:
-        return optimizer  # as in old versions; a warning appears when training begins
+        # In old TensorFlow versions, `compile` did not wrap the optimizer either if the
+        # variables of all float16 layers were float16. A warning appears when training
+        # begins.
+        return optimizer
     return wrapping.wrap(optimizer, model)
 
 
@@ -43,7 +46,8 @@ def wrap_in_keras3(keras, ledger):
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError:
-            return keras_compile(self, *args, **kwargs)  # Keras reports the error
+            # The arguments are wrong. Let Keras's own `compile` raise the error.
+            return keras_compile(self, *args, **kwargs)
         given.apply_defaults()
         arguments = given.arguments
         optimizer = keras.optimizers.get(arguments["optimizer"])
@@ -87,7 +91,8 @@ def wrap_in_keras2(keras, ledger):
 
 
 def _model_without_eager_execution(keras):
-    # tests/optimizers/test_tensorflow_1.py fails if Keras moves this private module.
+    # This class has no public name. tests/optimizers/test_tensorflow_1.py fails if Keras moves
+    # the private module that contains the class.
     return importlib.import_module(f"{keras.Model.__module__}_v1").Model
 
 
@@ -112,7 +117,8 @@ def _optimizers_in(model):
     for name, value in list(vars(model).items()):
         values = list(value.values()) if isinstance(value, dict) else value
         for one in values if isinstance(values, (list, tuple)) else [value]:
-            # TensorFlow keeps lists of the attributes in attributes of its own.
+            # Skip the attributes in which TensorFlow itself tracks dependencies, because these
+            # attributes contain the same optimizers again.
             if binding.is_optimizer(one) and not tf_private.is_of_tracking(name):
                 found.setdefault(id(one), (name, one))
     return found.values()

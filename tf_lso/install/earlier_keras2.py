@@ -38,15 +38,16 @@ def say_version(keras, ledger):
         with contextlib.suppress(ImportError):
             modules.append(importlib.import_module(name))
     for module in modules:
-        if module.__name__ != package:  # the package keeps its real version
+        # Do not change the version of the Keras package itself.
+        if module.__name__ != package:
             ledger.set_attribute(module, "__version__", version)
 
 
 def log_first_replica(keras, ledger):
-    """Log the values that `train_step` or `test_step` returned on the first replica.
+    """Make `fit` and `evaluate` log the values of the first replica.
 
-    Since TensorFlow 2.11 `fit` and `evaluate` log the sum over the replicas. If a program
-    sets `distribute_reduction_method`, Keras uses that method.
+    Since TensorFlow 2.11 `fit` and `evaluate` log the sum of the values of all replicas. If
+    a program sets `distribute_reduction_method`, Keras respects this setting.
     """
 
     @ledger.around(keras.Model, "distribute_reduction_method")
@@ -98,7 +99,10 @@ _SCHEDULES = ("LinearCosineDecay", "NoisyLinearCosineDecay")
 
 
 def add_schedules(keras, ledger):
-    """Add two schedules of TensorFlow 2.0-2.4, and load files that name these schedules."""
+    """Add two old learning rate schedules, and let Keras load files that contain them.
+
+    TensorFlow 2.0-2.4 had these schedules.
+    """
     base = keras.optimizers.schedules.LearningRateSchedule
     package = keras_versions.package_of(keras)
     # When Keras loads a file, it looks up the class of a schedule in this private module.
@@ -111,7 +115,8 @@ def add_schedules(keras, ledger):
             ledger.set_attribute(module, name, schedule)
 
 
-# Options that changed the speed of a dataset, but not its elements.
+# The options that `tf.data` no longer has. They changed the speed of a dataset, but not the
+# elements of the dataset.
 OPTIONS = (
     *("autotune", "autotune_buffers", "autotune_cpu_budget", "autotune_ram_budget"),
     *("filter_with_random_uniform_fusion", "hoist_random_uniform"),

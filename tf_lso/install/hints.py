@@ -28,15 +28,16 @@ _CALL = re.compile(r"(\w+)\.\w+\(\) (got|missing|takes) ")
 
 
 def hint(error: BaseException | None, command: str | None = None) -> str | None:
-    """Return the hint for an error that nobody caught, or None if the hint does not fit.
+    """Return the hint for an uncaught error, or None if `--like` would not help.
 
     `command` is the part of the command line after the options of `tf-lso run`. In a
-    notebook it is None.
+    notebook `command` is None.
     """
     if not _like_would_help():
         return None
     while error is not None and not _is_of_keras3(error):
-        # If a traced function raises an error, AutoGraph raises a new error instead.
+        # If a traced function raises an error, AutoGraph raises a new error instead. The
+        # `__context__` of the new error is the original error.
         is_again = str(error).startswith("in user code:")
         error = error.__context__ if is_again else error.__cause__
     if error is None:
@@ -52,17 +53,24 @@ def _like_would_help():
         if keras_versions.is_keras2(keras_versions.package_of_tensorflow()):
             return False
     except ImportError:
-        return False  # TensorFlow could not be imported, and the error already says so
+        # TensorFlow or its Keras cannot be imported. The program's error already says so.
+        return False
     program = vars(sys.modules["__main__"]).values()
     # `--like` does not change what `import keras` imports.
     return not any(value is sys.modules["keras"] for value in program)
 
 
 def _is_of_keras3(error):
-    """Return whether Keras 3 raised an error, or does not have what the program used."""
+    """Return whether the error `error` comes from the use of Keras 3.
+
+    This is the case if Keras 3 raised the error, or if the program used a name or an
+    argument that Keras 3 does not have.
+    """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    names = frames[-1].f_globals if frames else {}  # the raising module's globals
-    # An OSError concerns the files of the program and not the version of Keras.
+    # `names` contains the global names of the module that raised the error.
+    names = frames[-1].f_globals if frames else {}
+    # Ignore an OSError that Keras raised, because its cause is a file of the program and not
+    # the version of Keras.
     is_raised = isinstance(error, Exception) and not isinstance(error, OSError)
     if is_raised and _is_keras3(names.get("__name__")):
         return True
@@ -85,6 +93,6 @@ def _is_keras3(module):
 
 
 def _class_of_keras3(name):
-    """Return the object that a module of Keras 3 has under this name, or None."""
+    """Return an object that is called `name` in any module of Keras 3, or None."""
     modules = [module for path, module in [*sys.modules.items()] if _is_keras3(path)]
     return next((vars(m)[name] for m in modules if name in vars(m)), None)

@@ -23,9 +23,11 @@ class ImportHook(importlib.abc.MetaPathFinder):
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
         self._function, self._names = function, names
-        # Each pair (module name, thread) stands for a search that is running.
+        # Contains (module name, thread id) while `find_spec` asks the other finders for this
+        # module in this thread.
         self._finding: set[tuple[str, int]] = set()
-        self._loading = 0  # how many of the modules are being imported
+        # The number of modules in `names` that are being executed.
+        self._loading = 0
         self._is_waiting = True
         sys.meta_path.insert(0, self)
 
@@ -37,8 +39,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
         finding = name, threading.get_ident()
         if name not in self._names or finding in self._finding:
             return None
-        # Let the other finders find the module. Do not call the function yet, since some
-        # callers need the spec and do not import the module.
+        # Let the other finders find the module. Do not call the hook's function yet, because
+        # some callers only need the spec and do not import the module.
         self._finding.add(finding)
         try:
             spec = importlib.util.find_spec(name)
@@ -49,8 +51,8 @@ class ImportHook(importlib.abc.MetaPathFinder):
         loader, load = spec.loader, spec.loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
-            # Restore the method `exec_module` of the loader's class. Perhaps another hook
-            # for this module has already done so.
+            # Restore the loader's own method `exec_module`. Another hook for the same module
+            # may already have restored the method.
             vars(loader).pop("exec_module", None)
             self._loading += 1
             try:
@@ -79,7 +81,8 @@ def after_import_of_frameworks(function: Callable[[], object]) -> None:
         ImportHook(function, "tensorflow", *keras_versions.PACKAGES)
 
 
-# Maps the name by which files call an optimizer of tf_lso to the module of the class.
+# Maps the name of an optimizer class of tf_lso in saved files to the module that contains the
+# class.
 _OPTIMIZERS = {
     "tf_lso>LossScaleOptimizer": "tf_lso.optimizers.loss_scale_optimizer",
     "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
@@ -87,10 +90,11 @@ _OPTIMIZERS = {
 
 
 def _stand_in(module: str, package: str) -> types.SimpleNamespace:
-    """Return an object that Keras uses instead of the optimizer class in a module.
+    """Return an object that Keras can register instead of tf_lso's optimizer class.
 
-    When Keras loads a file that names the class, the object imports the module and makes an
-    optimizer for the Keras package that is named `package`.
+    With this object Keras can load files before `module`, which contains the class, is
+    imported. The method `from_config` of the object imports `module` and makes an optimizer
+    for the Keras package `package`.
     """
 
     def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -108,7 +112,7 @@ def register_optimizers() -> None:
     """
     for package in keras_versions.PACKAGES:
         register = functools.partial(_register, package)
-        # A package that is already imported has `utils`.
+        # If the package has the attribute `utils`, it is already imported.
         if hasattr(sys.modules.get(package), "utils"):
             register()
         else:

@@ -12,8 +12,8 @@ from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 
-# Matches the names of all modules of Keras. An import of `tensorflow.keras.models`, for
-# instance, makes a copy of a module of Keras.
+# Matches the dotted names of Keras's modules and of their copies. For instance, an import of
+# `tensorflow.keras.models` makes a copy of a Keras module.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
@@ -29,7 +29,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _function_of(before: object, bound: Any) -> Any:
-    """Return the function inside a property or class method. Otherwise return `bound`."""
+    """Return the function inside `before` if `before` is a property or a class method.
+
+    If `before` is another object, the function returns `bound`. `before` is an attribute as
+    the class stores it, and `bound` is the same attribute as `getattr` returns it.
+    """
     if isinstance(before, property):
         return before.fget
     return before.__func__ if isinstance(before, classmethod) else bound
@@ -47,11 +51,13 @@ class Ledger:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
-        self.is_open = True  # until `undo` is called
+        # False after `undo` was called.
+        self.is_open = True
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute of a module or class."""
-        # A module of tf.compat.v1 wraps another module and copies that module's attributes.
+        # A module of tf.compat.v1 wraps another module, and contains copies of some attributes
+        # of the wrapped module. So `undo` must also remove a copy that did not exist before.
         wrapped, is_copied = tf_private.wrapped_module(owner), name in vars(owner)
         before = vars(wrapped or owner).get(name, _ABSENT)
         listed = [] if wrapped is None else list(owner.__all__)
@@ -107,7 +113,9 @@ class Ledger:
 
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
-                if not self.is_open:  # a program may have kept `replacement`
+                if not self.is_open:
+                    # The change was undone, but the program has kept a reference to
+                    # `replacement`.
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
@@ -115,7 +123,8 @@ class Ledger:
             self.set_attribute(owner, name, after)
             if isinstance(owner, types.ModuleType):
                 _replace(name, before, after)
-                # Modules that are imported before `undo` is called copy the replacement.
+                # Search all modules again when `undo` is called, because modules that are
+                # imported until then may refer to the replacement.
                 self.on_undo(functools.partial(_replace, name, after, before))
             return function
 

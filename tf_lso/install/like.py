@@ -1,8 +1,9 @@
 """Use the Keras of an earlier TensorFlow, for `install(like=...)` and `tf-lso run --like`.
 
-In TensorFlow 2.0-2.10 `tf.keras` was Keras 2, whose `tf.keras.optimizers.X` is called
-`tf.keras.optimizers.legacy.X` in later versions. In 2.11-2.15 `tf.keras` was Keras 2 with
-the newer optimizers. Since 2.16 `tf.keras` is Keras 3, and Keras 2 is the package tf_keras.
+In TensorFlow 2.0-2.10 `tf.keras` was Keras 2 with optimizers that are now called legacy. In
+2.11-2.15 `tf.keras` was Keras 2 with newer optimizers, and `tf.keras.optimizers.legacy`
+contained the legacy optimizers. Since 2.16 `tf.keras` is Keras 3, and Keras 2 is the package
+tf_keras.
 """
 
 import contextlib
@@ -75,15 +76,18 @@ def choose(like: str) -> None:
 
 
 def is_up_to(like: str | None, newest: str) -> bool:
-    """Return whether `like` is at most the version `newest`. For None return False."""
+    """Return whether the version `like` is at most the version `newest`.
+
+    If `like` is None, the function returns False.
+    """
     return like is not None and parsed(like) <= parsed(newest)
 
 
 def aggregate_gradients(keras, ledger):
-    """Make `_aggregate_gradients` return gradients, not pairs, and add `_clip_gradients`.
+    """Make `_aggregate_gradients` return only the gradients, and add `_clip_gradients`.
 
-    Some programs contain a copy of the training step of TensorFlow 2.2-2.3. This step needs
-    both methods.
+    Today's `_aggregate_gradients` returns (gradient, variable) pairs. Some programs contain a
+    copy of the training step of TensorFlow 2.2-2.3, which calls both methods.
     """
     # Do not import this module at the top of the file. The import needs TensorFlow, and
     # `choose` runs before TensorFlow is imported.
@@ -101,7 +105,8 @@ def aggregate_gradients(keras, ledger):
         pairs = original(self, grads_and_vars)
         return pairs if aggregates_pairs.is_on else [g for g, _ in pairs]
 
-    # The added method does nothing, because Keras 2 clips when it applies the gradients.
+    # `_clip_gradients` returns the gradients unchanged, because today's Keras 2 clips gradients
+    # when it applies the gradients.
     ledger.add_missing(owner, {"_clip_gradients": lambda self, grads: grads})
 
 

@@ -16,7 +16,10 @@ def holds_wrapper(config):
 
 
 def deserialize_all_generations(keras, ledger):
-    """Make tf_lso's optimizer from the config of a LossScaleOptimizer of any version."""
+    """Make `deserialize` return tf_lso's optimizer for each LossScaleOptimizer config.
+
+    The config may be of any version of TensorFlow or Keras.
+    """
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.optimizers, "deserialize")
@@ -26,7 +29,8 @@ def deserialize_all_generations(keras, ledger):
         return original(config, custom_objects, *args, **kwargs)
 
 
-# For these arguments Keras 2 writes None to mean the default. Keras 3 refuses None.
+# Arguments of `compile` for which Keras 2 saves None, which means the default. Keras 3 refuses
+# None for these arguments.
 _DEFAULTS_OF_KERAS_2 = ("steps_per_execution", "run_eagerly", "jit_compile")
 
 

@@ -29,9 +29,9 @@ def is_ours(optimizer):
 def save_in_keras_files(keras, ledger):
     """Make .keras and .weights.h5 files contain all state of wrapped legacy optimizers.
 
-    Keras also calls the changed functions to deepcopy and pickle models. Keras saves only
-    objects that `_is_keras_trackable` accepts. The original function of this name does not
-    accept legacy optimizers.
+    Keras saves only objects that its function `_is_keras_trackable` accepts. The original
+    function does not accept legacy optimizers, but the changed function accepts them. Keras
+    also calls the changed functions when a program copies or pickles a model.
     """
     saving_lib = _private(keras, "saving.saving_lib")
 
@@ -58,8 +58,9 @@ def save_in_keras_files(keras, ledger):
 def _optimizers_of(model):
     """Yield a pair (optimizer, variables) for each wrapped optimizer of a built model.
 
-    For the optimizer that `compile` got, the variables are all trainable variables of the
-    model. For other optimizers, they are those for which the optimizer was built.
+    For the optimizer that was passed to `compile`, `variables` are all trainable variables of
+    the model. For another optimizer, `variables` are the trainable variables for which this
+    optimizer was built.
     """
     attributes = vars(model) if getattr(model, "built", False) else {}
     for name, optimizer in list(attributes.items()):
@@ -132,7 +133,8 @@ def _load_own(file, optimizer, name):
 def restore_saved_models(keras, ledger):
     """Make SavedModels restore the slots, the loss scale and the count of finite steps."""
 
-    # Functions called `load` in other modules of Keras do not change.
+    # Only the function that loads SavedModels changes. Keras has other functions called `load`,
+    # which do not change.
     @ledger.around(_private(keras, "saving.legacy.saved_model.load"), "load")
     def load(original, path, *args, **kwargs):
         model = original(path, *args, **kwargs)
@@ -140,7 +142,8 @@ def restore_saved_models(keras, ledger):
         if is_ours(optimizer):
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
-            # Read the whole model, since TensorFlow finds each slot by its variable.
+            # Read the checkpoint into the model and not only into the optimizer, because
+            # TensorFlow finds each slot through the model variable of the slot.
             status = tf.train.Checkpoint(model).read(variables)
             # A file has no slots if the model was saved before the first step. Files of a
             # legacy optimizer have no slots for weights without a gradient. Slots that are

@@ -30,7 +30,8 @@ def load_models(keras, ledger):
         is_h5, of_keras2 = _is_h5(filepath), _is_of_keras2(filepath)
         with contextlib.ExitStack() as stack:
             if is_h5:
-                # Keras 3.0 does not use `custom_objects` for .h5 files.
+                # Keras 3.0 ignores the argument `custom_objects` for .h5 files. So pass the
+                # custom objects by a scope.
                 scope = keras.saving.custom_object_scope(custom_objects or {})
                 stack.enter_context(scope)
             if of_keras2:
@@ -54,7 +55,8 @@ class _LegacyPolicy:
         api = policies.for_package("keras")
         if "loss_scale" in config:
             return api.ExperimentalPolicy.from_config(config)
-        if config["name"] in ("infer", "_infer"):  # the default policy in 2.1 and 2.2
+        # In TensorFlow 2.1 and 2.2 the default policy had one of these names.
+        if config["name"] in ("infer", "_infer"):
             return api.global_policy()
         return api.Policy(config["name"])
 
@@ -65,7 +67,8 @@ def find_policies(keras, ledger):
     for name in POLICIES:
         if name not in registered:
             ledger.set_item(registered, name, _LegacyPolicy)
-    if not hasattr(keras.dtype_policies, "deserialize"):  # as in Keras 3.0
+    if not hasattr(keras.dtype_policies, "deserialize"):
+        # Keras 3.0 has no such function, so there is nothing more to change.
         return
 
     # The configs of TensorFlow 2.12-2.15 also name the module of the class. Keras 3 would
@@ -84,7 +87,8 @@ def _is_h5(path):
 def _is_of_keras2(path):
     """Return whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
     if not isinstance(path, (str, os.PathLike)):
-        return False  # reading an open file would move its position
+        # `path` is an open file. Do not read the file, because this would move its position.
+        return False
     try:
         if _is_h5(path):
             with h5py.File(path, "r") as file:
@@ -93,13 +97,14 @@ def _is_of_keras2(path):
             with zipfile.ZipFile(path) as file:
                 version = json.loads(file.read("metadata.json"))["keras_version"]
     except (OSError, TypeError, ValueError, KeyError, zipfile.BadZipFile):
-        return False  # Keras reports what is wrong with the file
+        # The file cannot be read. Keras will raise an error that says why.
+        return False
     return (version.decode() if isinstance(version, bytes) else version)[:2] == "2."
 
 
 def _restore_optimizer(model, path):
-    # Keras 3 itself cannot load the state, since the file has other names and another
-    # order.
+    # Keras 3 itself cannot load the optimizer's state from a file of Keras 2, because the file
+    # has other names for the variables and another order of the variables.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
         with _telling(CheckpointError):
@@ -120,7 +125,8 @@ def _build_optimizer(model):
         if part.built and not keras3_private.built_variables(part):
             part.built = False
     if model.built and not optimizer.built:
-        with _telling(ValueError):  # raised if the saved state does not fit
+        # `build` raises ValueError if the saved state does not match the new variables.
+        with _telling(ValueError):
             optimizer.build(model.trainable_variables)
 
 

@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
             like_lib.choose(like)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        os.environ[like_lib.VARIABLE] = like  # child processes read this variable
+        # Child processes read the version from this environment variable.
+        os.environ[like_lib.VARIABLE] = like
     if not arguments:
         args.parser.error(
             "argument -m: expected the name of a module"
@@ -101,7 +102,8 @@ def _exit_code_of(run_main: Callable[[str], None], command: str) -> int:
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
-        print(end.code, file=sys.stderr)  # as Python does with `sys.exit("message")`
+        # After `sys.exit("message")` Python itself also prints the message and exits with 1.
+        print(end.code, file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         _show(error)

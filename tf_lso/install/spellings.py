@@ -13,7 +13,9 @@ from tf_lso import names
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import added_modules
 
-# Maps each spelling of a module to a namespace. `tf_lso.NAMESPACE` is the module's mirror.
+# Maps each full name of an old module to the mirror of this module in tf_lso. For instance,
+# "tensorflow.keras.mixed_precision" is mapped to "keras.mixed_precision", which means the
+# module `tf_lso.keras.mixed_precision`.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
 
 # Modules that still exist. Programs import these modules or get them as attributes, so the
@@ -32,8 +34,9 @@ _IN_PLACE = (
 _OVERLAID = "tensorflow.python."
 
 # Maps the name of a parent package to the dotted path of the module that `import` finds
-# under this name. None means an empty package. The first three packages still exist, but
-# importing them would make copies without the changes. The other packages no longer exist.
+# under this name. None means an empty package. The first three packages still exist, but a
+# normal import would make copies of them, and the copies would not contain tf_lso's changes.
+# The other packages no longer exist.
 _PACKAGES = {
     "tensorflow.compat": "tensorflow.compat",
     "tensorflow.compat.v1": "tensorflow.compat.v1",
@@ -47,10 +50,11 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow.keras",
 }
 
-# The attributes of an empty package.
+# The attributes of each empty package that tf_lso adds.
 _PACKAGE = {"__file__": __file__, "__path__": []}
 
-# The full names of the modules to which TensorFlow's attributes `compat.v2` refer.
+# The full names of the modules that programs reach by an attribute `compat.v2`, such as
+# `tf.compat.v2` and `tf.compat.v1.compat.v2`.
 _COMPAT_V2 = (
     "tensorflow._api.v2.compat.v2",
     "tensorflow._api.v2.compat.v1.compat.v2",
@@ -86,11 +90,12 @@ def import_mirrors():
 
 
 def import_packages(roots):
-    """Import the packages that exist in TensorFlow 2.12-2.15, so that they can be changed.
+    """Import the old packages in TensorFlow 2.12-2.15, so that tf_lso can change them.
 
-    In these versions the import of a package that leads to `tf.keras` makes a copy, and the
-    attributes of `tf` lead to this copy. With Keras 3 this function imports nothing. There
-    the packages do not exist, or an import would make copies that no attribute refers to.
+    In these versions, an import such as `import tensorflow.keras` makes a copy of a Keras
+    module, and afterwards attributes of `tf` refer to the copy. So the import must come
+    before the changes. With Keras 3 this function imports nothing, because the packages do
+    not exist, or because no attribute would refer to the copies.
     """
     packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
     for name in () if keras_versions.has_keras3() else sorted(packages):
@@ -116,7 +121,8 @@ def _lead(ledger, spelled, namespace):
         overlay = added_modules.made(spelled, {**vars(loaded), **contents})
         added_modules.let_import(ledger, spelled, overlay)
     else:
-        # The import of the module may have made a copy, so change both modules.
+        # An earlier import of this module may have made a copy of the module in `sys.modules`.
+        # So change the copy and the module to which the attributes refer.
         _set_all(ledger, (there, loaded or there), contents)
         if loaded is None:
             added_modules.let_import(ledger, spelled, there)
@@ -172,10 +178,11 @@ def _package_of(spelled):
 
 
 def module_for(namespace, spelled):
-    """Return the module for a spelling of `namespace` that no longer exists.
+    """Return the mirror of a namespace for the Keras package to which `spelled` leads.
 
-    The module is tf_lso's mirror. If the spelling leads to another Keras package than
-    `tf.keras`, the module is a copy of the mirror with the policies of that package.
+    The mirror is the module `tf_lso.NAMESPACE`, which serves the package behind `tf.keras`.
+    For another Keras package, the function returns a copy of the mirror with the policies of
+    that package.
     """
     return _module_for(namespace, _package_of(spelled))
 

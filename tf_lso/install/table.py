@@ -108,7 +108,10 @@ PATCHES = [Patch(*row) for row in (
 
 
 def is_in(patch: Patch, package: str) -> bool:
-    """Return whether a row applies to a Keras package. TensorFlow's rows apply to `keras`."""
+    """Return whether a row's change is one of the changes for a Keras package.
+
+    The changes to TensorFlow are among the changes for the package "keras".
+    """
     generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
     is_tensorflow = patch.where == TENSORFLOW and package == "keras"
     return is_tensorflow or patch.where in (EACH, generation)

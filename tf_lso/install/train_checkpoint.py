@@ -1,4 +1,4 @@
-"""Make `tf.train.Checkpoint` refuse to restore or save only a part of an optimizer.
+"""Make `tf.train.Checkpoint` refuse to restore or save an optimizer incompletely.
 
 TensorFlow finds variables by the names of attributes. These names differ between the
 families of optimizers, and between Keras 2 and Keras 3. For instance, TensorFlow would
@@ -27,8 +27,8 @@ _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 def refuse_other_generations(keras, ledger):
     """Refuse a checkpoint that another generation of Keras wrote.
 
-    The function `tf_lso.checkpoints.restore` restores such a checkpoint completely. It is
-    enough to change `read`, since `Checkpoint.restore` and CheckpointManager call `read`.
+    The function `tf_lso.checkpoints.restore` restores such a checkpoint completely. Only
+    `read` is changed, because `Checkpoint.restore` and CheckpointManager call `read`.
     """
 
     @ledger.around(tf.train.Checkpoint, "read")
@@ -47,7 +47,11 @@ def refuse_other_generations(keras, ledger):
 
 
 def refuse_to_lose_slots(keras, ledger):
-    """Refuse to save before the optimizer is built if this would lose restored slots."""
+    """Refuse to save before the optimizer is built if restored slots would be lost.
+
+    TensorFlow keeps restored slots until the optimizer is built. A checkpoint that is saved
+    before the build would not contain these slots.
+    """
 
     @ledger.around(tf.train.CheckpointManager, "save")
     @ledger.around(tf.train.Checkpoint, "save")
@@ -63,7 +67,8 @@ def refuse_to_lose_slots(keras, ledger):
 def _root(checkpoint):
     """Return the root object of a checkpoint, or the checkpoint if it has no root."""
     root = getattr(checkpoint, "root", None)
-    root = root() if isinstance(root, weakref.ref) else root  # a reference in Keras 2
+    # In Keras 2 the attribute `root` is a weak reference to the root object.
+    root = root() if isinstance(root, weakref.ref) else root
     return checkpoint if root is None else root
 
 
@@ -73,14 +78,20 @@ def _parts(root):
 
 
 def _other_writer(path, root):
-    """Return what wrote a file if TensorFlow would restore only a part of it, else None."""
+    """Return a str that names the writer of a checkpoint, or None.
+
+    The function returns the str only if TensorFlow would silently restore a part of the
+    checkpoint.
+    """
     if not tf.executing_eagerly():
         return None
     try:
         graph = object_graph.ObjectGraph(str(path))
     except source.CheckpointError:
-        return None  # TensorFlow reports what is wrong
-    # `queue` has pairs of a node in the file and the corresponding object of the program.
+        # The file cannot be read. TensorFlow will raise an error that says why.
+        return None
+    # Each item of `queue` is a pair of a node in the checkpoint's object graph and the
+    # corresponding object of the program.
     seen, queue = {id(root)}, [(0, root)]
     for node, owner in queue:
         if binding.is_optimizer(owner):
@@ -99,20 +110,25 @@ def _other_writer(path, root):
 
 def _writer_of_optimizer(graph, node, optimizer):
     if object_graph.inner(graph, node) is None:
-        return None  # the file has no state of the optimizer
+        # The checkpoint has no state of the optimizer, so there is nothing to restore.
+        return None
     layout = object_graph.layout(graph, node)
     is_own = layout in _OWN[binding.require_family(optimizer).name]
     return None if is_own else layouts.LAYOUTS[layout][1]
 
 
 def _writer_of_layer(graph, node, layer):
-    """Return "Keras 2" if Keras 2 wrote the node for a layer of Keras 3, else None."""
+    """Return "Keras 2" if Keras 2 saved the checkpoint of a Keras 3 layer, else None.
+
+    `node` is the node of the layer in the checkpoint's object graph.
+    """
     if not keras_versions.has_keras3():
         return None
     if not isinstance(layer, keras_versions.public("keras").layers.Layer):
         return None
     names = graph.children(node)
-    # For instance, the attribute "_kernel" of Keras 3 is called "kernel" in Keras 2.
+    # Keras 2 saved some variables under other names. For instance, the attribute "_kernel" of
+    # Keras 3 is called "kernel" in Keras 2. List the names that lack only the underscore.
     renamed = [
         name
         for name in tf.train.TrackableView.children(layer)
