@@ -64,7 +64,8 @@ def _load(module: str) -> _typing.Any:
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-# Hide `__getattr__` from type checkers. Otherwise they would accept any name in `tf_lso`.
+# Hide `__getattr__` from type checkers, because with this function type checkers would accept
+# any name in `tf_lso`.
 if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> _typing.Any:
@@ -87,5 +88,5 @@ _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
     # `register_optimizers` has imported the package `tf_lso.install`, so the name
-    # `tf_lso.install` now refers to the package. Make it refer to the public function.
+    # `tf_lso.install` now refers to the package. Make the name refer to the public function.
     install = _load("install").install

@@ -184,7 +184,8 @@ class TerminateOnStuckScale(_Callback):
         optimizer = self._the_optimizer()
         # Python must wait for the device to read the count of skipped steps. So read the
         # count only when enough steps may have been skipped. With `steps_per_execution`,
-        # one call of this method stands for several steps, and `batch` is the last of them.
+        # one call of this method stands for several steps, and `batch` is the number of the
+        # last step.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:

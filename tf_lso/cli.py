@@ -65,12 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(_CONVERT)
         return 2
     parser = _parser()
-    # The shell sets this variable when it asks for the completions of a word.
+    # The shell sets `_ARGCOMPLETE` when it asks for the completions of a word.
     if "_ARGCOMPLETE" in os.environ:
         with contextlib.suppress(ImportError):
             import argcomplete
 
-            # This call prints the completions and ends the process.
+            # `autocomplete` prints the completions and ends the process.
             argcomplete.autocomplete(parser)
     args = parser.parse_args(arguments)
     _set_output(args.command)
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
             # Write all output now. If the disk is full, `flush` raises an OSError, which
-            # is caught below. Without this call Python would report the error at exit.
+            # is caught below. Without `flush` Python would report the error at exit.
             sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -76,7 +76,8 @@ def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
     except importlib.metadata.PackageNotFoundError:
         remedy = "Install TensorFlow again, which installs Keras."
     else:
-        # If tf_lso does not support this version of Keras, raise the error that says so.
+        # If tf_lso does not support this version of Keras, `check_pair` raises an error that
+        # names the supported versions.
         check_pair(tensorflow, "keras", version)
         remedy = (
             f'Install it again: `pip install --force-reinstall "keras=={version}"`.'

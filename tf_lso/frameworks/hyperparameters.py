@@ -52,8 +52,8 @@ def delegated_names(optimizer):
 def rate_or_schedule(optimizer):
     """Return an optimizer's learning rate or schedule. Return None for legacy optimizers.
 
-    The public property `learning_rate` of a newer optimizer cannot replace this function. It
-    returns the current value of a schedule and not the schedule.
+    The public property `learning_rate` of a newer optimizer cannot replace this function. The
+    property returns the current value of a schedule and not the schedule.
     """
     return getattr(optimizer, "_learning_rate", None)
 

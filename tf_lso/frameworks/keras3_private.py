@@ -69,11 +69,11 @@ def check_instance(optimizer):
 def iteration_variable(optimizer):
     """Return the variable that counts an optimizer's steps.
 
-    With gradient accumulation, the public `iterations` is a different number. It is the value
-    of this variable divided by `gradient_accumulation_steps`.
+    With gradient accumulation, the public `iterations` is a smaller number, namely the value
+    of the returned variable divided by `gradient_accumulation_steps`.
     """
-    # Versions of Keras without `_iterations` have no gradient accumulation, so `iterations` is
-    # the variable.
+    # Versions of Keras without `_iterations` have no gradient accumulation, so their
+    # `iterations` is the variable that counts steps.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
 
@@ -100,8 +100,8 @@ def aggregates():
 
 def sum_gradients_only_once(optimizer, instead=list):
     """In the wrapper's steps, skip Keras's own sum of gradients over replicas."""
-    # The wrapper sums gradients before the inner optimizer clips them, because the wrapper must
-    # check whether the sums are finite. Legacy optimizers also clip after the sum. Keras 3
+    # The wrapper sums gradients before the inner optimizer clips gradients, because the wrapper
+    # must check whether the sums are finite. Legacy optimizers also clip after the sum. Keras 3
     # would sum the clipped gradients a second time. The function `instead` replaces this second
     # sum. `instead` accepts and returns (gradient, variable) pairs.
     if _AGGREGATES in vars(optimizer) or not aggregates():
@@ -151,11 +151,11 @@ def count_steps_once(optimizer):
 def build_as_bare(optimizer, variables):
     """Build an inner optimizer as Keras builds an optimizer that has no wrapper.
 
-    If a `tf.function` is being traced, the variables are created in a trace if possible.
+    While a `tf.function` is being traced, Keras also traces the build. This function does the
+    same if the optimizer can be built in a trace.
     """
-    # If a `tf.function` creates variables in its first trace, TensorFlow keeps the variables
-    # and traces the function again. The separate `tf.function` below creates variables in the
-    # same way. It also works if the surrounding `tf.function` must not create variables.
+    # Trace the build in a separate `tf.function`, because the surrounding `tf.function` may be
+    # one that must not create variables. TensorFlow keeps the variables that the trace creates.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)

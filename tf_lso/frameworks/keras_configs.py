@@ -35,7 +35,8 @@ _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 def plain(value):
     """Return a copy of a config with Python numbers instead of arrays and tensors."""
     if isinstance(value, dict):
-        # Since TensorFlow 2.12, configs contain dicts of this form for arrays and tensors.
+        # Since TensorFlow 2.12, configs contain arrays and tensors as dicts with one of these
+        # class names.
         if value.get("class_name") in ("__numpy__", "__tensor__"):
             return plain(value["config"]["value"])
         return {key: plain(element) for key, element in value.items()}
@@ -224,7 +225,7 @@ def _arguments(cls, package, kind, config):
 
 
 def _as_default(cls, key, value, default):
-    """Return the value of an argument, converted to float if its default is a float.
+    """Return the value of an argument, as a float if the argument's default is a float.
 
     None, callables and configs of callables are returned unchanged.
 
@@ -244,10 +245,10 @@ def _as_default(cls, key, value, default):
 
 def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
-    # Delete the `decay` of a Nadam, because it is not a decay of the learning rate. The legacy
-    # Nadam saved the constant of its momentum schedule under this key, and ignored the key when
-    # it loaded a config. The constant is 0.004, which became a float32 number in the first
-    # step.
+    # Delete the `decay` of a Nadam, because this value does not decay the learning rate. The
+    # legacy Nadam saved the constant of its momentum schedule under this key, and ignored the
+    # key when it loaded a config. The constant is 0.004, which became a float32 number in the
+    # first step.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
@@ -268,7 +269,8 @@ def _convert_decay(cls, package, takes, config):
 def _schedule(config, package):
     """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        # Keras 3 itself saves and loads a callable `learning_rate` as a config of this form.
+        # Keras 3 itself saves and loads a callable `learning_rate` as such a config, so return
+        # the config unchanged.
         return config
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules

@@ -32,8 +32,8 @@ _PRIVATE_IN_2_12 = tuple(
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
 )
 
-# The packages that `install()` has changed. The set is in this module, because its readers must
-# not import `tf_lso.install`.
+# The packages that `install()` has changed. The set is in this module and not in
+# `tf_lso.install`, because some modules that read the set must not import `tf_lso.install`.
 installed: set[str] = set()
 
 _Class = TypeVar("_Class", bound=type)
@@ -90,8 +90,8 @@ def private(package: str, path: str) -> types.ModuleType:
     return importlib.import_module(f"{below}.{path}")
 
 
-# Cache the base classes, because `install(like=...)` may later let their public names refer to
-# other classes.
+# Cache the base classes, because `install(like=...)` may later make the public names of the
+# base classes refer to other classes.
 @functools.cache
 def optimizer_bases(package: str) -> dict[str, type]:
     """Return {family: base class} for the families of optimizers in a package.

@@ -9,9 +9,9 @@ import traceback
 from tf_lso.frameworks import keras_versions
 
 # Maps a function of Keras to the format in which the function saves a model. A key is a pair.
-# Its first item is the last part of the dotted name of a module, and its second item is the
-# name of a function in this module. The module is called hdf5_format in Keras 2, and
-# legacy_h5_format in Keras 3.
+# The first item of the pair is the last part of the dotted name of a module, and the second
+# item is the name of a function in this module. The module for .h5 files is called hdf5_format
+# in Keras 2, and legacy_h5_format in Keras 3.
 _WRITERS = {
     ("hdf5_format", "save_model_to_hdf5"): ".h5",
     ("legacy_h5_format", "save_model_to_hdf5"): ".h5",

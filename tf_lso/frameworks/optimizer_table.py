@@ -228,7 +228,7 @@ def differing_slots(
     Args:
       in_file: the names of all slots in the file.
       optimizer: the optimizer to compare with the file.
-      always: the names of slots that the optimizer's class creates with any arguments.
+      always: the names of slots that the optimizer's class creates whatever its arguments.
 
     Returns:
       A pair of sets of slot names: the optional slots that only the file has, and the

@@ -180,7 +180,7 @@ def store_instead(owner, other):
 
     The class of `owner` must derive from the class that `delegating_trackable` returns.
     """
-    # The constructor of `delegating_trackable()` sets this attribute in the same way.
+    # The constructor of `DelegatingTrackableMixin` sets this attribute in the same way.
     owner._trackable = other
 
 

@@ -16,8 +16,8 @@ building = threading.RLock()
 class CallableList(list):
     """A list that returns itself when it is called.
 
-    A property `variables` that returns such a list also serves programs that call
-    `variables()`, which was a method of optimizers in TensorFlow 2.0-2.10.
+    The property `LossScaleOptimizer.variables` returns such a list, so that programs can also
+    call `variables()`, which was a method in TensorFlow 2.0-2.10.
     """
 
     def __call__(self):

@@ -61,7 +61,7 @@ def _like_would_help():
 
 
 def _is_of_keras3(error):
-    """Return whether the error `error` comes from the use of Keras 3.
+    """Return whether an error comes from the use of Keras 3.
 
     This is the case if Keras 3 raised the error, or if the program used a name or an
     argument that Keras 3 does not have.

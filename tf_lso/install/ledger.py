@@ -51,7 +51,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
-        # False after `undo` was called.
+        # `undo` sets `is_open` to False.
         self.is_open = True
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
@@ -114,8 +114,7 @@ class Ledger:
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
                 if not self.is_open:
-                    # The change was undone, but the program has kept a reference to
-                    # `replacement`.
+                    # The change was undone, but the program still refers to `replacement`.
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 

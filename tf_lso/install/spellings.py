@@ -13,7 +13,7 @@ from tf_lso import names
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import added_modules
 
-# Maps each full name of an old module to the mirror of this module in tf_lso. For instance,
+# Maps the full name of each old module to the mirror of this module in tf_lso. For instance,
 # "tensorflow.keras.mixed_precision" is mapped to "keras.mixed_precision", which means the
 # module `tf_lso.keras.mixed_precision`.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
@@ -121,8 +121,8 @@ def _lead(ledger, spelled, namespace):
         overlay = added_modules.made(spelled, {**vars(loaded), **contents})
         added_modules.let_import(ledger, spelled, overlay)
     else:
-        # An earlier import of this module may have made a copy of the module in `sys.modules`.
-        # So change the copy and the module to which the attributes refer.
+        # An import of this module may have put a copy of the module into `sys.modules`. So
+        # change both the copy and the module to which the attributes refer.
         _set_all(ledger, (there, loaded or there), contents)
         if loaded is None:
             added_modules.let_import(ledger, spelled, there)

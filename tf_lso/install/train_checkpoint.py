@@ -128,7 +128,8 @@ def _writer_of_layer(graph, node, layer):
         return None
     names = graph.children(node)
     # Keras 2 saved some variables under other names. For instance, the attribute "_kernel" of
-    # Keras 3 is called "kernel" in Keras 2. List the names that lack only the underscore.
+    # Keras 3 is called "kernel" in Keras 2. `renamed` lists the attributes of the layer that
+    # the checkpoint contains only without the underscore.
     renamed = [
         name
         for name in tf.train.TrackableView.children(layer)
