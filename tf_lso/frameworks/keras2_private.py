@@ -37,7 +37,7 @@ def own_wrapper_of_legacy(package):
 
 
 def name_of(optimizer):
-    """Return the name of an optimizer. Legacy optimizers have no public name."""
+    """Return an optimizer's name. Legacy optimizers have no public attribute `name`."""
     return optimizer._name
 
 

@@ -187,7 +187,10 @@ def is_neutral(key, value):
 
 
 def _arguments(cls, package, kind, config):
-    """Return the arguments for `cls.from_config`. Raise if `cls` refuses an argument."""
+    """Return the arguments for `cls.from_config`.
+
+    Raise ValueError if `cls` is a class of Keras and does not have one of the arguments.
+    """
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:
         parameters = inspect.signature(base.__init__).parameters.values()

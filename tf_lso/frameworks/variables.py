@@ -101,7 +101,7 @@ def assign_all(variables, arrays):
 
 
 class SecondName(tf_private.trackable()):  # type: ignore[misc]
-    """A second name for a variable, with its own entry in checkpoints."""
+    """A second name for a variable. Checkpoints have a separate entry for this name."""
 
     def __init__(self, variable):
         self._variable = variable

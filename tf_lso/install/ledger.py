@@ -18,7 +18,7 @@ _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
 def _replace(name: str, before: object, after: object) -> None:
-    """Replace `before` by `after` in all modules of Keras that have `before` as `name`."""
+    """Set the attribute `name` to `after` in each Keras module in which it is `before`."""
     # Loop over a copy of the dict, since another thread may import a module meanwhile.
     for path, module in [*sys.modules.items()]:
         if _OF_KERAS.match(path) and vars(module).get(name) is before:

@@ -31,7 +31,8 @@ examples:
 The exit code is the program's.
 """
 
-# In a traceback the frames of these files come before the frames of the program.
+# The files that run the program. A traceback begins with frames of these files, and `_show`
+# removes these frames.
 _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
