@@ -168,6 +168,26 @@ def test_eager_code_that_has_a_gradient_of_the_other_kind_itself_is_refused(benc
     assert bench.steps == 0
 
 
+@pytest.mark.parametrize("own", [LEGACY, None])
+def test_a_gradient_of_a_deleted_function_is_refused(bench, own):
+    """`own` is what eager code has pending. A function unscales without it."""
+    unscaled = tf.function(lambda: bench.gradient(LEGACY))
+    bench.gradient(LEGACY) if own else unscaled()
+    gradient = tf.function(lambda: bench.scaled(KERAS3))()
+    gc.collect()
+    with refused():
+        bench.apply(gradient)
+    assert bench.steps == 0
+
+
+def test_a_deleted_function_whose_gradient_was_applied_is_forgotten(bench):
+    bench.apply(tf.function(lambda: bench.scaled(KERAS3))())
+    gc.collect()
+    gradient = tf.function(lambda: bench.scaled(LEGACY))()
+    bench.apply(bench.unscale(gradient) * 1.0)
+    assert bench.steps == 2
+
+
 def test_gradients_of_both_kinds_that_functions_return_are_refused(bench):
     scaled = tf.function(lambda: bench.scaled(KERAS3))
     unscaled = tf.function(lambda: bench.gradient(LEGACY))

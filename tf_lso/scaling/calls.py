@@ -122,6 +122,9 @@ class _Place:
     def __init__(self):
         self.kind = None  # `LEGACY` or `KERAS3`, or None before the first scaling call
         self.pending = None  # `SCALED` or `UNSCALED`, or None if nothing is pending
+        # For the place of a traced function: whether eager code has applied gradients of the
+        # function's kind since the trace.
+        self.is_applied = False
 
 
 class Calls:
@@ -138,6 +141,9 @@ class Calls:
         self._losses = Returned()
         # Maps the graph of each traced function to the function's `_Place`.
         self._functions = weakref.WeakKeyDictionary()
+        # The places of deleted functions that may have returned gradients which no code has
+        # applied yet.
+        self._deleted = []
         # Maps the graph of each traced function to a scale. This is the scale that the last
         # scaling call in the function read. The dict holds a weak reference to the scale.
         self._scales = weakref.WeakKeyDictionary()
@@ -248,6 +254,8 @@ class Calls:
         if place.kind is None and not tf.executing_eagerly():
             self._assumed.add(kind)
         place.pending = None
+        if tf.executing_eagerly():
+            self._applied(kind)
         if kind == LEGACY:
             return None
         # The caller divides the gradients. So `forgotten` must not report that the program
@@ -277,16 +285,26 @@ class Calls:
     def _waiting_in_functions(self, stages):
         """Return the set of kinds of the pending gradients of traced functions.
 
-        A function counts only if it is completely traced and its `pending` is in `stages`.
+        A function counts only if it is completely traced and its `pending` is in `stages`. A
+        deleted function counts, too, because the program may still hold its gradients.
         """
         with self._lock:
             functions = list(self._functions.items())
         # A function has returned no gradients while it is being traced or if its trace failed.
-        return {
-            place.kind
-            for graph, place in functions
-            if place.pending in stages and tf_private.has_returned(graph)
-        }
+        places = [place for graph, place in functions if tf_private.has_returned(graph)]
+        # TensorFlow does not say whether the trace of a deleted function failed. It is better
+        # to refuse a step than to apply scaled gradients as if they were unscaled.
+        places += self._deleted
+        return {place.kind for place in places if place.pending in stages}
+
+    def _applied(self, kind):
+        """Record that eager code applies gradients of `kind`."""
+        with self._lock:
+            functions = list(self._functions.values())
+        for place in functions:
+            if place.kind == kind:
+                place.is_applied = True
+        self._deleted[:] = [place for place in self._deleted if place.kind != kind]
 
     def _waiting_in_threads(self):
         """Return the set of kinds of the scaled gradients that are pending in eager threads."""
@@ -321,13 +339,24 @@ class Calls:
     def _place(self):
         """Return the place of the running code. If the place does not exist, make it."""
         if not tf.executing_eagerly():
+            function = _function()
             with self._lock:
-                return self._functions.setdefault(_function(), _Place())
+                if function not in self._functions:
+                    place = self._functions[function] = _Place()
+                    deleted = weakref.finalize(function, _keep, place, self._deleted)
+                    deleted.atexit = False
+                return self._functions[function]
         if not hasattr(self._thread, "place"):
             self._thread.place = _Place()
             with self._lock:
                 self._threads.add(self._thread.place)
         return self._thread.place
+
+
+def _keep(place, places):
+    """Add the place of a deleted function to `places` if its gradients may still wait."""
+    if place.pending and not place.is_applied:
+        places.append(place)
 
 
 def _function():
