@@ -17,7 +17,7 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 def forwarded(name):
-    """Return a property for wrappers that reads the inner optimizer's attribute `name`."""
+    """Return a property that reads the attribute `name` of a wrapper's inner optimizer."""
     doc = f"`{name}` of the inner optimizer."
     return property(lambda self: getattr(self.inner_optimizer, name), doc=doc)
 
@@ -68,11 +68,11 @@ class Family(abc.ABC):
     # `returns_operations` says whether `apply` returns an operation.
     returns_operations = False
     # `sums_rows` says whether the inner optimizer itself sums duplicate rows of IndexedSlices.
-    # If so, a step passes on the single rows, because the inner optimizer must clip each row
-    # before the sum.
+    # If so, a step passes the unsummed rows to the inner optimizer, because the inner
+    # optimizer must clip each row before the summation.
     sums_rows = False
-    # `is_built_in_parts` is True if the slots were made in several builds for different
-    # variables, and not in a single build for all variables.
+    # `is_built_in_parts` is True if the optimizer was built several times, for different
+    # variables. Then the order of the slots depends on the order of the builds.
     is_built_in_parts = False
 
     def __init__(self, inner):
@@ -203,11 +203,11 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return a dict and a function that together find the slots of a model variable.
+        """Return a dict and a function that find the slots of a model variable.
 
-        The function returns the key of a model variable. The dict maps the key to the index
-        of the variable's slot in each list of slots. The dict contains only the variables
-        for which the optimizer was built.
+        The function accepts a model variable and returns the variable's key. The dict maps
+        this key to an index. All slots of the variable have this index in their lists of
+        slots. The dict contains only variables for which the optimizer was built.
 
         Only adapters that use `slots.ListedSlots` define this method and `new_slot`.
         """
@@ -225,9 +225,9 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def layouts(self, scale_variables):
-        """Return the orders of the optimizer's variables in files and in `set_weights`.
+        """Return the layouts of files and the layouts that `set_weights` accepts.
 
-        Each such order is a `state.Layout`.
+        A layout is the order of the optimizer's variables in a list of saved arrays.
 
         Args:
           scale_variables: list of the loss scale's variables. Some layouts contain them.
@@ -236,7 +236,8 @@ class Family(abc.ABC):
           Two lists of `state.Layout`. The first list contains the layouts that a file may
           have. New files are written in the first of these layouts. The second list
           contains the layouts that `set_weights` accepts. If several layouts in a list have
-          the same `Layout.order`, the first of them contains the most variables.
+          the same order of slots (`Layout.order`), the first of these layouts contains the
+          most variables.
         """
 
     # --- Files and checkpoints.

@@ -32,8 +32,8 @@ class Keras2(family.Family):
     """
 
     sums_rows = True
-    # A checkpoint that contains one of these names was written by an optimizer of a newer
-    # family.
+    # If a checkpoint contains one of these names, an optimizer of a newer family wrote the
+    # checkpoint. The method `dependency` refuses such a checkpoint.
     newer_names: tuple[str, ...]
     # Maps the kind of a model's file to the state that Keras 2 does not save in such a
     # file. After `tf_lso.install()`, Keras 2 saves and loads this state.
@@ -61,8 +61,8 @@ class Keras2(family.Family):
     def _keywords(self, name):
         """Return the keyword arguments for the inner optimizer's `apply_gradients`.
 
-        One argument turns off the aggregation of gradients over replicas. If
-        `apply_gradients` accepts a `name`, the other argument is `name`.
+        The dict contains an argument that turns off the aggregation of gradients over
+        replicas. If `apply_gradients` accepts a `name`, the dict also contains `name`.
 
         Raises:
           TypeError: if `apply_gradients` has no keyword that turns off the aggregation.
@@ -92,11 +92,13 @@ class Keras2(family.Family):
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
     def _initialize_in_sessions(self, others=()):
-        """Make Keras 2's sessions initialize the optimizer's variables and `others`.
+        """Make the sessions of Keras 2 initialize the optimizer's variables.
 
-        Sessions exist only with graphs of TensorFlow 1.
+        The sessions also initialize the variables in `others`. Sessions exist only with
+        graphs of TensorFlow 1.
         """
-        # Some variables are attributes of the optimizer but are missing from `weights`.
+        # `weights` lacks some variables that are attributes of the inner optimizer. So look
+        # for variables in all attributes, too.
         attributes = vars(self.inner).values()
         values = (*self.weights(), *attributes, *others)
         variables = [v for v in values if isinstance(v, tf.Variable)]
@@ -131,7 +133,7 @@ class Keras2(family.Family):
 
     def set_iterations(self, value):
         if isinstance(value, tf.Variable):
-            # The inner optimizer will count its steps in this variable.
+            # Make the inner optimizer count its steps in the variable `value` itself.
             self.inner.iterations = value
         else:
             self.counter().assign(tf.cast(value, tf.int64))
@@ -229,7 +231,7 @@ class Newer(Keras2):
     newer_names = ("_trainable_variables",)
     without_aggregation = (
         ("skip_gradients_aggregation", True),
-        # Older subclasses of optimizers may accept only this keyword.
+        # Subclasses in old programs may accept only `experimental_aggregate_gradients`.
         ("experimental_aggregate_gradients", False),
     )
     members = {  # noqa: RUF012

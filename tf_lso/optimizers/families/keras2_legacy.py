@@ -14,9 +14,9 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
-# `install(like=...)` may make the method `_aggregate_gradients` of legacy optimizers return
-# only gradients. While `aggregates_pairs` is on, the method returns (gradient, variable)
-# pairs all the same, because the adapter needs the pairs.
+# After `install(like=...)`, the method `_aggregate_gradients` of legacy optimizers may return
+# only gradients. While this switch is on, the method returns (gradient, variable) pairs
+# instead, because the adapter needs pairs.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
@@ -73,8 +73,9 @@ class Legacy(keras2.Keras2):
             self.is_built_in_parts = bool(others)
 
     def built_variables(self):
-        # Build first for variables whose slots were restored. All methods that depend on
-        # the order of the slots call `built_variables` before they read the slots.
+        # TensorFlow may have restored slots of variables for which the optimizer was not
+        # built. Build the optimizer for these variables now, because the build sorts the
+        # slots. Methods that need sorted slots call `built_variables` first.
         restored, self.restored = self.restored, {}
         if restored:
             known = {id(v) for v in super().built_variables()}
@@ -102,12 +103,11 @@ class Legacy(keras2.Keras2):
             wrapper.build(variables)
 
     def _build_inner(self, variables):
-        # The list of weights must have the order that a first step for all variables would
-        # give it: the step counter, and then the slots in the order of the `add_slot` calls.
-        # The actual order can differ. A restored checkpoint creates slots before the step
-        # counter, and a step with other variables appends slots. So record the order of the
-        # `add_slot` calls in this build, including the calls for existing slots, and sort the
-        # list.
+        # Sort the list of weights as if this build had created all slots: first the step
+        # counter, and then the slots in the order of the `add_slot` calls. The list can have
+        # another order, because a restored checkpoint creates slots before the step counter,
+        # and a later build appends slots. A build calls `add_slot` for existing slots, too, so
+        # record the calls.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):

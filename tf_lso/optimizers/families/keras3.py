@@ -49,7 +49,10 @@ def _aggregate_gradients(self, grads_and_vars):
 
 
 def _with_summed_rows(grads_and_vars):
-    """Sum the duplicate rows of IndexedSlices in a list of (gradient, variable) pairs."""
+    """Return the (gradient, variable) pairs without duplicate rows of IndexedSlices.
+
+    The sum of all rows with the same index replaces these rows.
+    """
     pairs = list(grads_and_vars)
     summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
     return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
@@ -82,8 +85,8 @@ class Keras3(family.Family):
         super().__init__(inner)
         environment.require_tensorflow_backend()
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
-        # Maps names in checkpoints to the `SecondName` objects that `dependencies` returns
-        # under these names.
+        # Maps names of variables in checkpoints to `SecondName` objects. A `SecondName` gives
+        # a variable a second entry in a checkpoint, see `dependencies`.
         self._second_names = {}
 
     @property
@@ -92,8 +95,8 @@ class Keras3(family.Family):
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
-        # Skip the constructor of Keras's own LossScaleOptimizer, because it has other
-        # arguments and sets other attributes. Call the constructor of its base class.
+        # Call the constructor of Keras's base class `Optimizer` directly. The constructor of
+        # Keras's own LossScaleOptimizer has other arguments and sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
             learning_rate=0.0, name=name
         )
@@ -227,8 +230,8 @@ class Keras3(family.Family):
     def set_iterations(self, value):
         steps = self.inner.gradient_accumulation_steps or 1
         if self.inner.iterations is private.iteration_variable(self.inner):
-            # Without gradient accumulation, the attribute `iterations` is the counter itself.
-            # The same is true in Keras 3.0, which counts each micro-step.
+            # Without gradient accumulation, and always in Keras 3.0, the attribute
+            # `iterations` is the counter itself. So assign `value` to the counter unchanged.
             steps = 1
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
         self.counter().assign(value * steps)
@@ -294,12 +297,12 @@ class Keras3(family.Family):
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        # A checkpoint of another wrapper contains each variable in `OF_EACH_OPTIMIZER` twice.
-        # The value directly under the name of the variable is meaningless, and the value
-        # under "inner_optimizer" is right. TensorFlow restores names in alphabetical order,
-        # so the right value comes last. But TensorFlow restores each object only once. So
-        # save a separate object, a `SecondName`, directly under the name of the variable.
-        # Then TensorFlow restores the variable itself from the value under "inner_optimizer".
+        # Keras 3's own wrapper saves the variables in `OF_EACH_OPTIMIZER` twice. The values
+        # under the variables' own names are meaningless, and the values under
+        # "inner_optimizer" are right. TensorFlow restores the names in alphabetical order, but
+        # each object only once, so a variable would keep the meaningless value. So return a
+        # separate object, a `SecondName`, under the variable's own name. Then TensorFlow
+        # restores the variable itself from the value under "inner_optimizer".
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
@@ -320,9 +323,9 @@ def _of_keras2(by_variable, by_slot):
     """Return the layouts of the files that legacy and newer Keras 2 optimizers write.
 
     A file does not say whether a legacy or a newer optimizer wrote it. Only the shapes of
-    the slots can distinguish the layout of one from the layout of the other. If the slots
-    have the same shapes in both layouts but different orders, the function returns an empty
-    list, because a program could silently load slots into the wrong variables.
+    the slots can show which of the two layouts a file has. If the orders of the slots differ
+    but the lists of shapes are equal, the function returns an empty list. Otherwise a
+    program could silently load slots into the wrong variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]
