@@ -1,12 +1,13 @@
-"""The package of the LossScaleOptimizer.
+"""Define the stable and the experimental LossScaleOptimizer.
 
-The package also contains the adapters to the inner optimizers, the code that saves and
-loads the state of an optimizer, and the checks of arguments.
+The package also contains the adapters to the inner (wrapped) optimizers, and the code that
+saves and loads the state of a LossScaleOptimizer.
 """
 
 from tf_lso.frameworks import environment
 
-# Check TensorFlow before the modules below import TensorFlow.
+# Raise an error for unsupported versions of TensorFlow and Keras before the modules below
+# import TensorFlow.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

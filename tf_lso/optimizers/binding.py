@@ -88,9 +88,10 @@ def the_inner(optimizer, inner_optimizer):
 
 
 def unpickled(cls, state):
-    """Make a copy of a LossScaleOptimizer.
+    """Make a copy of a LossScaleOptimizer when it is unpickled or deep-copied.
 
-    `cls` and `state` are the values that `_described` of the original optimizer returned.
+    The original optimizer's method `_described` has returned the class `cls` and the dict
+    `state`.
     """
     inner = state.get("copied_inner")
     if inner is None:

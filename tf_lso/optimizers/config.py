@@ -69,8 +69,9 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     config = keras_configs.checked(config)
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
-    # Also look up the public name "LossScaleOptimizer" in `custom_objects`. Programs passed
-    # their own class under this name, even if the config contains another class name.
+    # A program may pass its own class in `custom_objects` under the public name
+    # "LossScaleOptimizer", even if the config contains another class name. So also look up
+    # this name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -107,7 +108,7 @@ def from_config(cls, config, custom_objects=None, package=None):
         )
     inner = config.pop(layout[0])
     if isinstance(inner, dict):
-        # If `cls` was made for one family, it accepts only inner optimizers of this family.
+        # If `cls` was made for one family, the inner optimizer must belong to this family.
         family = cls._family_class
         package, base = (family.package, family.base) if family else (package, None)
         inner = deserialize(inner, custom_objects, package, base)

@@ -18,7 +18,7 @@ from tf_lso.frameworks import optimizer_table as table
 
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a config in which NumPy numbers are replaced by Python numbers."""
+    """Return a copy of a config with Python numbers in place of NumPy numbers."""
     # A legacy optimizer treats a NumPy number in a hyperparameter like a variable, so the
     # hyperparameter could not be set to another value later.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
@@ -132,7 +132,7 @@ def _is_hook(value):
 
 
 def _unwrapped(value):
-    """Replace each tracked container in a value by a plain dict, list or set.
+    """Return `value` with plain dicts, lists and sets in place of tracked containers.
 
     TensorFlow and Keras replace the containers in attributes by tracked containers.
     """

@@ -52,7 +52,8 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
 
     def __new__(cls, *args, **kwargs):
         """Make an instance of the subclass that fits the kind of the inner optimizer."""
-        # If a user's subclass defines a constructor, it may accept other keywords.
+        # Check the keywords only for the constructor of this class. The constructor of a
+        # user's subclass may accept other keywords.
         if cls.__init__ is LossScaleOptimizer.__init__:
             accepted = ("optimizer", "loss_scale", "name")
             for name in kwargs.keys() - set(accepted):

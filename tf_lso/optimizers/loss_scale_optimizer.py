@@ -147,10 +147,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         doubles. Defaults to 2000. Only a dynamic scale accepts this argument.
       name: str, the name of the optimizer. With Keras 3, Keras chooses the default. With
         Keras 2, the default is the name of the inner optimizer.
-      growth_factor: number of at least 1 by which the scale is multiplied to grow.
-        Defaults to 2.
-      backoff_factor: number below 1 by which the scale is multiplied to shrink.
-        Defaults to 0.5.
+      growth_factor: number of at least 1, the factor by which the scale grows. Defaults
+        to 2.
+      backoff_factor: number below 1, the factor by which the scale shrinks. Defaults to
+        0.5.
       hysteresis: int, the number of consecutive skipped steps after which the scale
         shrinks. Defaults to 1.
       min_scale: number, the smallest scale. Defaults to 1.
@@ -236,8 +236,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _start(self, inner, make_loss_scale, name):
         """Check and wrap the inner optimizer.
 
-        The method calls the function `make_loss_scale` only after the strategy and the inner
-        optimizer have passed the checks.
+        `make_loss_scale` is a function that returns the `LossScale`. The method calls this
+        function only after the strategy and the inner optimizer have passed the checks.
         """
         validation.check_strategy()
         validation.check_free(inner)
@@ -286,9 +286,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # Do not warn for a legacy optimizer. It stores the value in a variable, so
-                # traced steps use the new value. With other optimizers, steps that are
-                # already traced keep the old value.
+                # Warn that traced steps keep the old value of the hyperparameter. Do not
+                # warn for a legacy optimizer, because a legacy optimizer stores the
+                # hyperparameter in a variable, and traced steps read this variable.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
@@ -655,18 +655,20 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return step.run(grads)
 
     def _unscale(self, grads, variables, divisor):
-        """Divide the scaled gradients by `divisor`. Return all gradients of the step.
+        """Return a list of the unscaled gradients of a step.
 
-        If no gradient is scaled, `divisor` is None.
+        The method divides each gradient that is still scaled by `divisor`. If no gradient is
+        scaled, `divisor` is None.
         """
         scaled, results = [], []
         for grad, variable in zip(grads, variables):
             is_next_value = gradients_lib.overwrites(variable)
             if self._calls.unscaled_gradients.has(grad):
                 if is_next_value:
-                    # This "gradient" is the next value of its variable, so it was never
-                    # scaled. But `get_unscaled_gradients` receives no variables, and has
-                    # divided this value like a gradient. Undo the division.
+                    # For this variable of a float8 layer, Keras 3 passes the variable's next
+                    # value as a "gradient", so the value was never scaled. But
+                    # `get_unscaled_gradients` receives no variables, and has divided the
+                    # value like a gradient. Undo this division.
                     scale = self._calls.scale(self._loss_scale)
                     grad = grad * tf.cast(scale, grad.dtype)
             elif divisor is not None and not is_next_value:
@@ -681,8 +683,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return results
 
     def _warn_if_forgotten(self):
-        # Do not warn if a subclass overrides one of these methods. The subclass may scale
-        # losses and unscale gradients without the methods of tf_lso.
+        # Warn if the program forgot to scale the loss or to unscale the gradients. Do not
+        # warn if a user's subclass overrides `get_scaled_loss` or `get_unscaled_gradients`,
+        # because the subclass may do this work without the methods of tf_lso.
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(self._calls.forgotten())
@@ -1049,10 +1052,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.slots.add_slot(var, slot_name, initializer, shape)
 
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Return a new variable of the inner optimizer. The default is a float32 scalar.
+        """Return a new variable of the inner optimizer.
 
-        Further arguments are `shape`, `dtype` and `initializer`. If the inner optimizer is
-        a legacy optimizer, all arguments of its own method `add_weight` are accepted.
+        The further arguments are `shape`, `dtype` and `initializer`. Without these
+        arguments, the new variable is a float32 scalar. If the inner optimizer is a legacy
+        optimizer, the further arguments are those of its own method `add_weight`.
         """
         return self._family.slots.add_weight(name, *args, **kwargs)
 
@@ -1068,7 +1072,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _decayed_lr(self, var_dtype):
         return self._family.decayed_lr(var_dtype)
 
-    # Programs for TensorFlow 2.3-2.10 call these private methods before `set_weights`.
+    # Programs for TensorFlow 2.3-2.10 call these private methods to create the optimizer's
+    # variables before they call `set_weights`.
 
     def _create_all_weights(self, var_list):
         self.build(var_list)
@@ -1083,9 +1088,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def get_weights(self) -> list[np.ndarray]:
         """Return the whole state as a list of arrays.
 
-        The list begins with the variables of the inner optimizer. TensorFlow 2.4-2.15
-        returned only these. The loss scale and the count of finite steps follow. If the
-        program set slots before the build, the list includes these slots.
+        The list begins with the variables of the inner optimizer. The loss scale and the
+        count of finite steps follow. TensorFlow 2.4-2.15 returned only the variables of the
+        inner optimizer. If the program set slots before the build, the list includes these
+        slots.
         """
         return self._state.saved("weights")[1]
 
@@ -1187,9 +1193,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # TensorFlow puts restored values into the returned dict if the inner optimizer does
-        # not have their variables yet. The values stay in the dict until the variables are
-        # created.
+        # If a checkpoint is restored before the inner optimizer has created its variables,
+        # TensorFlow keeps the values in the returned dict until the variables are created.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)

@@ -45,9 +45,10 @@ def refuse_more(listed, family):
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
         # TensorFlow calls this function during a restore, and also when a variable is added
-        # to the list. Only a restore may raise the error, so distinguish the two cases: When
-        # a variable is added, `name` is the length of the list, and `cached` is empty. During
-        # a restore, `cached` is not empty, except in TensorFlow 2.12.
+        # to the list. Only a restore may raise the error. When a variable is added, `cached`
+        # is empty and `name` is the length of the list. During a restore, `cached` is not
+        # empty. TensorFlow 2.12 never passes `cached`, so in that version only a `name`
+        # greater than the length shows a restore.
         more = name.isdigit() and (cached or int(name) > len(listed))
         if found is None and more and family.built_variables():
             raise ValueError(too_many(family.inner))
@@ -96,8 +97,8 @@ class ListedSlots:
             return
         later = tf_private.restored_afterwards
         # Until the variables exist, TensorFlow stores the values of the checkpoint in two
-        # dicts. In the dict of the list, the keys are indices. In the dict of the optimizer,
-        # the keys are names of attributes.
+        # dicts. One dict belongs to the list of variables and has indices as keys. The second
+        # dict belongs to the optimizer and has names of attributes as keys.
         with later(self._listed) as places, later(self._inner):
             yield
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):

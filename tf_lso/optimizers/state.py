@@ -21,8 +21,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, log
 from tf_lso.frameworks import variables as variables_lib
 
-# The name of the deferred slots in checkpoints. The docstring of this module defines deferred
-# slots.
+# Checkpoints contain the deferred slots under this name. The docstring of this module says
+# what deferred slots are.
 DEFERRED = "slots_that_wait"
 
 # While this switch is on, Keras's attempts to load the optimizer's state have no effect.
@@ -82,8 +82,8 @@ class DeferredSlots(NamedTuple):
     # (variable, old value, loaded value), the optimizer warns. Then each variable that still
     # has the loaded value gets the old value back.
     undo: list[Any] | None = None
-    # If the slots were made in several builds, `names` contains the names of the model
-    # variables. Otherwise `names` is None.
+    # `names` contains the names of the model variables in the order of the builds. If no
+    # names were saved, `names` is None. See `State.names`.
     names: list[str] | None = None
 
 
@@ -168,7 +168,9 @@ class State(tf.train.experimental.PythonState):
     def names(self):
         """Return the names of the model variables, or None if no names are saved.
 
-        Names are saved only if the slots were made in several builds.
+        Names are saved only if the optimizer was built several times, for different
+        variables. Then the names record the order of the builds, because the order of the
+        slots depends on the order of the builds.
         """
         if self.deferred:
             return self.deferred.names

@@ -34,8 +34,8 @@ def check_dynamic(dynamic):
 def check_keras3_arguments(arguments):
     """Raise an error if an argument is unknown or does not have its default value.
 
-    `arguments` maps names to values. The known arguments are those of the base class of
-    Keras 3.
+    `arguments` maps names to values. The known arguments are those of `Optimizer`, the base
+    class of all Keras 3 optimizers, except `learning_rate` and `name`.
     """
     for name, value in arguments.items():
         if name == "loss_scale":
@@ -105,7 +105,7 @@ def check_free(inner):
 
 
 def is_of_tf_lso(method):
-    """Return whether tf_lso defines `method`, and not a user's subclass."""
+    """Return True if tf_lso defines `method`, and False if a user's subclass defines it."""
     return getattr(method, "__module__", "").split(".")[0] == "tf_lso"
 
 

@@ -58,9 +58,10 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     if loss_scale is None:
         return optimizer
-    # A wrapper marks its inner optimizer, and a marked optimizer cannot be wrapped again.
-    # Remove the mark, because a model may be compiled again with the same optimizer, as in
-    # Keras 3. Each wrapper scales and unscales its own steps.
+    # An earlier wrapper may have marked the optimizer, and a marked optimizer cannot be
+    # wrapped. Remove the mark, because a program may compile a model again with the same
+    # optimizer, as in Keras 3. The earlier wrapper still works, because each wrapper scales
+    # and unscales its own steps.
     keras2_private.unmark(optimizer)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
