@@ -125,9 +125,9 @@ def _in_lists(reader):
     if "optimizer_weights" not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
-    # In the file of a Keras 3 wrapper, the wrapper's own entries come first. The first two are
-    # a step counter and a learning rate without any meaning. The entries of the inner
-    # optimizer come next. The first of these entries is the last step counter in the list.
+    # A Keras 3 wrapper lists its own entries before the entries of the inner optimizer. The
+    # wrapper's first two entries, a step counter and a learning rate, have no meaning. The
+    # entries of the inner optimizer begin at the last step counter in the list.
     counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
@@ -181,7 +181,8 @@ def _in_groups(reader, config):
     lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
     outer = lists.pop(("optimizer",), [])
     inner = lists.pop(("optimizer", "inner_optimizer"), [])
-    inner = lists.pop(("optimizer", "_optimizer"), inner)  # of TensorFlow 2.12
+    # TensorFlow 2.12 stores the inner optimizer of a wrapper under the name "_optimizer".
+    inner = lists.pop(("optimizer", "_optimizer"), inner)
     model = [e for path, g in lists.items() if path[:1] not in _NO_MODEL for e in g]
     variables = {entry.key: entry for entry in model}
     if not (outer or inner):
@@ -199,7 +200,8 @@ def _state(config, outer, inner, variables, default_family=None):
       outer: list of the entries of the wrapper, or of an optimizer without a wrapper.
       inner: list of the entries of the inner optimizer of a wrapper.
       variables: dict of the variables of the model.
-      default_family: the family of a Keras 2 optimizer whose config does not show the family.
+      default_family: str or None, such as "new". The function assumes this family for the
+        inner optimizer of a Keras 2 wrapper if the config does not show the family.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
@@ -215,8 +217,8 @@ def _state(config, outer, inner, variables, default_family=None):
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # The file has no separate group for the inner optimizer. If `outer` ends with a loss
-        # scale nevertheless, tf_lso wrapped a legacy optimizer.
+        # The file has no separate group for the inner optimizer. If `outer` still ends with a
+        # loss scale, the saved optimizer was a legacy optimizer that tf_lso wrapped.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
@@ -238,10 +240,10 @@ def _state(config, outer, inner, variables, default_family=None):
 
 
 def _order(entries, variables):
-    """Return the keys of the model variables in the order in which the slots are listed.
+    """Return the keys of the model variables in the order in which the file lists their slots.
 
-    The function finds the model variable of a slot in the name that Keras 3 gives to the
-    slot. If a slot has no such name, the order is unknown and the list is empty.
+    In a file of Keras 3, the name of each slot contains the name of a model variable. If the
+    function cannot find the model variable of a slot in this way, it returns an empty list.
     """
     slots = [entry for entry in entries if entry.slot is None]
     owners = [layouts.owner_in_keras3(entry.name, variables) for entry in slots]

@@ -14,7 +14,8 @@ from tf_lso.checkpoints.source import UNKNOWN
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# A step of a path is the name of an attribute, or one of these texts and a number:
+# A path is a tuple of steps. A step is the name of an attribute, or one of these prefixes and a
+# number, such as "layer_with_weights-2":
 # - After `LAYER_STEP`, the number counts the layers that have weights.
 # - After `WEIGHT_STEP`, the number counts the weights of a layer in Keras's order.
 # - After `VARS_STEP`, the number counts the variables that an object created itself.
@@ -31,8 +32,7 @@ LAYOUTS = {
     "keras3": ("keras3", "Keras 3 or tf_lso"),
 }
 
-# Maps a key of an optimizer's config to an optimizer family. Only the configs of this family
-# have the key.
+# Maps a key of an optimizer's config to the only optimizer family whose configs have the key.
 OF_CONFIGS = {
     "loss_scale_factor": "keras3",
     "is_legacy_optimizer": "new",
@@ -71,8 +71,9 @@ HYPERPARAMETERS = {
 # tf_lso uses.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# An optimizer of tf_keras stores the current learning rate in the variable at this attribute.
-# If the learning rate is a schedule, each step assigns a value to the variable.
+# If the learning rate is a schedule, an optimizer of tf_keras stores the current learning rate
+# in the variable at this attribute. Each step computes the rate, so a restore ignores the
+# variable.
 COMPUTED = "_current_learning_rate"
 
 # Attributes of an optimizer that a search for slots and scalars ignores.
@@ -112,7 +113,11 @@ def owner(name, variables, slot=None):
 
 
 def _longest(lengths):
-    """Return the key of the greatest length, or `UNKNOWN` if not exactly one key has it."""
+    """Return the key of the model variable with the longest name.
+
+    `lengths` is {key of a model variable: length of the variable's name}. If the dict is empty
+    or several names have the greatest length, return `UNKNOWN`.
+    """
     found = [key for key, length in lengths.items() if length == max(lengths.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 
@@ -152,7 +157,9 @@ def slot_of(name, class_name):
 
 
 def list_of(name, attributes):
-    """Return the attribute of a Keras 3 optimizer that lists a slot variable, or None.
+    """Return the name of the attribute at which a Keras 3 optimizer lists a slot variable.
+
+    If no attribute fits the name of the slot variable, return None.
 
     Args:
       name: the name of the slot variable.
@@ -170,7 +177,7 @@ def optimizer_class(entries, family):
         # `optimizer_table` lacks some classes of Keras 3, so add the public classes.
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
-        # The names that end with "Optimizer" belong to wrappers such as `LossScaleOptimizer`.
+        # Omit wrappers such as `LossScaleOptimizer`, whose names end with "Optimizer".
         names |= {n for n in classes if not n.endswith("Optimizer")}
     if family == "keras3":
         # Keras 3 calls the first RMSprop "rm_sprop" and the second "rm_sprop_1".

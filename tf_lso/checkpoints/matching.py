@@ -70,9 +70,9 @@ def _is_complete(found, entries, targets):
 
 
 def _unique(found, used):
-    """Return {key: target} with those targets of `found` that belong to exactly one key.
+    """Return a dict of the items of `found` whose target occurs once and is not in `used`.
 
-    `found` is {key: Target or None}. Keys whose target is None or in `used` are omitted.
+    `found` is {key: Target or None}. Items without a target are omitted.
     """
     claims = collections.Counter(found.values())
     alone = {t for t, count in claims.items() if count == 1} - {None, *used}
@@ -135,8 +135,8 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # The class of the optimizer is not in `optimizer_table`. But the order of the variables
-        # in the file may be the same as today.
+        # `optimizer_table` has no order for the class of this optimizer. So use the order of
+        # today's variables if the file may list its entries in the same order.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -149,12 +149,12 @@ def unmatched(state, found):
 
 
 def _by_names(state, optimizer, matched, order):
-    """Match entries by the name of the slot and by the model variable.
+    """Return {Target: `Entry`} for the entries that match by slot name and model variable.
 
-    If the file does not say to which model variables the entries of a slot belong, these
-    entries belong to the model variables in `order`, one after the other. A scalar without a
-    name matches if the file contains exactly one such scalar, and if exactly one scalar of
-    the optimizer has no other match.
+    If the file does not say to which model variables the entries of a slot belong, the first
+    entry belongs to the first model variable in `order`, and so on. A scalar without a name
+    matches if the file contains exactly one such scalar, and if exactly one scalar of the
+    optimizer has no other match.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
@@ -178,9 +178,10 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Match entries without names to the targets in the order that fits.
+    """Return {Target: `Entry`} for entries without names, which match by their order.
 
-    Each of `orders` is a list of targets. If several orders fit, raise CheckpointError.
+    Each of `orders` is a list of targets. The function uses the order in which every entry
+    fits its target. If this is true of several orders, raise CheckpointError.
     """
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
@@ -195,7 +196,10 @@ def _by_order(source, entries, orders):
 
 
 def _fit(entries, targets):
-    """Return whether all entries fit their targets. A target of None fits every entry."""
+    """Return whether each entry fits its target, and both lists have the same length.
+
+    `Target.problem` compares the shapes and dtypes. Every entry fits a target of None.
+    """
     pairs = zip(entries, targets)
     fit = not any(target and target.problem(entry) for entry, target in pairs)
     return fit and len(entries) == len(targets)
@@ -249,8 +253,8 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
     # as `centered` and `momentum`, may lead to the same number of slots.
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # Some entries have names that show the model variable of the entry. For these entries the
-    # model variable must be the one to which the target belongs.
+    # The names of some entries contain the name of a model variable. Such an entry and its
+    # target must belong to the same model variable.
     owners = [matched.get(layouts.any_owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 

@@ -33,7 +33,7 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        # Maps a path, a tuple of steps, to the object at the end of the path.
+        # Maps a path to the object to which the path leads. A path is a tuple of steps.
         self._found = {(): model}
 
     def at(self, path):
@@ -132,9 +132,8 @@ def _weights(layer):
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# A step of a path may consist of one of these keys and a number. The dict maps the key to a
-# function of the parent object. This function returns the list into which the number is an
-# index.
+# Maps the prefix of a numbered step to a function. The function gets the parent object and
+# returns a list. The number of the step is an index into this list.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

@@ -121,8 +121,8 @@ class ObjectGraph:
             for name, child in self.children(node).items():
                 if child not in paths:
                     queue.append(child)
-                # If the child was visited before, only the child gets the new paths. The nodes
-                # below the child do not get new paths.
+                # Each node is visited only once, so that the walk ends. If the child was
+                # visited before, the nodes below the child do not get the new paths.
                 ways = [(*path, name) for path in paths[node]]
                 paths[child] = (paths.get(child, []) + ways)[:_MOST_PATHS]
 
@@ -169,7 +169,8 @@ def layout(graph, node):
     below = graph.children(at)
     if "iter" in below:
         return "v2" if at == node else "2.0-2.2"
-    # Keras 3's optimizers also list the model variables. Newer optimizers of Keras 2 do not.
+    # The attribute `_trainable_variables` lists the model variables. Optimizers of Keras 3 have
+    # this attribute, but newer optimizers of Keras 2 do not.
     return "keras3" if "_trainable_variables" in below else "new"
 
 

@@ -169,7 +169,7 @@ class Plan:
         is_same = now is not None and np.float32(now) == np.float32(value)
         lacks_decay = now is None and name == "decay"
         # In old files of Nadam, `decay` is the decay of the momentum and not of the learning
-        # rate. So a Nadam without `decay` is no reason to refuse the file.
+        # rate. So do not refuse the file if today's Nadam has no `decay`.
         is_nadam = lacks_decay and "Nadam" in optimizer.class_names
         if is_same or (lacks_decay and optimizer.decays_by(value)):
             report.restored.append((entry.key, target))
@@ -201,8 +201,8 @@ def _may_lack(optimizer):
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
-        # If the momentum is 0, tf_keras creates the slot `momentum` nevertheless, but
-        # TensorFlow 2.9 and 2.10 did not create this slot.
+        # tf_keras creates the slot `momentum` even if the momentum is 0. TensorFlow 2.9 and
+        # 2.10 did not create this slot, so a file may lack the slot.
         found["momentum"] = "the momentum is 0"
     return found
 

@@ -170,7 +170,11 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 
 def _may_be_other(best, plans):
-    """Return whether a complete plan restores a variable from other keys than `best` does."""
+    """Return whether the user must choose between `best` and another complete plan.
+
+    This is so if both plans restore the same variable, but from different keys. A plan is
+    complete if no variable is missing or wrong.
+    """
     of_best = _keys_by_target(best)
     complete = [_keys_by_target(made) for made in plans if made.report.complete]
     return any(
@@ -181,10 +185,10 @@ def _may_be_other(best, plans):
 
 
 def _may_be_other_optimizer(best, sources):
-    """Return whether the optimizer of `best` made no step, but that of another source did.
+    """Return whether the user may mean another saved optimizer than the one of `best`.
 
-    An optimizer that made no step fits every optimizer. So the user may mean the optimizer that
-    made a step.
+    This is so if the optimizer of `best` has made no step, but the optimizer of another source
+    has made a step. A saved optimizer without any step fits every optimizer.
     """
     return not _has_stepped(best.source) and any(map(_has_stepped, sources))
 

@@ -98,8 +98,8 @@ class OptimizerTargets:
             keras2_private.build_legacy(self.inner, variables)
         else:
             self.inner.build(variables)
-        # The `Target`s for which the optimizer was built. None stands for a variable of
-        # another model.
+        # The `Target`s of the model variables for which the optimizer was built. None stands
+        # for a variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
         # The variables of the optimizer without the step counter and the hyperparameters.
