@@ -32,7 +32,7 @@ class AsTensor:
 
     @property
     def shape(self):
-        """The shape of the value. The value is a scalar."""
+        """The shape of the value, which is always `()`."""
         return tf.TensorShape(())
 
     def numpy(self):
@@ -56,8 +56,8 @@ class AsTensor:
     def __eq__(self, other):
         if isinstance(other, (bool, int, float, np.ndarray, np.number, tf.Tensor)):
             return tf.equal(self(), tf.cast(other, self.dtype))
-        # After NotImplemented Python compares the identity of the objects. TensorFlow 2.0-2.3
-        # compared loss scales in this way.
+        # If `__eq__` returns NotImplemented, Python compares the objects by identity.
+        # TensorFlow 2.0-2.3 compared loss scales by identity, too.
         return NotImplemented
 
     # A class that defines `__eq__` must define `__hash__`, too. Loss scales hash by identity.

@@ -66,7 +66,10 @@ def overwrites(variable):
 
 
 def values_of(gradients):
-    """Return a list with one tensor for each gradient. The tensor of slices is their rows."""
+    """Return a list with one tensor for each gradient.
+
+    For `tf.IndexedSlices` the tensor contains only the rows, without the indices.
+    """
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 

@@ -22,7 +22,8 @@ _Dict: TypeAlias = dict[str, Any]
 # The base class of `LossScale` is the result of a function call, so mypy cannot infer it.
 _Trackable: Any = tf_private.trackable()
 
-# To shrink the scale, TensorFlow's `DynamicLossScale` divides the scale by the multiplier.
+# This is the default rule of `DynamicLossScale`. To shrink the scale, the rule divides the
+# scale by the multiplier, as TensorFlow's `DynamicLossScale` does.
 _DIVIDING = ScaleRule(backoff_factor=None)
 # The fields that each config of a `DynamicLossScale` contains. Each config of an optimizer
 # with such a scale contains only the first two fields.
@@ -241,7 +242,8 @@ class DynamicLossScale(LossScale):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # If a subclass defines its own `update`, a step must call this method.
-        # `LossScale._judge` calls `update`, but `DynamicLossScale._judge` does not.
+        # `DynamicLossScale._judge` does not call `update`, but `LossScale._judge` does. So give
+        # the subclass `_judge` and `_advance` of `LossScale`.
         if "update" in vars(cls):
             for name in ("_judge", "_advance"):
                 setattr(cls, name, getattr(LossScale, name))
@@ -288,7 +290,8 @@ class DynamicLossScale(LossScale):
     def _dependencies(self, save_type, **kwargs):
         children = super()._dependencies(save_type, **kwargs)
         if save_type == "savedmodel":
-            # The traced steps in a SavedModel use the variable `skipped_in_a_row`.
+            # The traced steps in a SavedModel use the variable `skipped_in_a_row`, so a
+            # SavedModel must contain the variable. Checkpoints omit the variable.
             children = {**children, "skipped_in_a_row": self._variables.skipped}
         return children
 
@@ -416,8 +419,9 @@ def arguments_of(loss_scale: Any) -> _Dict:
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     rule = loss_scale._rule
     if rule.backoff_factor is None and rule.growth_factor == 2:
-        # This rule divides the scale by 2. The default of `LossScaleOptimizer` multiplies
-        # the scale by 0.5, which gives the same result.
+        # This rule divides the scale by 2. A multiplication by 0.5 gives the same result. The
+        # factor 0.5 is the default of `LossScaleOptimizer`, so the returned dict omits the
+        # factor.
         rule = dataclasses.replace(rule, backoff_factor=0.5)
     arguments = options.arguments_of(
         rule, options.OF_OPTIMIZER, ScaleRule(), always=_IN_CONFIGS[:2]

@@ -94,7 +94,8 @@ def next_state(
     grown = where(larger <= rule.max_scale, larger, scale)
     divides = rule.backoff_factor is None
     smaller = scale / rule.growth_factor if divides else scale * rule.backoff_factor
-    # With a growth factor below 1 the division makes the scale larger, perhaps infinite.
+    # With a growth factor below 1, the division makes the scale larger. Keep the old scale if
+    # the quotient exceeds the largest float32.
     shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
     shrunk = where(shrunk >= rule.min_scale, shrunk, rule.min_scale)
     shrunk = where(skipped >= rule.hysteresis, shrunk, scale)

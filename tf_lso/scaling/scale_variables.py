@@ -47,7 +47,7 @@ class ScaleVariables:
 
         return tf.cond(
             rule_lib.only_counts(self._rule, self._state(), finite),
-            # One atomic operation changes the count. Otherwise steps could be lost if
+            # Change the count in one atomic operation, so that every step is counted even if
             # several threads share the scale.
             lambda: graphs.after([self._count.assign_add(1, read_value=False)], 1),
             fast.seldom(move),

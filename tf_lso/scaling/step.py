@@ -45,9 +45,9 @@ class Step(NamedTuple):
         """
         gradients = self.unscale(gradients, self.variables)
         gradients, variables = self._aggregate(gradients)
-        # A step is finite if the sums of duplicate rows are finite. But some inner
-        # optimizers get the single rows, because these optimizers clip each row before the
-        # summation.
+        # The finiteness check reads the sums of duplicate rows. But some inner optimizers
+        # clip each row and then sum the rows themselves. Such an optimizer gets the gradients
+        # before the summation.
         summed = gradients_lib.with_summed_rows(gradients)
         to_apply = gradients if self.family.sums_rows else summed
         # `_aggregate` may have put the variables in another order than `self.variables`.
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
     def _finish(self, strategy, summed, to_apply):
         """Check the gradients, apply or skip the step, and set the next scale."""
-        # `merge_call` passes the strategy. This method does not need the strategy.
+        # `merge_call` passes the strategy, but this method does not need the strategy.
         del strategy
         verdict = self.loss_scale._judge(summed, self._replicas_have_equal_gradients())
         applied = self._apply_or_skip(verdict, summed, to_apply)
@@ -105,8 +105,8 @@ class Step(NamedTuple):
         # True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
-        # `fast.either` does what `tf.cond` does. The docstrings of the functions of `fast`
-        # say how much time these functions save.
+        # `fast.either` does what `tf.cond` does. The docstrings in `fast` say why each of these
+        # functions makes the step faster.
         return fast.either(
             finite,
             lambda: self._apply(fast.divided_here(to_apply)),
@@ -134,7 +134,8 @@ class Step(NamedTuple):
         if kinds is None:
             kinds = finite_lib.kinds_on_any_replica(gradients)
         noted = self.skipped.note_skipped(kinds, self.variables)
-        # The optimizer's `iterations` counts skipped steps, too.
+        # An update adds 1 to the optimizer's `iterations`. A skipped step has no update, so
+        # count the step here.
         counted = self.family.count_skipped()
         return after([*noted, *counted], False)
 
