@@ -21,10 +21,11 @@ There is one exception to the last row. If `pending` is `SCALED` and a program a
 that are already unscaled, `pending` stays `SCALED`.
 
 The optimizer divides gradients before the update if the kind is `KERAS3`. Gradients that
-are pending in one place may be applied in another place. Such gradients *wait*. The docstring
-of `Calls.divisor` states the rules for waiting gradients, and says which steps are refused. In
-a traced function the divisor is the scale that the last scaling call in this function read.
-Everywhere else the divisor is the current scale, as in TensorFlow 2.0-2.15 and Keras 3.
+are pending in one place but may be applied in another place are called *waiting*. The
+docstring of `Calls.divisor` states the rules for waiting gradients, and says which steps are
+refused. In a traced function, the optimizer divides by the scale that the last scaling call in
+this function read. Everywhere else the optimizer divides by the current scale, as in TensorFlow
+2.0-2.15 and Keras 3.
 
 The states are Python objects. A function sets the state of its place only while TensorFlow
 traces the function. Later calls of the function do not change the state.
@@ -65,8 +66,8 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# Maps a kind to a warning. The warning is logged at the first call of this kind if a function
-# was traced before, and the trace assumed that gradients are of the other kind.
+# Maps a kind to the warning that is logged at the first scaling call of this kind if the
+# optimizer has assumed the other kind while a function was traced.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -122,8 +123,8 @@ class _Place:
     def __init__(self):
         self.kind = None  # `LEGACY` or `KERAS3`, or None before the first scaling call
         self.pending = None  # `SCALED` or `UNSCALED`, or None if nothing is pending
-        # For the place of a traced function: whether eager code has applied gradients of the
-        # function's kind since the trace.
+        # For a traced function, whether eager code has applied gradients of this function's
+        # kind since the trace.
         self.is_applied = False
 
 
@@ -141,8 +142,7 @@ class Calls:
         self._losses = Returned()
         # Maps the graph of each traced function to the function's `_Place`.
         self._functions = weakref.WeakKeyDictionary()
-        # The places of deleted functions that may have returned gradients which no code has
-        # applied yet.
+        # The places of deleted functions whose gradients the program may still hold and apply.
         self._deleted = []
         # Maps the graph of each traced function to a scale. This is the scale that the last
         # scaling call in the function read. The dict holds a weak reference to the scale.
@@ -185,8 +185,9 @@ class Calls:
     def scale_was_read(self, scale):
         """Record the scale by which the function that is being traced multiplies a loss.
 
-        In eager code do nothing. If the loss is a callable, each call of the callable also
-        calls this method.
+        `get_unscaled_gradients` or `apply` in the same function divides by this scale. If the
+        loss is a callable, the scale is read when the program calls the scaled loss, so this
+        method is called at that time. In eager code the method does nothing.
         """
         if not tf.executing_eagerly():
             # A strong reference to the scale would keep the graph of the scale alive.
@@ -210,8 +211,8 @@ class Calls:
         if tf.executing_eagerly():
             return now()
         scale = self._scales.get(_function(), lambda: None)()
-        # A tensor that was made in a branch or a loop cannot be used outside of that branch
-        # or loop.
+        # If the tensor was made in a branch or a loop, the tensor cannot be used outside of it.
+        # In this case read the current scale.
         is_usable = scale is not None and tf_private.is_within(scale.graph)
         return scale if is_usable else now()
 
@@ -243,7 +244,8 @@ class Calls:
         """
         place = self._place()
         if all(map(self.unscaled_gradients.has, gradients)):
-            # If a scaled loss is pending, the step leaves it pending.
+            # If a scaled loss is pending, leave it pending, because the gradients of this loss
+            # have not been applied yet.
             if place.pending == UNSCALED:
                 place.pending = None
             return None
@@ -270,8 +272,8 @@ class Calls:
         if not tf.executing_eagerly():
             if place.kind is not None:
                 return {place.kind}
-            # Later calls may pass gradients of another kind to the traced function. So ignore
-            # which gradients wait during the trace.
+            # Later calls of the traced function may pass gradients of another kind than the
+            # gradients that wait now. So consider all kinds that this optimizer has seen.
             return set(self._kinds)
         if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
@@ -315,9 +317,9 @@ class Calls:
     # --- Warnings.
 
     def forgotten(self):
-        """Return a warning if the program forgot to scale or to unscale, else None."""
-        # As in TensorFlow 2.2-2.15, the calls of all places count, because a program may
-        # scale and unscale in different functions.
+        """Return a warning if losses were not scaled or gradients not unscaled, else None."""
+        # As in TensorFlow 2.2-2.15, the calls of all places count, because a program may scale
+        # losses and unscale gradients in different functions.
         what = _FORGOTTEN.get((self._has_scaled, self._has_unscaled))
         return what and (
             f"{what} before apply_gradients(), so the gradients are not what they should "

@@ -260,12 +260,12 @@ class DynamicLossScale(LossScale):
 
     @property
     def multiplier(self) -> float:
-        """The factor by which the scale is multiplied to grow."""
+        """The factor by which the scale is multiplied when it grows."""
         return self._rule.growth_factor
 
     @property
     def backoff_factor(self) -> float | None:
-        """The factor by which the scale is multiplied to shrink.
+        """The factor by which the scale is multiplied when it shrinks.
 
         None means that the scale is divided by `multiplier` instead.
         """
