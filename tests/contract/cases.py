@@ -141,7 +141,10 @@ def overflow_of_a_float16_sum_skips(s):
 def _equals_one_of_the_scope(s, build, gradients):
     """Check that an Adam made outside the scope trains like an Adam made in the scope."""
     s.built = False
-    optimizer = families.wrapped(s.family, "Adam", growth=2)
+    # On several GPUs, XLA refuses the step counter of a newer Adam of tf_keras that was made
+    # outside the scope. That is so without a loss scale, too.
+    arguments = {"jit_compile": False} if s.family == "new" else {}
+    optimizer = families.wrapped(s.family, "Adam", growth=2, **arguments)
     x = s.variable([1.0, 2.0])
     other, y = s.optimizer("Adam", growth=2), s.variable([1.0, 2.0])
     if build and s.family == "keras3":
