@@ -52,17 +52,16 @@ def first_that_vanishes(seen):
 
 
 def _first_on_the_way_back(seen, is_bad):
-    """Return the first bad gradient of a backward pass, and the layer call that caused it.
+    """Return the first bad gradient of a backward pass, and where this gradient became bad.
 
     Args:
       seen: observe.Pass.
       is_bad: function that returns whether a `Gradient` is bad.
 
     Returns:
-      None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). The phrase,
-      such as "behind the output of", says where the gradient became bad. Messages put it
-      before the name of the layer. "Behind the output" means in the loss, or in the sum of
-      the gradients of several branches.
+      None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). Messages join
+      the phrase and the name of the call's layer, as in "behind the output of layer 'dense'".
+      "Behind the output" stands for the loss, or for the sum of several branches' gradients.
     """
     behind = None  # the call that follows `call` in the forward pass
     for call, begins in reversed(seen.moments):
@@ -76,7 +75,7 @@ def _first_on_the_way_back(seen, is_bad):
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
     # The gradients of all inputs and outputs are good. A variable's gradient may still be bad,
-    # because it is a sum.
+    # because this gradient is a sum of many terms.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, f"at the variable {variable.name} of", gradient
@@ -86,12 +85,13 @@ def _first_on_the_way_back(seen, is_bad):
 def _source(seen, call, behind):
     """Return the call that made the gradient of `call`'s output bad, and a phrase.
 
-    `_first_on_the_way_back` explains the phrase.
+    Messages put the phrase before the name of the returned call's layer. `behind` is the call
+    that follows `call` in the forward pass, or None.
     """
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
-        # The float32 layer of `behind` computed a finite gradient above 65504. This gradient
-        # overflowed when it was cast to the float16 of `call`.
+        # The layer of `behind` computes in float32, and the gradient of its input is above
+        # 65504. This gradient became inf when it was cast to float16 for the layer of `call`.
         return behind, "on the way back through"
     if call.parent is not None and not call.parent.is_container:
         return call.parent, "between the layers called by"

@@ -1,7 +1,8 @@
-"""Observe the calls of a model's layers in order, with their inputs and outputs.
+"""Record the calls of a model's layers in order, with the inputs and outputs of each call.
 
-Keras looks up `call` on the layer itself. So `observed` sets an attribute `call` on each layer
-and removes this attribute afterwards. `observed` changes no class of Keras.
+Keras looks up `call` on the layer object, not on the class. So `observed` sets an attribute
+`call` on each layer object, and removes this attribute afterwards. `observed` changes no class
+of Keras.
 """
 
 import contextlib
@@ -47,11 +48,11 @@ class Call:
         return of_keras and hasattr(self.layer, "compile")
 
     def weight_values(self):
-        """Return the list of (name, `Values`) of the layer's variables."""
+        """Return a list of pairs (name, `Values`), one for each variable of the layer."""
         return [
             (variables_lib.name_of(weight), statistics.values_of([raw]))
             for weight in getattr(self.layer, "weights", ())
-            # In tf_keras a lookup table is a weight but not a variable.
+            # Skip the lookup tables of tf_keras, which are weights but not variables.
             if isinstance(raw := variables_lib.raw(weight), tf.Variable)
         ]
 

@@ -11,8 +11,8 @@ _COMPUTED = (
     "what it computes from them, such as a product with a large factor, a division by a "
     "value near 0, an exponential or a sum of many values, is beyond 65504"
 )
-# The message recommends 1e-4. Float16 can also hold 1e-7, but this epsilon is too small for a
-# denominator: even 0.01 / 1e-7 is beyond 65504.
+# This text recommends an epsilon of 1e-4. Float16 can also hold 1e-7, but 1e-7 is too small as
+# a denominator: even 0.01 / 1e-7 is above 65504 and therefore overflows.
 _UNDEFINED = (
     "Look for a division by 0 or by a value near 0, or a logarithm or root of a negative "
     "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
@@ -62,7 +62,10 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return a description (`First`) of a layer call whose inputs became non-finite first."""
+    """Return a description (`First`) for the first layer call with non-finite inputs.
+
+    No earlier input or output of a layer contains inf or NaN.
+    """
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
@@ -87,7 +90,10 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return a description (`First`) of a layer call whose outputs became non-finite first."""
+    """Return a description (`First`) for the first layer call with non-finite outputs.
+
+    The inputs of the call are finite.
+    """
     values = call.output_values
     # After an overflow the output may hold only NaN. For example, a softmax turns inf into NaN.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
@@ -130,8 +136,7 @@ def _cause(call, is_overflow):
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
         return f"{ranges} It does not compute in float16: look at its own code."
     if max(inputs, weight) <= _LARGE:
-        # The inputs and weights are not large. So the message does not recommend to make them
-        # smaller.
+        # The inputs and weights are not large, so do not recommend smaller inputs or weights.
         return (
             f"{ranges} These are not large, but {_COMPUTED}: make that smaller, or "
             f"{_FLOAT32}."

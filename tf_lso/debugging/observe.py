@@ -12,9 +12,9 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# At a fitting loss scale, no gradient is larger than this value, which is half of the largest
-# float16. The margin is necessary because the scale is computed from rounded gradients.
-# Rounding may change numbers near the smallest float16 by up to a half.
+# At the fitting loss scale, no gradient is larger than this value, which is about half of the
+# largest float16. The margin is necessary because the fitting loss scale is computed from
+# gradients that were rounded to float16. Rounding can change a tiny gradient by half.
 _LARGEST = 2.0**15
 _SMALLEST = 2.0**-24  # the smallest positive float16
 
@@ -54,7 +54,7 @@ class Pass:
         return [call for call, begins in self.moments if begins]
 
     def gradients_of(self, tensors):
-        """Return a list of `Gradient`s, and omit the tensors that have no gradient."""
+        """Return the list of `Gradient`s of those `tensors` that have a gradient."""
         return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
 
 
@@ -99,13 +99,18 @@ def _variables(weights, calls):
 
 
 def _gradients(tape, loss, sources, scale):
-    """Return ({id of tensor or variable: `Gradient`}, fitting loss scale or None).
+    """Compute all gradients. Return their statistics and the fitting loss scale.
 
     Args:
       tape: the persistent `tf.GradientTape` that recorded the forward pass.
       loss: the unscaled loss.
       sources: list of the tensors and variables for which gradients are computed.
       scale: float, the loss scale.
+
+    Returns:
+      A tuple of two elements. The first element is a dict that maps the id of each tensor or
+      variable with a gradient to its `Gradient`. The second element is the result of
+      `_fitting_scale`: the fitting loss scale, or None.
     """
 
     def gradients_at(scale):
@@ -150,10 +155,9 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of a gradient's values that are too small at the loss scale.
+    """Return the share of a gradient's nonzero values that become 0 at the loss scale.
 
-    Such a value is 0 in `at_scale`, but not in `at_reference`. The share refers to the values
-    that are not 0 in `at_reference`.
+    A value counts as nonzero if it is not 0 in `at_reference`.
 
     Args:
       at_scale: the gradient at the loss scale.

@@ -23,7 +23,7 @@ _RANGES = (
 
 
 def draw(report, path=None):
-    """Draw a report into the file `path`, or return a figure. See `Report.plot`."""
+    """Draw a report into the file `path`, or return the figure if `path` is None."""
     environment.require(
         "matplotlib",
         "A plot needs the package matplotlib, which is not installed: "

@@ -9,8 +9,8 @@ from tf_lso.debugging import statistics
 
 _WIDTH = 79  # the width to which paragraphs are wrapped; the table may be wider
 
-# The headings of the table. The first cell, the name, is printed in the last column, so that
-# long names do not shift the other columns.
+# The headings of the table. The first heading and the names below it are printed in the last
+# column, so that long names do not shift the other columns.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),
@@ -35,7 +35,7 @@ class First:
         loss, or if nothing is wrong.
       path: str, the names of the outer layers and of `layer`, such as "outer/inner". None if
         `layer` is None.
-      message: str, a description of the trouble and what to do.
+      message: str, a text that describes the trouble and says what to do.
     """
 
     kind: str | None
@@ -59,13 +59,15 @@ class Row:
       layer: str, the path of the layer. For a variable, the path of the innermost layer
         that has this variable.
       dtype: str, the dtype of the values. None if they are not floating-point.
-      inputs: `Values` of all inputs of the layer in its dtype. None for a variable.
+      inputs: `Values` of all inputs of the layer, after Keras has cast the inputs to the
+        layer's dtype. None for a variable.
       values: `Values` of all outputs of the layer, or of the variable.
       gradient: `Values` of the gradient of the scaled loss with respect to the first output
         or the variable. None if training computes no such gradient.
-      lost: float, the share of the gradient's values that are 0 at the loss scale, but not
-        at a reference scale. The reference is a larger scale at which no gradient
-        overflows, or 1 if gradients overflow at the loss scale.
+      lost: float, the share of the gradient's nonzero values that become 0 at the loss
+        scale. A value counts as nonzero if it is not 0 at a reference scale. The reference
+        is a larger scale at which no gradient overflows, or at most 1 if gradients overflow
+        at the loss scale.
     """
 
     name: str
@@ -143,7 +145,7 @@ class Report:
 
 
 def _cells(row):
-    """Return the texts of a `Row` in the order of `_HEADING`."""
+    """Return the table cells for a `Row`, as texts in the order of `_HEADING`."""
     values = _largest(row.values), _share(row.values.nonfinite)
     gradient = ("none", "", "")
     if row.gradient is not None:

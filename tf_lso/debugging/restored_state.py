@@ -10,8 +10,8 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The seeds for calls of `explain`. Each call uses the next seed, so that no two calls share
-# one. `_use_other_seeds` says why.
+# The seeds for calls of `explain`. Each call needs a seed that no earlier call has used, for
+# the reason that `_use_other_seeds` gives.
 _seeds = itertools.count(0x5CA1E)
 
 
@@ -28,8 +28,8 @@ def restored(model):
     states = [getattr(value, "state", None) for _, _, value in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # The value that is read shares the variable's buffer without a copy. It stays
-            # valid, because a later assignment gives the variable a new buffer.
+            # `read_value` copies nothing: its result shares the buffer of the variable. The
+            # result stays valid, because a later assignment gives the variable a new buffer.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
             # A random generator of Keras 2 derives its seeds from a count. This count is a
@@ -78,8 +78,8 @@ def _global_generators():
 def _local_variables(*objects):
     """Return the initialized TensorFlow variables in `objects`, and ignore all other objects.
 
-    If a strategy has copied a variable to several replicas, the list has the copies of the
-    replicas of this worker.
+    If a distribution strategy keeps one copy of a variable per replica, the list contains the
+    copies on this worker.
     """
     held = [v for v in objects if isinstance(variables_lib.raw(v), tf.Variable)]
     copies = [copy for v in held for copy in variables_lib.copies(v)]
@@ -88,8 +88,8 @@ def _local_variables(*objects):
 
 def _use_other_seeds(undo):
     """Give random operations another seed until the ExitStack `undo` is closed."""
-    # The kernel of an operation such as `tf.random.uniform` contains a count that cannot be
-    # reset. TensorFlow caches such kernels by seed. `explain` therefore uses seeds of its own:
-    # TensorFlow makes new kernels for these seeds, and the kernels of the program keep their
-    # counts. `tf.random.set_seed` does not serve, because it drops the program's kernels.
+    # The kernel of an operation such as `tf.random.uniform` contains a counter that cannot be
+    # reset. TensorFlow caches such kernels separately for each seed. With a seed of its own,
+    # `explain` uses new kernels, and the counters in the program's kernels do not change.
+    # `tf.random.set_seed` would delete the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

@@ -32,7 +32,7 @@ class Values:
 
     @property
     def kinds(self) -> str:
-        """The values that are not finite: "inf", "NaN", "inf and NaN", or "" for none."""
+        """The kinds of non-finite values: "inf", "NaN", "inf and NaN", or "" for none."""
         found = [("inf", self.infinite), ("NaN", self.nan)]
         return " and ".join(name for name, count in found if count)
 

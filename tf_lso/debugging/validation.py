@@ -45,8 +45,8 @@ def keras_of(model):
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
     if is_keras2:
-        # The metrics of a Keras 2 model that was made for several replicas would fail, even
-        # outside the scope of the strategy.
+        # For Keras 2, check the strategy of the model in place of the current strategy. The
+        # metrics of a model that was made for several replicas fail in every scope.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
@@ -93,8 +93,8 @@ def batch_of(x, y, sample_weight, keras):
             "`explain(model, next(iter(dataset)))`."
         )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
-        # Keras interprets the tuples of a data set in this way, too. So the inputs of a model
-        # with several inputs and no targets must be a list or a dict, not a tuple.
+        # Keras also splits a tuple from a data set into inputs, targets and weights. So a model
+        # with several inputs and no targets needs a list or a dict of inputs, not a tuple.
         x, y, sample_weight = (*x, sample_weight)[:3]
 
     def tensor(value):
@@ -115,7 +115,7 @@ def batch_of(x, y, sample_weight, keras):
 
 
 def loss_of(model, batch, outputs, loss):
-    """Return the loss of a batch as a scalar tensor. It includes the model's added losses."""
+    """Return the loss of a batch, including the model's added losses, as a scalar tensor."""
     if loss is not None and not callable(loss):
         raise TypeError(
             "'loss' must be a function or a Loss of Keras, such as "
@@ -123,8 +123,8 @@ def loss_of(model, batch, outputs, loss):
         )
     x, y, sample_weight = batch
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    # An optimizer also shows that the model is compiled. A model that overrides `compute_loss`
-    # may be compiled without a loss.
+    # A model counts as compiled if it has a loss or an optimizer. A model that overrides
+    # `compute_loss` may be compiled with an optimizer but without a loss.
     is_compiled = getattr(model, "loss", None) or getattr(model, "optimizer", None)
     added = model.losses
     if loss is not None:
