@@ -49,13 +49,13 @@ _FRAMES = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of a command.
+    """The options of `tf-lso check` or `tf-lso migrate`.
 
     Attributes:
       select: the ids of the selected rules, or beginnings of ids. An empty tuple selects all
         rules.
-      like: the argument of `--like`, which is the TensorFlow version whose Keras the program
-        will get from `tf-lso run --like`. "" means today's Keras.
+      like: the argument of `--like`, a TensorFlow version such as "2.4". The program will run
+        with the Keras of this version, under `tf-lso run --like`. "" means today's Keras.
     """
 
     select: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     for rule in _RULES:
         rule.find(program)
     findings = _selected(program, settle.settle(program), options)
-    # Names that still work are changed only together with a name that breaks. If the program
-    # has no such name to fix, leave the names that work unchanged.
+    # Leave names that still work (rule `SAME`) unchanged, unless the program also gets a fix
+    # for a finding of another rule.
     if not any(found.edits and found.rule != SAME for found in findings):
         for found in findings:
             if found.fix:
@@ -142,7 +142,11 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings of the selected rules that no comment `# tf-lso: ignore` silences."""
+    """Return the findings of the selected rules, without the findings that are silenced.
+
+    A comment `# tf-lso: ignore` silences findings on the same line. Another finding loses its
+    fix if the fix has an edit in common with a silenced finding.
+    """
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()

@@ -1,4 +1,4 @@
-"""Read and examine the files of a command, and record the files that cannot be read."""
+"""Examine the files that a user passes to a command, and record the unreadable files."""
 
 import dataclasses
 import os
@@ -127,11 +127,11 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return the name of the program in which a person must call `install()`.
+    """Return the program in which a person must call `install()` for the file `path`.
 
-    If the file is a module of a package, the result is a file such as "package/__main__.py", or
-    a description of the program. Otherwise the result is "", because the file itself can call
-    `install()`.
+    For a module of a package, the result is a text such as "package/__main__.py" or "the
+    program that imports package". For other files the result is "", because `migrate` can add
+    the call to the file itself.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):

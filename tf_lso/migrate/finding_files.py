@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 Failed = Callable[[str, Exception], None]
 SUFFIXES = (".py", ".pyw", ".ipynb")
-# The names of folders that are skipped, because they contain no code or code of other projects.
+# Folders of these names are skipped, because they contain compiled code or other projects.
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
     """Return the list of all files in `paths` and in the folders in `paths`.
 
-    The list has each file only once. If there are links to a file, the list has the path of
-    the file itself where possible.
+    The list has each file only once. If several paths lead to the same file, the list prefers
+    a path that is not a link.
 
     Args:
       paths: paths of files and folders.

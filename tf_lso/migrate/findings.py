@@ -43,7 +43,7 @@ class Finding:
 
     Attributes:
       rule: the id of the rule, one of `RULES`.
-      verdict: what happens today if the program runs this use.
+      verdict: what happens today because of this use, and what replaces the old name.
       node: the node of LibCST's tree that uses the old API.
       line, column: the position in the file or cell. Both count from 1.
       guarded: whether the program tests that the name exists before this use, or catches the
@@ -85,12 +85,13 @@ class Finding:
         """Remove the fix, so that `migrate` leaves the use unchanged.
 
         Args:
-          why: a sentence that says why. "" if the use works unchanged.
+          why: a sentence that says why `migrate` leaves the use unchanged. "" if the use
+            works unchanged.
         """
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
-        """Change the status and the description of what happens today."""
+        """Change the verdict's status and the verdict's sentence about what happens today."""
         self.verdict = dataclasses.replace(self.verdict, status=status, today=today)
 
 

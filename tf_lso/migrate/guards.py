@@ -19,8 +19,8 @@ _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# The code in these definitions may run later. So a `try` around a definition does not catch the
-# errors of this code.
+# A `try` around one of these definitions does not catch the errors of the code inside the
+# definition, because this code may run later.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 

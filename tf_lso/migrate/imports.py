@@ -70,7 +70,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementSuite,
         updated_node: cst.SimpleStatementSuite,
     ) -> cst.SimpleStatementSuite:
-        """Rewrite the `from` imports in a body such as that of `try: from a import b`."""
+        """Rewrite the `from` imports in a one-line block, such as `try: from a import b`."""
         statements, _ = self._moved(original_node.body, updated_node.body)
         return updated_node.with_changes(body=statements)
 
@@ -96,8 +96,8 @@ class Apply(cst.CSTTransformer):
             if not moved:
                 statements.append(after)
                 continue
-            # One name determines the module for all names of the statement, because all old
-            # names of a module are in the same module of tf_lso.
+            # The first name determines the new module for the whole statement, because one
+            # module of tf_lso replaces all old names of an old module.
             module = dotted(self.edits[moved[0]].rpartition(".")[0])
             names = zip(imported_names(before), imported_names(after))
             kept = [name for old, name in names if old not in self.edits]
@@ -120,10 +120,10 @@ class Apply(cst.CSTTransformer):
 def _ended(
     statement: cst.ImportFrom, names: list[cst.ImportAlias]
 ) -> list[cst.ImportAlias]:
-    """Return the names that remain in a `from` import.
+    """Return `names` in a form in which they can end the `from` import `statement`.
 
-    Without parentheses, a comma after the last name would be a syntax error. So this comma is
-    removed.
+    Without parentheses, a comma after the last name would be a syntax error. So the function
+    removes this comma.
     """
     if statement.lpar:
         return names

@@ -109,9 +109,10 @@ def _with_first(guard: Any, call: Any) -> Any:
 
 
 def _first(body: Sequence[Any]) -> int:
-    """Return the index at which the first new statement may be inserted.
+    """Return the index in `body` at which the first new statement may be inserted.
 
-    The docstring, the `__future__` imports and the magics of a notebook must stay before it.
+    New statements must come after the docstring, the `__future__` imports and the magics of a
+    notebook.
     """
     index = 0
     while index < len(body) and (

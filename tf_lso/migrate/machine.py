@@ -65,8 +65,8 @@ def github(outcome: Outcome, style: Style) -> str:
 def _command(level: str, item: Finding | Unreadable, title: str, message: str) -> str:
     where = {"line": item.line, "col": getattr(item, "column", None)}
     if item.cell:
-        # Leave out the line and column. GitHub would count lines in the notebook's JSON text,
-        # but these numbers count lines and columns in a cell.
+        # Leave out the line and the column, because both are positions in the cell. GitHub
+        # would look for these positions in the JSON text of the notebook.
         message = f"cell {item.cell}, line {item.line}: {message}"
         where = {}
     properties = {"file": os.path.normpath(item.file), **where, "title": title}

@@ -1,4 +1,4 @@
-"""Set the edits that fix a use of an old name.
+"""Add to a finding the edits that fix the use of an old name.
 
 A use such as `mp.Policy` may begin with a name that an import or an assignment has bound to an
 old module. Then the edits change this import or assignment. Otherwise the edits change the use
@@ -51,7 +51,7 @@ def _asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
 
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
-    """Set the fix of a finding for the expression `node`, unless it is inside a guard."""
+    """Set a finding's fix and edits, unless the expression `node` is inside a guard."""
     new = finding.verdict.replacement
     if new and not is_guarded(program, finding, node):
         finding.fix = new
@@ -59,11 +59,11 @@ def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
 
 
 def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> None:
-    """Set the edits that replace a chain of attributes, such as `mp.Policy`, by a new name.
+    """Add to a finding the edits that fix a chain of attributes such as `mp.Policy`.
 
     If the program has bound the first name of the chain to an old module or class, the edits
-    change the import or assignment that binds the name. Otherwise the edits replace the whole
-    chain. For example, they replace `C.mp.Policy`, where `C` is a class of the program.
+    change the import or assignment that binds the name. Otherwise an edit replaces the whole
+    chain by `new`. An example is `C.mp.Policy`, where `C` is a class of the program.
     """
     first = root(node)
     path, bindings = program.path(first), list(program.bindings(first))
@@ -75,7 +75,10 @@ def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> No
 
 
 def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
-    """Set the edits that make an import or an assigned expression refer to tf_lso."""
+    """Add to a finding the edits that make a binding refer to tf_lso.
+
+    The binding is an imported name, or the expression that the program assigns to a name.
+    """
     verdict = verdicts.of_path(program.path(binding), target=program.target)
     if verdict and isinstance(binding, cst.ImportAlias):
         finding.edits[binding] = verdict.replacement

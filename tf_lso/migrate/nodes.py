@@ -67,7 +67,7 @@ def attributes(node: cst.CSTNode) -> list[str]:
 
 
 def dotted(path: str) -> cst.Attribute | cst.Name:
-    """Return the node of the expression for a dotted path such as "a.b.c"."""
+    """Return an expression node for a dotted path such as "a.b.c"."""
     found: cst.Attribute | cst.Name
     first, *rest = path.split(".")
     found = cst.Name(first)

@@ -258,8 +258,8 @@ def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
     kept = {json.loads(item.value.value): item.value for item in listed}
     between = listed[0].comma
     if len(listed) == 1:
-        # The only line has no comma whose spaces could be copied. So copy the spaces after the
-        # opening bracket.
+        # A list with one line has no comma between lines. So copy the spaces after the opening
+        # bracket to use them after each new comma.
         between = cst.Comma(whitespace_after=old.lbracket.whitespace_after)
     lines = re.findall(r"[^\n]*\n|[^\n]+", source)
     values = [kept.get(line) or spelled(line) for line in lines]

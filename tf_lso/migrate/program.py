@@ -1,4 +1,4 @@
-"""Define `Program`, which has facts about a whole parsed program and the findings in it."""
+"""Define `Program`, which holds a parsed program, facts about it, and its findings."""
 
 from collections.abc import Iterator
 

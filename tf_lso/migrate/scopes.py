@@ -217,7 +217,7 @@ class Scopes:
     ) -> Iterator[tuple[str, cst.CSTNode | None]]:
         """Yield (local name, value) for an assignment, or for an import in the body of a class.
 
-        The value is None if the function cannot find out to which path it refers.
+        The value is None if the function cannot determine the path to which the value refers.
         """
         scope, name = assignment.scope, assignment.name
         if type(assignment) is md.Assignment and not self._declares(assignment.node):

@@ -37,7 +37,7 @@ _KERAS_3_PATHS = tuple(
 _OWN_NAME = "The program uses the name tf_lso for something of its own."
 _INSTALLED = "tf_lso.install() is called in this file."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
-# The rules whose findings work without other changes once the program calls `install()`.
+# The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
 
 

@@ -32,8 +32,8 @@ def is_old(path: str) -> bool:
 def moves_whole(path: str) -> bool:
     """Return whether `migrate` may change an import of `path` to an import from tf_lso.
 
-    It must not change the import of a module such as `tf.train.experimental`, because this
-    module also has names that do not concern loss scaling.
+    `migrate` must not change the import of a module such as `tf.train.experimental`, because
+    this module also has names that do not concern loss scaling.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 

@@ -13,8 +13,8 @@ _TODAY = (
     "It refuses these arguments, or they mean something else."
 )
 _POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
-# The reasons that `migrate` gives when it does not change a call. No old version accepted the
-# arguments of such a call.
+# If no old version accepted the arguments of a call, `migrate` leaves the call unchanged and
+# gives one of these reasons.
 NUMBER = (
     "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."

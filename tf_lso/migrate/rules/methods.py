@@ -20,7 +20,8 @@ from tf_lso.migrate.program import Program
 
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
 # Other libraries that have optimizers. If a program imports one of these libraries and no
-# package of `FRAMEWORKS`, its optimizers are not those of Keras. Then these rules find nothing.
+# package of `FRAMEWORKS`, the rules in this module report nothing, because the program's
+# optimizers are not those of Keras.
 OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "

@@ -12,8 +12,8 @@ _TODAY = "Only a run can show what this refers to."
 # This rule ignores chains that begin with these packages. The other rules know the names of
 # `FRAMEWORKS`, and the packages in `OTHERS` have nothing to do with Keras.
 _KNOWN = FRAMEWORKS | OTHERS
-# If a chain ends with `experimental` and an old name of one of these modules, it probably
-# refers to this module, even if the beginning of the chain is unknown.
+# The modules that `x.experimental` may mean in a chain such as `x.experimental.Policy`, if the
+# program does not show what `x` is.
 _EXPERIMENTAL = (
     "tensorflow.keras.mixed_precision.experimental",
     "tensorflow.mixed_precision.experimental",
