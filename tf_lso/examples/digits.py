@@ -1,20 +1,20 @@
-"""Train on handwritten digits in mixed precision, by a program in the style of 2020.
+"""Train on handwritten digits in mixed precision, as programs did in 2020.
 
-The program uses the API of TensorFlow 2.3, and contains no line for today's TensorFlow. Run
-the program by this command:
+The program uses the API of TensorFlow 2.3, and no line was changed for today's TensorFlow.
+`tf-lso run` starts the program. This command prints the options of the program:
 
     tf-lso run tf_lso/examples/digits.py --help
 
 A small convolutional network computes in float16. The loss is scaled up, so that small
 gradients do not become zero in float16. At the start the scale is too high, so the first
-steps overflow. These steps are skipped, and each skipped step halves the scale. Later the
-scale doubles after a number of steps without overflow. A plot shows the loss, the scale and
-the skipped steps. With `--log-dir`, TensorBoard also shows these values.
+steps overflow. These steps are skipped, and each skipped step halves the scale. After
+`--growth-steps` steps without overflow, the scale doubles. A plot shows the loss, the scale
+and the skipped steps. With `--log-dir`, TensorBoard also shows these values.
 
 The program uses the 1,797 images of scikit-learn, so it downloads nothing. Each batch is
-divided among several replicas. The replicas run on all GPUs of the machine, or on two
-halves of the CPU if there is no GPU. If `TF_CONFIG` is set, the replicas run on the cluster
-that `TF_CONFIG` describes.
+divided among several replicas. The replicas run on all GPUs of the machine, or on two logical
+CPU devices if there is no GPU. If `TF_CONFIG` is set, the replicas run on the cluster that
+`TF_CONFIG` describes.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def load_digits():
 
 
 def make_strategy():
-    """Return a strategy for the cluster of `TF_CONFIG`, all GPUs, or two halves of a CPU.
+    """Return a strategy for the cluster of `TF_CONFIG`, all GPUs, or two CPU devices.
 
     Call this function before other functions of TensorFlow, because the devices and the
     cluster cannot be changed after TensorFlow has used them.
@@ -111,7 +111,7 @@ def make_train_step(strategy, model, optimizer):
     """Return the function that trains on one distributed batch and returns the loss.
 
     As in TensorFlow's guide to mixed precision, a step scales the loss, computes the
-    gradients, unscales the gradients, and then uses the gradients as usual.
+    gradients, unscales the gradients, and then applies the gradients to the weights.
     """
     loss_of_each = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="none"
@@ -120,8 +120,8 @@ def make_train_step(strategy, model, optimizer):
     def replica_step(images, labels):
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
-            # Divide by the size of the whole batch, since the replicas' gradients are
-            # summed.
+            # Divide the sum of the losses by the size of the whole batch, because the
+            # optimizer sums the gradients of all replicas.
             loss = tf.nn.compute_average_loss(
                 loss_of_each(labels, logits), global_batch_size=BATCH_SIZE
             )
@@ -162,7 +162,8 @@ def train(strategy, model, optimizer, digits, options, is_chief):
                 previous, scale = scale, optimizer.loss_scale().numpy()
                 history.losses.append(loss)
                 history.scales.append(scale)
-                # The scale becomes smaller only in a step that overflowed and was skipped.
+                # A smaller scale shows that the gradients overflowed, so the optimizer has
+                # skipped the step.
                 history.skipped.append(scale < previous)
                 if options.log_dir is not None:
                     step = optimizer.iterations

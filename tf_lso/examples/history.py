@@ -10,7 +10,7 @@ import numpy as np
 
 
 class History(NamedTuple):
-    """Record of a training run, with one element per step in each list.
+    """The results of the steps of a training run. Each list has one element per step.
 
     `losses` has the loss of each step, and `scales` has the loss scale after each step.
     `skipped` says whether each step was skipped.
@@ -58,6 +58,6 @@ def plot(history: History, path: Path) -> None:
 
 
 def power_of_two(scale: float) -> str:
-    """Return "2^15" for 32768. If the scale is not a power of two, return the number."""
+    """Return a text such as "2^15" for a power of two, or a decimal number otherwise."""
     exponent = math.log2(scale)
     return f"2^{exponent:.0f}" if exponent.is_integer() else f"{scale:g}"

@@ -14,7 +14,8 @@ SHARED = ("train.experimental", "compat.v1.train.experimental")
 # the object.
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
-# A copy of Keras 2.6 that TensorFlow contains for its own use.
+# The copy of Keras 2.6 that TensorFlow contains for its own use. This copy still has some of
+# the old names.
 _KERAS_COPY = "tensorflow.python.keras"
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")

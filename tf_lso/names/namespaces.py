@@ -61,7 +61,8 @@ _V2 = {
 # Maps each old public namespace, without the leading `tf.`, to a dict {name: Use}.
 NAMESPACES = {
     **_V2,
-    # In TensorFlow 2.4-2.15 this namespace had LossScaleOptimizer, but no dtype policies.
+    # `tf.compat.v1.keras.mixed_precision` had no dtype policies in TensorFlow 2.4-2.15. So the
+    # versions of the policies differ from those in `_STABLE`.
     "compat.v1.keras.mixed_precision": {
         **_STABLE,
         **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),

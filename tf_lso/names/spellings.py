@@ -16,8 +16,8 @@ _KERAS = {
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
 }
-# Maps the package names of tf_keras to modules of tf_lso in the same way. This dict is
-# separate, because tf_keras still has the old API for its own optimizers.
+# Maps each package name of tf_keras to the module of tf_lso that replaces the package. This
+# dict is separate from `_KERAS`, because tf_keras still has the old API for its own optimizers.
 _TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",

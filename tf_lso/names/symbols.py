@@ -114,6 +114,6 @@ SYMBOLS = {
     ),
 }
 
-# The keys of all classes and functions for dtype policies. They differ between `keras` and
-# `tf_keras`, because each of these packages has its own policies.
+# The keys in `SYMBOLS` of all classes and functions for dtype policies. These classes and
+# functions differ between `keras` and `tf_keras`, because each package has its own policies.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

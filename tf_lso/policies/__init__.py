@@ -14,8 +14,8 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# Returns the policy classes and functions for a Keras package, "keras" or "tf_keras". They are
-# attributes of a `PolicyApi`. The cache keeps one `PolicyApi` for each package.
+# Returns the `PolicyApi` for the Keras package "keras" or "tf_keras". The attributes of a
+# `PolicyApi` are policy classes and functions. The cache keeps one `PolicyApi` per package.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())

@@ -114,8 +114,8 @@ class PolicyApi:
 
             After `tf_lso.install()`, `compile` wraps the optimizer of a model that has this
             policy, and uses the loss scale of the policy. Without `tf_lso.install()`,
-            `compile` ignores the loss scale of the policy. If the program passed a loss
-            scale to the policy, this function warns about that.
+            `compile` ignores the loss scale of the policy. Then this function logs a
+            warning if the program passed a loss scale to the policy.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -155,10 +155,9 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle looks up a function by its module and its qualified name. `tf_lso.policies`
-            # has the functions that are made for the Keras of `tf.keras`, so pickle finds them
-            # there. Attributes whose names begin with "_" are skipped, because they hold
-            # functions that this class has not defined.
+            # Pickle looks up a function by its module and its qualified name. Let both point
+            # to `tf_lso.policies`, which has the functions for the Keras of `tf.keras`. Skip
+            # attributes that begin with "_", because they hold helpers and Keras's functions.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
