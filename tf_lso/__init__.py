@@ -87,6 +87,6 @@ def __dir__() -> list[str]:
 _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
-    # `register_optimizers` has imported the package `tf_lso.install`, so the name
-    # `tf_lso.install` now refers to the package. Make the name refer to the public function.
+    # `register_optimizers` has imported the package `tf_lso.install`, and this import bound the
+    # name `install` to the package. Bind the name to the public function `install` instead.
     install = _load("install").install

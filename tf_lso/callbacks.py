@@ -22,7 +22,7 @@ _Logs = dict[str, Any] | None
 
 
 class _Callback(_KerasCallback):
-    """Base class of the callbacks, which work in `fit` of Keras 3 and of tf_keras."""
+    """Base class of callbacks that work in `fit` of both Keras 3 and tf_keras."""
 
     _optimizer = None
 
@@ -108,7 +108,7 @@ class LossScaleMonitor(_Callback):
             self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """If `per_batch` is True, do the same as `on_epoch_end`."""
+        """If `per_batch` is True, add the values to `logs` and write summaries."""
         if self.per_batch:
             self._show(logs)
 
@@ -182,10 +182,10 @@ class TerminateOnStuckScale(_Callback):
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         """Stop training after `patience` skipped steps if the scale is at its minimum."""
         optimizer = self._the_optimizer()
-        # Python must wait for the device to read the count of skipped steps. So read the
+        # To read the count of skipped steps, Python must wait for the device. So read the
         # count only when enough steps may have been skipped. With `steps_per_execution`,
-        # one call of this method stands for several steps, and `batch` is the number of the
-        # last step.
+        # one call of this method covers several steps, and `batch` is the number of the last
+        # step.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:
