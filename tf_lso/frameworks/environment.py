@@ -133,9 +133,9 @@ def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # TensorFlow has several distributions, such as tensorflow and tensorflow-cpu. Suggest
-    # the installed distribution, unless it is a nightly build. A nightly distribution has
-    # no release in the wanted range, so suggest the distribution named `package` instead.
+    # Several distributions may contain the same package. For instance, tensorflow-cpu also
+    # contains the package tensorflow. Suggest the installed distribution. But a nightly
+    # distribution has no release in the range `wanted`, so suggest `package` instead.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -144,7 +144,7 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-# Contains the warning about untested versions, if this process has logged the warning.
+# `_warn_once` appends its warning to this list, and does not log a second warning.
 _warnings: list[str] = []
 
 
@@ -179,7 +179,7 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):
-        # For a nightly build of TensorFlow there is no release of tf-keras yet.
+        # No release of tf-keras matches a nightly TensorFlow. So suggest the nightly tf_keras.
         install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",

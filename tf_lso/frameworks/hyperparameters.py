@@ -17,10 +17,10 @@ _NOT_DELEGATED = {"epsilon", "name", "jit_compile", *table.KERAS3_DEFAULTS}
 
 
 def dead_overrides(optimizer):
-    """Return the names of an optimizer's update methods that only OptimizerV2 calls.
+    """Return the names of OptimizerV2's update methods that an optimizer's class has.
 
-    OptimizerV2 is the base class of legacy optimizers. Newer optimizers never call these
-    methods.
+    Only OptimizerV2, the base class of legacy optimizers, calls these methods. In the class
+    of a newer optimizer the methods have no effect.
     """
     names = ("_resource_apply_dense", "_resource_apply_sparse")
     return [name for name in names if hasattr(type(optimizer), name)]
@@ -28,10 +28,10 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return a frozenset of the names that a wrapper delegates to its inner `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer, walk
-    # through its MRO. From each class, add the constructor arguments that the optimizer stores
-    # as numbers. Stop at the first Keras class for which the table of optimizers lists
-    # hyperparameters, and add these hyperparameters.
+    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer, visit
+    # the classes in the order of the MRO. Add the names of the constructor arguments that the
+    # optimizer stores as numbers. At the first Keras class with hyperparameters in
+    # `optimizer_table`, add these hyperparameters and stop.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:

@@ -1,7 +1,7 @@
 """Access to private names of Keras 2's optimizers.
 
-Keras 2 has no public names for these purposes. tests/test_private_names.py fails if Keras 2
-moves a private name.
+Keras 2 has no public equivalents of these names. tests/test_private_names.py fails if Keras 2
+moves one of the private names.
 """
 
 import sys
@@ -15,9 +15,9 @@ from tf_lso.frameworks import variables as variables_lib
 # optimizer is a wrapper, the wrapper must forward the calls to the inner optimizer.
 OF_INNER_OPTIMIZER = ("_aggregate_gradients", "_restore_slot_variable")
 
-# The names of the method that sums gradients over replicas. OptimizerV2 and Horovod's
-# optimizers of all families use the first name. The newer optimizers of Keras 2 use the second
-# name. Keras 3's own optimizers have neither method.
+# Both names of the method of an optimizer that sums gradients over replicas. OptimizerV2 and
+# all optimizers that Horovod creates have the first name. The newer optimizers of Keras 2 have
+# the second name. Keras 3's own optimizers have neither name.
 _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
 # The attribute that marks an optimizer as wrapped. Keras 2's own wrapper sets this attribute
@@ -57,8 +57,8 @@ def unmark(optimizer):
 
 
 def unlisted_variables(optimizer):
-    """Return a list of the variables that `optimizer.variables` does not contain."""
-    # Only the newer Nadam has such a variable.
+    """Return a list of an optimizer's variables that `optimizer.variables` omits."""
+    # Only the newer (not the legacy) Nadam omits a variable.
     return [optimizer._u_product] if hasattr(optimizer, "_u_product") else []
 
 
@@ -114,9 +114,9 @@ def compute_gradients(optimizer, loss, var_list, grad_loss, tape):
 
 
 def transformed(optimizer, grads_and_vars):
-    """Return (gradient, variable) pairs with transformed gradients.
+    """Transform gradients as a legacy optimizer does before it sums them over replicas.
 
-    A legacy optimizer transforms gradients in this way before it sums them over replicas.
+    The function accepts and returns (gradient, variable) pairs.
     """
     return optimizer._transform_unaggregated_gradients(grads_and_vars)
 
@@ -140,5 +140,6 @@ def known_variables(optimizer):
     `indices` is a dict that maps the key of each variable to the index of the variable.
     `key` is a function that returns the key of a variable.
     """
-    # If a user's class overrides `build`, its instances may have no `_index_dict`.
+    # A user's class may override `build` without setting `_index_dict`. In this case
+    # `indices` is empty.
     return getattr(optimizer, "_index_dict", {}), optimizer._var_key

@@ -1,8 +1,8 @@
 """Access to private names of Keras 3's optimizers and variables.
 
-Keras 3 has no public names for these purposes. If Keras moves one of the private names,
+Keras 3 has no public equivalents of these names. If Keras moves one of the private names,
 `check_class` or `check_instance` raises an ImportError. `install/table.py` lists the functions
-of this module that change an optimizer, such as `scale_nothing`.
+of this module that change a wrapped optimizer, such as `scale_nothing`.
 """
 
 import operator
@@ -79,7 +79,7 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list `built_variables`, and do not let Keras track the new list."""
+    """Replace the list that `built_variables` returns. Keras does not track the new list."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
@@ -185,5 +185,6 @@ def tolerate_no_gradients(part):
     variables_lib.set_untracked(part, "apply", apply)
 
 
-# Check the names when this module is imported. Otherwise nobody might notice a missing name.
+# Call `check_class` when this module is imported, so that a missing private name is reported
+# before any optimizer is wrapped.
 check_class()

@@ -1,8 +1,8 @@
-"""Create optimizers from configs of any version, with classes of Keras or of the user.
+"""Create optimizers from configs of any version of Keras.
 
 A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 a config also has the
-keys "module" and "registered_name". If the caller names no package, the config decides to
-which package the optimizer belongs. A config of Keras 3 gives an optimizer of Keras 3.
+keys "module" and "registered_name". The class of the optimizer may be a class of Keras or of
+the user. If the caller names no Keras package, the package follows from the config.
 """
 
 import inspect
@@ -135,8 +135,9 @@ def _class_of_keras(config, package, base):
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
-    # Configs of TensorFlow 2.9 and of Keras 3 do not have the key `is_legacy_optimizer`. For
-    # these configs use the same default as Keras 2.
+    # Configs of TensorFlow 2.9 and of Keras 3 do not have the key `is_legacy_optimizer`. Treat
+    # such a config as legacy, as Keras 2 does, unless the config is empty or contains an
+    # argument that only newer optimizers have.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
@@ -187,9 +188,10 @@ def is_neutral(key, value):
 
 
 def _arguments(cls, package, kind, config):
-    """Return the arguments for `cls.from_config`.
+    """Return a dict with the arguments for `cls.from_config`.
 
-    Raise ValueError if `cls` is a class of Keras and does not have one of the arguments.
+    If `cls` is a class of Keras, raise ValueError for an argument that `cls` does not accept.
+    But omit such an argument if `is_neutral` returns True for the argument.
     """
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:
@@ -197,7 +199,8 @@ def _arguments(cls, package, kind, config):
         for one in parameters:
             takes.setdefault(one.name, one.default)
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            # A constructor without **kwargs passes no other arguments to its base class.
+            # A constructor without **kwargs accepts only its own parameters. So ignore the
+            # parameters of the base classes.
             break
     given = {}
     for key, value in config.items():
@@ -250,8 +253,8 @@ def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
     # Delete the `decay` of a Nadam, because this value does not decay the learning rate. The
     # legacy Nadam saved the constant of its momentum schedule under this key, and ignored the
-    # key when it loaded a config. The constant is 0.004, which became a float32 number in the
-    # first step.
+    # key when it loaded a config. The saved constant is 0.004, or the nearest float32 number
+    # if the optimizer had taken a step.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]

@@ -159,7 +159,7 @@ def package_of_tensorflow() -> str:
 
 
 def register_as(cls: type, bound: type, package: str) -> None:
-    """Make a Keras package write the name of `cls` into files for instances of `bound`.
+    """Make a Keras package save instances of `bound` under the name of `cls`.
 
     Args:
       cls: class of tf_lso that users know, such as `LossScaleOptimizer`.

@@ -1,7 +1,7 @@
 """Access to private names of Keras's models and layers.
 
-Keras has no public names for these purposes. tests/test_private_names.py fails if Keras moves
-a private name.
+Keras has no public equivalents of these names. tests/test_private_names.py fails if Keras
+moves one of the private names.
 """
 
 # Attributes that list the variables that a layer created itself. The first row is for Keras 3,

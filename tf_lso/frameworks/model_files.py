@@ -28,7 +28,7 @@ _READERS = {
 
 
 def written() -> str | None:
-    """Return ".h5" or ".keras" if Keras is saving such a file of a model, else None."""
+    """Return ".h5" or ".keras" if Keras is saving a model in this format, else None."""
     return _running(_WRITERS)
 
 

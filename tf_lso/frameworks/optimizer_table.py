@@ -17,7 +17,7 @@ class Facts:
     # TensorFlow 2.11 keep a list of the slot's variables. `a|b` means the attribute `a` in
     # Keras 3 and the attribute `b` in tf_keras.
     slots: dict[str, str]
-    # The names that the OptimizerV2 of this class passed to `_set_hyper`.
+    # The names that the legacy version of the class (an OptimizerV2) passed to `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
     # Whether `tf.keras.optimizers` of TensorFlow 2.0-2.15 had the class.
     is_old: bool = True
@@ -228,14 +228,15 @@ def differing_slots(
     Args:
       in_file: the names of all slots in the file.
       optimizer: the optimizer to compare with the file.
-      always: the names of slots that the optimizer's class creates whatever its arguments.
+      always: the names of slots that the optimizer's class creates with any arguments.
 
     Returns:
       A pair of sets of slot names: the optional slots that only the file has, and the
       optional slots that only `optimizer` has.
     """
     names = slot_of_attributes(optimizer)
-    # A checkpoint names the slot "average" after the attribute that holds its variables.
+    # In a checkpoint the slot "average" has the name of the attribute that holds the slot's
+    # variables. So the name "average" in a file does not mean this slot.
     named = {names.get(name, name) for name in in_file if name not in AVERAGE}
     in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)

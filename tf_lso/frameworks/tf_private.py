@@ -1,8 +1,8 @@
 """Access to private names of TensorFlow.
 
-TensorFlow has no public names for these purposes. Each private name is looked up when it is
-used, so tf_lso can be imported even if TensorFlow has moved a name. tests/test_private_names.py
-fails if a name has moved or behaves differently.
+TensorFlow has no public equivalents of these names. Each private name is looked up when it
+is used, so tf_lso can be imported even if TensorFlow has moved a name.
+tests/test_private_names.py fails if a name has moved or behaves differently.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def outermost(graph):
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = graph_around(graph)
     # In a program with eager mode, the graph of the outermost `tf.function` has an outer graph
-    # too. Ignore this outer graph, because it builds no function and nothing uses it.
+    # too. Ignore this outer graph, because the outer graph does not belong to a function.
     while around is not None and (around.building_function or not eager):
         graph, around = around, graph_around(around)
     return graph
@@ -180,7 +180,7 @@ def store_instead(owner, other):
 
     The class of `owner` must derive from the class that `delegating_trackable` returns.
     """
-    # The constructor of `DelegatingTrackableMixin` sets this attribute in the same way.
+    # `DelegatingTrackableMixin` delegates to the object in its attribute `_trackable`.
     owner._trackable = other
 
 
@@ -220,7 +220,7 @@ def replace_lookup(owner, function):
 
 
 def deferred(owner):
-    """Return a dict of restored values for dependencies that `owner` does not have yet."""
+    """Return {name: pending restores} for dependencies that `owner` does not have yet."""
     return owner._deferred_dependencies
 
 
@@ -228,8 +228,8 @@ def deferred(owner):
 def restored_afterwards(owner):
     """Restore the dependencies of `owner` only at the end of the `with` block.
 
-    The block may create and change the dependencies before they are restored. After `as`,
-    the block gets a list of the names of the dependencies that will be restored.
+    The block may create and change the dependencies before the restore. The context manager
+    yields a list of the names of the dependencies that will be restored.
     """
     waiting = deferred(owner)
     held = dict(waiting)
