@@ -16,7 +16,8 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
-# Contains the ledger of all changes while tf_lso is installed. Otherwise the list is empty.
+# While tf_lso is installed, this list contains one ledger, which can undo all changes.
+# Otherwise the list is empty.
 _made: list[ledger_lib.Ledger] = []
 
 
@@ -60,18 +61,18 @@ def install(*, like: str | None = None) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
     Examples of old spellings are `tf.keras.mixed_precision.experimental` and
-    `tf.train.experimental`. A program can import a spelling or get it as an attribute, also
-    from modules that were imported before this call. `compile` wraps the optimizer of a
-    mixed_float16 model in a `tf_lso.LossScaleOptimizer`. Without `like` the function restores
-    no other part of Keras 2. A second call changes nothing.
+    `tf.train.experimental`. A program can import an old spelling or get it as an attribute,
+    even from modules that were imported before this call. After the call, `compile` wraps the
+    optimizer of a mixed_float16 model in a `tf_lso.LossScaleOptimizer`. Without `like` the
+    function restores no other part of Keras 2. A second call changes nothing.
 
     Args:
       like: version of the TensorFlow that the program was written for, such as "2.4".
         `tf.keras` becomes the Keras of that version. For 2.0-2.15 this is Keras 2 (the
         package tf_keras), and for 2.16 and later Keras 3. For 2.0-2.10
         `tf.keras.optimizers.X` also becomes the legacy class. If you pass a version, call
-        `install` before the first import of TensorFlow. Defaults to None, with which
-        TensorFlow continues to use its present Keras.
+        `install` before the first import of TensorFlow. Defaults to None, which does not
+        change the Keras that TensorFlow uses.
 
     Returns:
       A `Handle`, which has the method `uninstall()` and is a context manager.

@@ -10,14 +10,17 @@ import tensorflow as tf
 from tf_lso.frameworks import tf_private
 from tf_lso.optimizers import binding, wrapping
 
-# Optimizers that the program has asked not to wrap.
+# Contains the optimizers that need no loss scaling according to the policies or to the argument
+# `auto_scale_loss` of `compile`. tf_lso does not warn about these optimizers.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
     """Return the optimizer, or its new wrapper if the model needs loss scaling.
 
-    If the program has asked not to wrap the optimizer, add the optimizer to `_left_bare`.
+    Add the optimizer to `_left_bare` if the policies require no loss scaling, or if
+    `automatic` is False and no policy has its own loss scale. In Keras 3 `automatic` is the
+    argument `auto_scale_loss` of `compile`.
     """
     loss_scale = wrapping.loss_scale_of(model)
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
@@ -26,9 +29,8 @@ def _compiled(optimizer, model, automatic=True):
     layers = wrapping.float16_layers(model)
     is_mixed = any(layer.variable_dtype != "float16" for layer in layers)
     if loss_scale is wrapping.DEFAULT and not is_mixed:
-        # In old TensorFlow versions, `compile` did not wrap the optimizer either if the
-        # variables of all float16 layers were float16. A warning appears when training
-        # begins.
+        # Do not wrap the optimizer if all float16 layers also have float16 variables. Old
+        # TensorFlow versions did the same. A warning appears when training begins.
         return optimizer
     return wrapping.wrap(optimizer, model)
 
@@ -58,7 +60,10 @@ def wrap_in_keras3(keras, ledger):
 
 
 def add_get_optimizer(keras, ledger):
-    """Add the method that models with several optimizers call to wrap each optimizer."""
+    """Add the method `_get_optimizer`, which wraps an optimizer if loss scaling is needed.
+
+    Models with several optimizers call this method for each optimizer.
+    """
     ledger.add_missing(keras.Model, {"_get_optimizer": _get_optimizer(keras)})
 
 

@@ -38,7 +38,8 @@ def say_version(keras, ledger):
         with contextlib.suppress(ImportError):
             modules.append(importlib.import_module(name))
     for module in modules:
-        # Do not change the version of the Keras package itself.
+        # Do not change `__version__` of the Keras package itself, because tf_lso reads this
+        # version to find out which Keras is installed.
         if module.__name__ != package:
             ledger.set_attribute(module, "__version__", version)
 

@@ -1,6 +1,7 @@
-"""Show a hint that names `--like` after an error of Keras 3.
+"""Suggest the option `--like` below the traceback of an error that Keras 3 caused.
 
-The hint is shown if Keras 3 raised the error, or if the program used a name or an argument
+`tf-lso run --like VERSION` runs a program with the Keras of an earlier TensorFlow. The hint
+is shown if Keras 3 raised the error, or if the program used a name or an argument
 that Keras 3 does not have. For other errors of the program or of another library no hint is
 shown.
 """

@@ -23,8 +23,9 @@ class ImportHook(importlib.abc.MetaPathFinder):
 
     def __init__(self, function: Callable[[], object], *names: str) -> None:
         self._function, self._names = function, names
-        # Contains (module name, thread id) while `find_spec` asks the other finders for this
-        # module in this thread.
+        # Contains the pair (module name, thread id) while `find_spec` asks the other finders
+        # for the module. Python then calls `find_spec` of this hook a second time, and this
+        # second call must return None.
         self._finding: set[tuple[str, int]] = set()
         # The number of modules in `names` that are being executed.
         self._loading = 0
@@ -34,7 +35,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module. The loader in the spec calls the function."""
+        """Return the spec of a module. The loader in the spec calls the hook's function."""
         del path, target
         finding = name, threading.get_ident()
         if name not in self._names or finding in self._finding:
@@ -92,9 +93,9 @@ _OPTIMIZERS = {
 def _stand_in(module: str, package: str) -> types.SimpleNamespace:
     """Return an object that Keras can register instead of tf_lso's optimizer class.
 
-    With this object Keras can load files before `module`, which contains the class, is
-    imported. The method `from_config` of the object imports `module` and makes an optimizer
-    for the Keras package `package`.
+    The object lets Keras load files before the module of the class is imported. When Keras
+    calls `from_config`, this method imports `module` and returns an optimizer for the Keras
+    package `package`.
     """
 
     def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -18,7 +18,7 @@ _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
 def _replace(name: str, before: object, after: object) -> None:
-    """Set the attribute `name` to `after` in each Keras module in which it is `before`."""
+    """Replace `before` by `after` in the Keras modules whose attribute `name` is `before`."""
     # Loop over a copy of the dict, since another thread may import a module meanwhile.
     for path, module in [*sys.modules.items()]:
         if _OF_KERAS.match(path) and vars(module).get(name) is before:
@@ -29,10 +29,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _function_of(before: object, bound: Any) -> Any:
-    """Return the function inside `before` if `before` is a property or a class method.
+    """Return the function that an attribute of a class or module holds.
 
-    If `before` is another object, the function returns `bound`. `before` is an attribute as
-    the class stores it, and `bound` is the same attribute as `getattr` returns it.
+    `before` is the attribute as the class stores it, and `bound` is the same attribute as
+    `getattr` returns it. The result is the function inside a property or a class method. For
+    any other attribute the result is `bound`.
     """
     if isinstance(before, property):
         return before.fget
@@ -114,7 +115,8 @@ class Ledger:
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
                 if not self.is_open:
-                    # The change was undone, but the program still refers to `replacement`.
+                    # The change was undone, but the program still calls `replacement`. So
+                    # do the same as `original`.
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 

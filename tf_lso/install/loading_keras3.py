@@ -68,7 +68,8 @@ def find_policies(keras, ledger):
         if name not in registered:
             ledger.set_item(registered, name, _LegacyPolicy)
     if not hasattr(keras.dtype_policies, "deserialize"):
-        # Keras 3.0 has no such function, so there is nothing more to change.
+        # Keras 3.0 has no function that loads a policy from a config, so there is nothing
+        # more to change.
         return
 
     # The configs of TensorFlow 2.12-2.15 also name the module of the class. Keras 3 would
@@ -125,7 +126,8 @@ def _build_optimizer(model):
         if part.built and not keras3_private.built_variables(part):
             part.built = False
     if model.built and not optimizer.built:
-        # `build` raises ValueError if the saved state does not match the new variables.
+        # `build` raises ValueError if the saved state does not match the new variables. In
+        # this case log a warning, and start without the saved state.
         with _telling(ValueError):
             optimizer.build(model.trainable_variables)
 

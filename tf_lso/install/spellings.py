@@ -94,8 +94,8 @@ def import_packages(roots):
 
     In these versions, an import such as `import tensorflow.keras` makes a copy of a Keras
     module, and afterwards attributes of `tf` refer to the copy. So the import must come
-    before the changes. With Keras 3 this function imports nothing, because the packages do
-    not exist, or because no attribute would refer to the copies.
+    before the changes. With Keras 3 this function imports nothing, because attributes of
+    `tf` never refer to a copy.
     """
     packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
     for name in () if keras_versions.has_keras3() else sorted(packages):

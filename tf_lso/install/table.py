@@ -41,7 +41,7 @@ class Patch(NamedTuple):
     what changes and why. The page shows the first sentence of this docstring.
     """
 
-    target: str  # the changed names, as the page shows them
+    target: str  # The page shows this text, which lists the changed names.
     where: str
     when: str
     function: Callable[..., None]

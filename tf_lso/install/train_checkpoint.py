@@ -25,10 +25,11 @@ _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 
 
 def refuse_other_generations(keras, ledger):
-    """Refuse a checkpoint that another generation of Keras wrote.
+    """Refuse a checkpoint that TensorFlow would silently restore only in part.
 
-    The function `tf_lso.checkpoints.restore` restores such a checkpoint completely. Only
-    `read` is changed, because `Checkpoint.restore` and CheckpointManager call `read`.
+    Such a checkpoint comes from another version of Keras or another family of optimizers. The
+    function `tf_lso.checkpoints.restore` restores the checkpoint completely. Only `read` is
+    changed, because `Checkpoint.restore` and CheckpointManager call `read`.
     """
 
     @ledger.around(tf.train.Checkpoint, "read")
