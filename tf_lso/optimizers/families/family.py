@@ -23,9 +23,9 @@ def forwarded(name):
 
 
 def _sum_over_replicas(grads_and_vars):
-    # For some variables of Keras 3's float8 layers, the "gradient" is the variable's next
-    # value. Do not sum these values. Each replica keeps its own value, as Keras does without
-    # a wrapper.
+    # Sum only real gradients. For some variables of Keras 3's float8 layers, the "gradient"
+    # is the next value of the variable. Each replica keeps its own next value, as Keras does
+    # without a wrapper.
     to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
     # `all_reduce` needs the device of each gradient. A gradient may lack a device if it was
     # not computed by an operation of this replica. `tf.identity` returns a copy that has a
@@ -62,8 +62,9 @@ class Family(abc.ABC):
     # `members` contains the attributes that Keras or TensorFlow expects a wrapper to have.
     # The dict maps the name of each attribute to its value.
     members: dict[str, Any]
-    # `slots` is the object that has the methods `get_slot`, `add_slot` and so on. This object
-    # is the inner optimizer if it is an OptimizerV2, or else a `slots.ListedSlots`.
+    # `slots` is the object that has the methods `get_slot`, `add_slot` and so on. A legacy
+    # optimizer has these methods itself, so `slots` is the inner optimizer. For all other
+    # optimizers, `slots` is a `slots.ListedSlots` of tf_lso.
     slots: Any
     # `returns_operations` says whether `apply` returns an operation.
     returns_operations = False
@@ -72,7 +73,8 @@ class Family(abc.ABC):
     # optimizer must clip each row before the summation.
     sums_rows = False
     # `is_built_in_parts` is True if the optimizer was built several times, for different
-    # variables. Then the order of the slots depends on the order of the builds.
+    # model variables. Then the order in which the optimizer lists its slots depends on the
+    # order of the builds.
     is_built_in_parts = False
 
     def __init__(self, inner):
@@ -83,17 +85,21 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def take_over(self, wrapper, loss_scale, name):
-        """Connect the wrapper with the inner optimizer and the loss scale.
+        """Prepare the wrapper and the inner optimizer for their work together.
 
-        The constructor of the wrapper calls this method. `name` is the name of the wrapper.
+        The constructor of the wrapper calls this method. Each adapter does here what its
+        family needs. For instance, the adapter to Keras 3 calls the constructor of Keras's
+        optimizer class for the wrapper. `name` is the name of the wrapper.
         """
 
     # --- A step calls these methods in this order.
 
     def refuse_in_fit(self, cls):  # noqa: B027
-        """Raise an error if `fit` is running and would ignore methods that `cls` overrides.
+        """Raise RuntimeError if `fit` is running and does not support the class `cls`.
 
-        Only `fit` of Keras 3 ignores such methods.
+        `cls` is the wrapper's class. If `cls` is a user's subclass, it may override a method
+        that `fit` of TensorFlow 2.4-2.15 called but `fit` of Keras 3 does not call in the
+        same way. In families other than Keras 3, this method does nothing.
         """
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
@@ -104,7 +110,7 @@ class Family(abc.ABC):
         return variables_lib.with_gradients(loss, var_list, grad_loss, tape)
 
     def prepare(self, wrapper, variables, used):
-        """Build the wrapper. Raise an error if the optimizer cannot update a variable.
+        """Build the optimizer for a step. Raise an error if it cannot update a variable.
 
         Args:
           wrapper: the LossScaleOptimizer.
@@ -183,7 +189,8 @@ class Family(abc.ABC):
     def schedules(self):
         """Return a dict that maps "learning_rate" to the learning rate schedule.
 
-        If the learning rate is not a schedule, the dict is empty.
+        If the learning rate is not a schedule, the dict is empty. A copy of the optimizer is
+        made from this schedule, and not from the schedule's config.
         """
         rate = self._rate_or_schedule()
         is_schedule = callable(rate) and hasattr(rate, "get_config")
@@ -203,11 +210,12 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return a dict and a function that find the slots of a model variable.
+        """Return a pair (indices, key), with which the slots of a model variable are found.
 
-        The function accepts a model variable and returns the variable's key. The dict maps
-        this key to an index. All slots of the variable have this index in their lists of
-        slots. The dict contains only variables for which the optimizer was built.
+        `key` is a function that returns the key of a model variable. `indices` is a dict that
+        maps the key of each variable for which the optimizer was built to an index. The
+        optimizer keeps its slots in lists, one list for each slot name. The slot of the
+        variable has this index in each list.
 
         Only adapters that use `slots.ListedSlots` define this method and `new_slot`.
         """
@@ -217,7 +225,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def weights(self):
-        """Return the variables that OptimizerV2 lists in `weights`, in the same order."""
+        """Return the list of variables that the wrapper's attribute `weights` contains."""
 
     def variables(self):
         """Return the optimizer's variables in the order in which Keras saves them."""
@@ -225,7 +233,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def layouts(self, scale_variables):
-        """Return the layouts of files and the layouts that `set_weights` accepts.
+        """Return the layouts in which the optimizer's variables can be saved and loaded.
 
         A layout is the order of the optimizer's variables in a list of saved arrays.
 
@@ -234,10 +242,10 @@ class Family(abc.ABC):
 
         Returns:
           Two lists of `state.Layout`. The first list contains the layouts that a file may
-          have. New files are written in the first of these layouts. The second list
-          contains the layouts that `set_weights` accepts. If several layouts in a list have
-          the same order of slots (`Layout.order`), the first of these layouts contains the
-          most variables.
+          have. New files are written in the first layout of this list. The second list
+          contains the layouts of the arrays that `set_weights` accepts. If several layouts
+          in a list have the same order of slots (`Layout.order`), the layout with the most
+          variables comes first.
         """
 
     # --- Files and checkpoints.
@@ -248,21 +256,24 @@ class Family(abc.ABC):
         This is the case if a checkpoint was restored before the build. tf_lso cannot read
         the values of these slots until the build, so a file or a copy would lack them.
         """
-        # Only `slots.ListedSlots` has a method `wait`. For an OptimizerV2, TensorFlow creates
-        # the slots as soon as a checkpoint is restored.
+        # `ListedSlots.wait` returns whether TensorFlow holds values for slots that do not
+        # exist yet. A legacy optimizer has no such method, because TensorFlow creates its
+        # slots as soon as a checkpoint is restored.
         wait = getattr(self.slots, "wait", None)
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
         """Sort the slots in the order of the model variables `variables`.
 
-        Callers save the slots afterwards.
+        Callers do this before they save a file, because the file contains the slots as a list
+        without names.
         """
 
     def deep_copied(self, memo):
-        """Return a copy of the inner optimizer. The copy is not wrapped.
+        """Return a copy of the inner optimizer without the wrapper, or None.
 
-        Return None if the copy must be made from the config.
+        Only the adapter to legacy optimizers makes such a copy. If the result is None, the
+        caller makes the copy from the inner optimizer's config.
         """
         del memo
 
@@ -281,9 +292,10 @@ class Family(abc.ABC):
         return keras_versions.public(self.package).optimizers.serialize(self.inner)
 
     def tell_what_lacks(self, file):  # noqa: B027
-        """Warn about the state that a model's file will lack without `tf_lso.install()`.
+        """Warn if Keras 2 saves a model without a part of the optimizer's state.
 
-        `file` is the kind of the file, such as ".h5" or ".keras".
+        `file` is the format of the model's file, such as ".h5" or ".keras". After
+        `tf_lso.install()`, Keras 2 would save the whole state.
         """
 
     def dependencies(self, children, save_type, **kwargs):
@@ -303,7 +315,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def dependency(self, name, children):
-        """Return the object that checkpoints contain under the name `name`.
+        """Return the object into which TensorFlow restores the entry `name` of a checkpoint.
 
         Return None if there is no such object. `children` is the dict that `dependencies`
         returned for a checkpoint.

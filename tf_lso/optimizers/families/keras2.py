@@ -32,17 +32,18 @@ class Keras2(family.Family):
     """
 
     sums_rows = True
-    # If a checkpoint contains one of these names, an optimizer of a newer family wrote the
-    # checkpoint. The method `dependency` refuses such a checkpoint.
+    # `newer_names` contains names of checkpoint entries that only optimizers of a newer family
+    # write. The method `dependency` raises ValueError if a checkpoint has such an entry.
     newer_names: tuple[str, ...]
-    # Maps the kind of a model's file to the state that Keras 2 does not save in such a
-    # file. After `tf_lso.install()`, Keras 2 saves and loads this state.
+    # `not_in_files` maps the format of a model's file to the part of the optimizer's state
+    # that Keras 2 does not save in this format. After `tf_lso.install()`, Keras 2 saves and
+    # loads this part, too. Warnings contain the values of this dict.
     not_in_files: Mapping[str, str] = MappingProxyType(
         {".h5": "loss scale", "SavedModel": "state of the optimizer"}
     )
-    # Each element is a pair (keyword, value). This keyword argument tells the inner
-    # optimizer's `apply_gradients` not to aggregate gradients over replicas. The method
-    # `apply_gradients` must accept at least one of the keywords.
+    # `without_aggregation` contains pairs (keyword, value). Each pair is a keyword argument
+    # that tells the inner optimizer's `apply_gradients` not to aggregate gradients over
+    # replicas. The method `apply_gradients` must accept at least one of the keywords.
     without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
@@ -92,13 +93,12 @@ class Keras2(family.Family):
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
     def _initialize_in_sessions(self, others=()):
-        """Make the sessions of Keras 2 initialize the optimizer's variables.
+        """Make Keras 2 initialize the optimizer's variables in its TensorFlow 1 sessions.
 
-        The sessions also initialize the variables in `others`. Sessions exist only with
-        graphs of TensorFlow 1.
+        `others` contains further variables that Keras 2 must initialize.
         """
-        # `weights` lacks some variables that are attributes of the inner optimizer. So look
-        # for variables in all attributes, too.
+        # The list `weights` lacks some variables that the inner optimizer has as attributes.
+        # So also search all attributes of the inner optimizer for variables.
         attributes = vars(self.inner).values()
         values = (*self.weights(), *attributes, *others)
         variables = [v for v in values if isinstance(v, tf.Variable)]
@@ -231,7 +231,8 @@ class Newer(Keras2):
     newer_names = ("_trainable_variables",)
     without_aggregation = (
         ("skip_gradients_aggregation", True),
-        # Subclasses in old programs may accept only `experimental_aggregate_gradients`.
+        # In old programs, the method `apply_gradients` of a user's optimizer class may accept
+        # only this keyword.
         ("experimental_aggregate_gradients", False),
     )
     members = {  # noqa: RUF012

@@ -21,7 +21,9 @@ aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot of the inner optimizer from a checkpoint.
+    """Restore a slot variable of the inner optimizer from a checkpoint.
+
+    This function replaces the wrapper's method with the same name. TensorFlow calls the method.
 
     Raises:
       ValueError: if the inner optimizer has no slot with the name `slot_name`.
@@ -52,8 +54,8 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        # Maps the ids of model variables to the variables. The dict contains the variables
-        # whose slots TensorFlow has restored before the optimizer was built for them.
+        # `restored` maps the ids of model variables to the variables. TensorFlow has restored
+        # slots of these variables, but the optimizer has not been built for them yet.
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
@@ -103,11 +105,11 @@ class Legacy(keras2.Keras2):
             wrapper.build(variables)
 
     def _build_inner(self, variables):
-        # Sort the list of weights as if this build had created all slots: first the step
-        # counter, and then the slots in the order of the `add_slot` calls. The list can have
-        # another order, because a restored checkpoint creates slots before the step counter,
-        # and a later build appends slots. A build calls `add_slot` for existing slots, too, so
-        # record the calls.
+        # Sort the inner optimizer's list of weights as if this build had created all slots:
+        # first the step counter, and then the slots in the order of the `add_slot` calls. The
+        # list can have another order, because a restored checkpoint creates slots before the
+        # step counter, and a later build appends slots. The function `add_slot` below records
+        # this order. During a build, Keras calls `add_slot` even for slots that exist already.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):
@@ -126,8 +128,8 @@ class Legacy(keras2.Keras2):
             weights.sort(key=lambda w: (w is not inner.iterations, place.get(id(w), 0)))
 
     def deep_copied(self, memo):
-        # For legacy optimizers, `copy.deepcopy` copies all attributes and hyperparameters,
-        # whether or not the optimizer is wrapped.
+        # `copy.deepcopy` of a legacy optimizer copies all attributes and hyperparameters, even
+        # those that its config lacks. So copy a wrapped legacy optimizer in the same way.
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):

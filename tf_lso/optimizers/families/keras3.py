@@ -29,8 +29,8 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-# `_take_over_parts` adds each optimizer that it has adapted to this set, and adapts no
-# optimizer twice.
+# `_changed` contains the optimizers that the method `_take_over_parts` has changed. The method
+# changes no optimizer twice.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 # The number of frames of the call stack in which `refuse_in_fit` looks for `train_step`.
@@ -91,7 +91,7 @@ class Keras3(family.Family):
 
     @property
     def _parts(self):
-        """A list of the inner optimizer and its parts. Only a MultiOptimizer has parts."""
+        """A list of the inner optimizer and, in a MultiOptimizer, the optimizers inside it."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
@@ -111,14 +111,14 @@ class Keras3(family.Family):
             self.build(wrapper, self.built_variables())
 
     def _take_over_parts(self, strategy=None):
-        """Change the inner optimizer and its parts for the steps of the wrapper.
+        """Change the methods of the optimizers in `_parts` for the steps of the wrapper.
 
-        In these steps, Keras 3 must not sum the gradients a second time, and must count each
-        step only once. Each optimizer is changed only once.
+        In these steps, Keras 3 must not sum gradients that the wrapper has already summed over
+        the replicas, and must count each step only once. Each optimizer is changed only once.
 
         If `strategy` is not None, the optimizers will create their variables under this
-        strategy. A MultiOptimizer may create its parts only when it is built, so `build`
-        calls this method both before and after the inner optimizer is built.
+        strategy. A MultiOptimizer may create the optimizers inside it only when it is built, so
+        `build` calls this method both before and after the inner optimizer is built.
         """
         for part in self._parts:
             if strategy is not None:
@@ -166,8 +166,8 @@ class Keras3(family.Family):
 
     def build(self, wrapper, variables):
         # Programs may call this method inside or outside the scope of the strategy, and in a
-        # traced function. So the method itself enters the scope in which the variables must
-        # be created.
+        # traced function. So the method itself enters the scope of the strategy under which
+        # the model variables were created.
         if not variables:
             # For .h5 files, Keras 3 calls `build` before the variables are known.
             return
@@ -185,15 +185,15 @@ class Keras3(family.Family):
                     self._take_over_parts(strategy)
                     with self.slots.being_built():
                         private.build_as_bare(self.inner, variables)
-                    # The build may have created the parts of a MultiOptimizer. Adapt these
-                    # parts, too.
+                    # The build may have created the optimizers inside a MultiOptimizer.
+                    # Change these optimizers, too.
                     self._take_over_parts(strategy)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
     def _check_built(self, variables):
-        # Check the options again, because the build may have created the parts of a
-        # MultiOptimizer.
+        # `_refuse_on_replicas` checks options such as gradient accumulation. Call it again,
+        # because the build may have created the optimizers inside a MultiOptimizer.
         self._refuse_on_replicas()
         validation.check_known(variables, *self.known_variables())
         # Only the slots must have been created in the strategy's scope. The step counter and
@@ -278,11 +278,12 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # Keras 3's own wrapper writes this layout if the loss scale is fixed, or if the
-            # wrapper is not built yet.
+            # The next layout lacks the variables of the loss scale. Keras 3's own wrapper
+            # writes it if the loss scale is fixed, or if the wrapper is not built yet.
             state.Layout("variables", [*own, *heads], slots),
-            # If the loss scale is fixed, leave out the layouts of Keras 2, because they could
-            # not be distinguished from the other layouts.
+            # If the loss scale is fixed, leave out the layouts in which Keras 2 writes files.
+            # Without variables of a loss scale, these layouts can look the same as the layout
+            # at the end of this list.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
@@ -291,18 +292,19 @@ class Keras3(family.Family):
     # --- Files and checkpoints.
 
     def dependencies(self, children, save_type, **kwargs):
-        # The wrapper sets these attributes without Keras's tracking, so `children` does not
-        # contain them.
+        # `children` contains the objects that Keras tracks for the wrapper. Keras does not
+        # track the inner optimizer and the loss scale, so add them here.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        # Keras 3's own wrapper saves the variables in `OF_EACH_OPTIMIZER` twice. The values
-        # under the variables' own names are meaningless, and the values under
-        # "inner_optimizer" are right. TensorFlow restores the names in alphabetical order, but
-        # each object only once, so a variable would keep the meaningless value. So return a
-        # separate object, a `SecondName`, under the variable's own name. Then TensorFlow
-        # restores the variable itself from the value under "inner_optimizer".
+        # Keras 3's own wrapper saves the step counter and the learning rate twice
+        # (`OF_EACH_OPTIMIZER` contains their names). The values under the variables' own names
+        # are meaningless, and the values under "inner_optimizer" are right. TensorFlow restores
+        # the names in alphabetical order, but each object only once, so a variable would keep
+        # the meaningless value. So return a separate object, a `SecondName`, under the
+        # variable's own name. Then TensorFlow restores the variable itself from the value under
+        # "inner_optimizer".
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
@@ -314,18 +316,20 @@ class Keras3(family.Family):
         # names in `keras3_views.NAMES`.
         if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
-        # If `children` does not contain the learning rate, the inner optimizer has a
-        # schedule. In this case return the wrapper's own learning rate, which no step uses.
+        # `children` contains no learning rate if the inner optimizer has a schedule. If the
+        # checkpoint contains a learning rate, TensorFlow then restores it into the wrapper's
+        # own learning rate, which no step uses.
         return children.get(name, self._own_names.get(name))
 
 
 def _of_keras2(by_variable, by_slot):
-    """Return the layouts of the files that legacy and newer Keras 2 optimizers write.
+    """Return the layouts that a file has if a Keras 2 optimizer wrote it.
 
-    A file does not say whether a legacy or a newer optimizer wrote it. Only the shapes of
-    the slots can show which of the two layouts a file has. If the orders of the slots differ
-    but the lists of shapes are equal, the function returns an empty list. Otherwise a
-    program could silently load slots into the wrong variables.
+    Legacy optimizers write the slots in the order of the layout `by_slot`. Newer optimizers
+    write the slots in the order of the layout `by_variable`. A file does not say which kind of
+    optimizer wrote it, so only the shapes of its arrays can show the order of its slots. If the
+    two orders differ but the shapes do not show the difference, the function returns an empty
+    list. Otherwise a program could silently load slots into the wrong variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]
