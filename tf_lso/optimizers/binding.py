@@ -91,7 +91,8 @@ def unpickled(cls, state):
     """Make a copy of a LossScaleOptimizer when it is unpickled or deep-copied.
 
     The original optimizer's method `_described` has returned the class `cls` and the dict
-    `state`.
+    `state`. The dict contains the configs, the attributes that the configs lack, and the
+    values of the variables.
     """
     inner = state.get("copied_inner")
     if inner is None:

@@ -32,8 +32,8 @@ def is_wrapper(config):
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-# Maps "stable" and "experimental" to the classes of LossScaleOptimizers. The modules that
-# define these classes add the entries. This module cannot import those modules, because
+# Maps "stable" and "experimental" to tf_lso's two LossScaleOptimizer classes. The modules
+# that define these classes add the entries. This module cannot import those modules, because
 # those modules import this one.
 CLASSES: dict[str, type] = {}
 
@@ -143,10 +143,10 @@ def _made(cls, inner, arguments):
 
 
 def _pop_loss_scale(config):
-    """Return the loss scale that the stable class would make from `config`.
+    """Make a `LossScale` from the config of a stable LossScaleOptimizer.
 
-    The function removes all keys except "name" from `config`, because the constructor of the
-    experimental class does not accept these keys.
+    The function removes all keys except "name" from `config`. The experimental class can
+    then be constructed from the `LossScale` and the rest of `config`.
     """
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)

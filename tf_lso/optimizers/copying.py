@@ -19,8 +19,9 @@ from tf_lso.frameworks import optimizer_table as table
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a config with Python numbers in place of NumPy numbers."""
-    # A legacy optimizer treats a NumPy number in a hyperparameter like a variable, so the
-    # hyperparameter could not be set to another value later.
+    # When a program changes a hyperparameter of a legacy optimizer, Keras 2 replaces the old
+    # value if it is a Python number. If the old value is a NumPy number such as a
+    # `np.float32`, Keras 2 treats it like a variable and fails to assign the new value to it.
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in config.items()}
 
 
@@ -44,7 +45,7 @@ def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
       is_pickle: bool, whether the attributes are for a pickle. Defaults to False.
 
     Returns:
-      A dict that maps names to values.
+      A dict that maps the names of the attributes to their values.
 
     Raises:
       ValueError: if `is_pickle` is True and an attribute cannot be pickled. The message names

@@ -51,7 +51,10 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         self._start(optimizer, lambda: loss_scale_lib.get(loss_scale), name)
 
     def __new__(cls, *args, **kwargs):
-        """Make an instance of the subclass that fits the kind of the inner optimizer."""
+        """Make an instance of the subclass of `cls` that fits the inner optimizer.
+
+        `binding.bound_class` makes a subclass for each family of optimizers, such as Keras 3.
+        """
         # Check the keywords only for the constructor of this class. The constructor of a
         # user's subclass may accept other keywords.
         if cls.__init__ is LossScaleOptimizer.__init__:

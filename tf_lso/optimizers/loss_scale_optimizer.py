@@ -78,8 +78,8 @@ def _of_inner(name: str, what: str) -> property:
     return property(read, write, doc=f"{what}. Reads and sets the inner optimizer's.")
 
 
-# Setting one of these attributes bypasses the `__setattr__` of all base classes, so that no
-# base class tracks or delegates the attribute.
+# `_OWN` contains the names of the wrapper's private attributes. Setting one of these attributes
+# bypasses the `__setattr__` of all base classes, so that no base class tracks the attribute.
 _OWN = frozenset(
     {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
     | {"_state", "_trackable", "_traced"}
@@ -126,15 +126,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
     The loss is multiplied by the loss scale, and the gradients are divided by the loss
     scale. If a gradient is not finite, the step is skipped on all replicas and the scale is
     halved. A step with only finite gradients is called a finite step. After
-    `dynamic_growth_steps` consecutive finite steps the scale is doubled.
+    `dynamic_growth_steps` consecutive finite steps the scale is doubled. The arguments
+    `growth_factor` and `backoff_factor` can set other factors.
 
-    `isinstance` and `compile` treat a LossScaleOptimizer as an optimizer of the same kind
-    as the inner optimizer: Keras 3, legacy Keras 2 or newer Keras 2. The hyperparameters of
-    the inner optimizer, such as `lr` and `beta_1`, are also attributes of the
-    LossScaleOptimizer.
+    `isinstance` and `compile` treat a LossScaleOptimizer like its inner optimizer: as a
+    Keras 3, a legacy Keras 2 or a newer Keras 2 optimizer. The hyperparameters of the inner
+    optimizer, such as `lr` and `beta_1`, are also attributes of the LossScaleOptimizer.
 
-    tf_lso adds the argument `growth_factor` and all arguments after `growth_factor`.
-    TensorFlow and Keras do not have these arguments.
+    tf_lso adds the arguments `growth_factor`, `backoff_factor`, `hysteresis`, `min_scale` and
+    `max_scale`. The LossScaleOptimizers of TensorFlow and Keras do not have these arguments.
 
     Args:
       optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
@@ -144,15 +144,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
       initial_scale: number, the first loss scale. Defaults to 2**15 for a dynamic scale. A
         fixed scale has no default.
       dynamic_growth_steps: int, the number of consecutive finite steps after which the scale
-        doubles. Defaults to 2000. Only a dynamic scale accepts this argument.
+        grows. Defaults to 2000. Only a dynamic scale accepts this argument.
       name: str, the name of the optimizer. With Keras 3, Keras chooses the default. With
         Keras 2, the default is the name of the inner optimizer.
-      growth_factor: number of at least 1, the factor by which the scale grows. Defaults
-        to 2.
-      backoff_factor: number below 1, the factor by which the scale shrinks. Defaults to
-        0.5.
-      hysteresis: int, the number of consecutive skipped steps after which the scale
-        shrinks. Defaults to 1.
+      growth_factor: number of at least 1. The scale is multiplied by this factor when it
+        grows. Defaults to 2.
+      backoff_factor: number below 1. The scale is multiplied by this factor when it
+        shrinks. Defaults to 0.5.
+      hysteresis: int, the number of steps that must be skipped in a row before the scale
+        shrinks. Defaults to 1, so that the scale shrinks at each skipped step.
       min_scale: number, the smallest scale. Defaults to 1.
       max_scale: number, the largest scale. Defaults to None. None allows all scales that
         float32 can represent.
@@ -204,7 +204,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         inner_optimizer: Any = MISSING,
         name: str | None = None,
         growth_factor: float = ScaleRule.growth_factor,
-        # `ScaleRule.backoff_factor` has the same default. A test checks that both are equal.
+        # Do not use `ScaleRule.backoff_factor` here, because the type of this attribute allows
+        # None. A test checks that the defaults here and in `ScaleRule` are equal.
         backoff_factor: float = 0.5,
         hysteresis: int = ScaleRule.hysteresis,
         min_scale: float = ScaleRule.min_scale,
@@ -226,7 +227,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
 
     def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
-        """Make an instance of the subclass that fits the kind of the inner optimizer."""
+        """Make an instance of the subclass of `cls` that fits the inner optimizer.
+
+        `binding.bound_class` makes a subclass for each family of optimizers, such as Keras 3.
+        """
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
@@ -237,7 +241,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Check and wrap the inner optimizer.
 
         `make_loss_scale` is a function that returns the `LossScale`. The method calls this
-        function only after the strategy and the inner optimizer have passed the checks.
+        function only after it has checked the current strategy and the inner optimizer.
         """
         validation.check_strategy()
         validation.check_free(inner)
@@ -350,8 +354,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Returns:
           A tensor of the same shape and dtype as the loss. If `loss` is a callable, the
-          result is a callable that returns such a tensor. A float16 product above 65504
-          becomes inf, so cast a float16 loss to float32 first.
+          result is a callable that returns such a tensor. If the loss is float16 and the
+          scaled loss exceeds 65504, the scaled loss becomes inf. So cast a float16 loss to
+          float32 first.
 
         Raises:
           TypeError: if `loss` is neither a tensor nor callable.
@@ -384,8 +389,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @_not_converted
     def _scaled_by_current(self, loss):
-        # Read the loss scale when the program calls the scaled loss function, and not earlier
-        # in `get_scaled_loss`. Legacy optimizers do the same.
+        # Read the loss scale when the program calls the function that `get_scaled_loss` has
+        # returned, and not in `get_scaled_loss` itself. TensorFlow 2.4-2.15 did the same.
         scale = self._loss_scale()
         self._calls.scale_was_read(scale)
         return self._scaled(loss, scale)
@@ -604,10 +609,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         kwargs=types.MappingProxyType({}),
         unknown_is_scaled=False,
     ):
-        """Check the arguments, and run one `Step`.
+        """Check the gradients and variables, and run one step.
 
-        If no method of this optimizer has scaled a loss, the gradients count as scaled if
-        `unknown_is_scaled` is True, and as unscaled otherwise.
+        The argument `unknown_is_scaled` matters only if no method of this optimizer has
+        scaled a loss. In this case the step unscales the gradients if `unknown_is_scaled` is
+        True, and leaves them unchanged otherwise.
         """
         validation.check_context()
         if not grads:
@@ -657,8 +663,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _unscale(self, grads, variables, divisor):
         """Return a list of the unscaled gradients of a step.
 
-        The method divides each gradient that is still scaled by `divisor`. If no gradient is
-        scaled, `divisor` is None.
+        The method divides a gradient by `divisor`, unless `get_unscaled_gradients` has already
+        unscaled the gradient. If no gradient is scaled, `divisor` is None and the method
+        divides no gradient.
         """
         scaled, results = [], []
         for grad, variable in zip(grads, variables):
@@ -779,7 +786,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self.get_unscaled_gradients(grads)
 
     def get_updates(self, loss: tf.Tensor, params: Any) -> list[tf.Operation]:
-        """Return a list of one operation that applies the result of `get_gradients`."""
+        """Return a list of one operation, which runs a step for the variables in `params`.
+
+        The step applies the gradients that `get_gradients` returns.
+        """
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(zip(grads, tf.nest.flatten(params)))]
 
@@ -914,7 +924,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.inner
 
     @property
-    def _optimizer(self):  # Some old programs read the inner optimizer under this name.
+    def _optimizer(self):  # Some old programs read the inner optimizer as `_optimizer`.
         return self.inner_optimizer
 
     # --- Attributes of the inner optimizer.
@@ -932,8 +942,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         "The number of steps after which averages overwrite weights",
     )
 
-    # The base classes define methods with the same names. Without these properties, a
-    # program would call the methods on the wrapper and not on the inner optimizer.
+    # Each property that `forwarded` makes returns a method of the inner optimizer. Without
+    # these properties, a program would call the methods that the wrapper inherits from its
+    # base classes.
     add_optimizer_variables = forwarded("add_optimizer_variables")
     add_variable = forwarded("add_variable")
     add_variable_from_reference = forwarded("add_variable_from_reference")
@@ -1019,7 +1030,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     @property
     def weights(self) -> list[Any]:
-        """A list of the variables that `weights` of OptimizerV2 has, in the same order."""
+        """A list of the inner optimizer's variables: the step counter, then the slots."""
         return self._family.weights()
 
     @_not_converted
@@ -1054,9 +1065,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def add_weight(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return a new variable of the inner optimizer.
 
-        The further arguments are `shape`, `dtype` and `initializer`. Without these
-        arguments, the new variable is a float32 scalar. If the inner optimizer is a legacy
-        optimizer, the further arguments are those of its own method `add_weight`.
+        After `name`, this method accepts `shape`, `dtype` and `initializer`. By default, the
+        new variable is a float32 scalar. If the inner optimizer is a legacy optimizer, this
+        method accepts the arguments of the legacy optimizer's own `add_weight` instead.
         """
         return self._family.slots.add_weight(name, *args, **kwargs)
 
@@ -1086,17 +1097,17 @@ class LossScaleOptimizer(tf_private.Dependencies):
     # --- State.
 
     def get_weights(self) -> list[np.ndarray]:
-        """Return the whole state as a list of arrays.
+        """Return the whole state of the optimizer as a list of arrays.
 
         The list begins with the variables of the inner optimizer. The loss scale and the
         count of finite steps follow. TensorFlow 2.4-2.15 returned only the variables of the
-        inner optimizer. If the program set slots before the build, the list includes these
-        slots.
+        inner optimizer. If the program loaded the values of slots before the optimizer was
+        built, the list includes these values.
         """
         return self._state.saved("weights")[1]
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the whole state to the arrays that `get_weights` returned.
+        """Set the whole state of the optimizer to the arrays that `get_weights` returned.
 
         Args:
           weights: list of arrays. The lists of TensorFlow 2.4-2.15 contain neither the loss
@@ -1113,7 +1124,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = validation.as_list("weights", weights)
         _, layouts = self._state.layouts()
         if self._family.name == "keras3" and not self._family.built_variables():
-            # Keep copies, because the file with the arrays may be closed before the build.
+            # The optimizer may keep the arrays until it is built. Copy them, because they may
+            # belong to a file that the program closes before the build.
             arrays = [np.array(array) for array in arrays]
             if self._state.defer(arrays, layouts):
                 return
@@ -1129,21 +1141,21 @@ class LossScaleOptimizer(tf_private.Dependencies):
         variables_lib.assign_all(fitting[0], arrays)
 
     def save_own_variables(self, store: Any) -> None:
-        """Write the whole state into a .keras or .weights.h5 file.
+        """Write the whole state of the optimizer into a .keras or .weights.h5 file.
 
         Args:
           store: the mapping to fill. It maps "0", "1", ... to arrays, and Keras writes them
             to the file.
 
         Raises:
-          ValueError: if slots were set or restored before the build, and a file cannot contain
-            these slots.
+          ValueError: if the optimizer is not built yet, and a file cannot contain the values
+            of slots that the program has already set or restored.
         """
         for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
 
     def load_own_variables(self, store: Any) -> None:
-        """Set the whole state from a .keras or .weights.h5 file.
+        """Set the whole state of the optimizer from a .keras or .weights.h5 file.
 
         Slots that do not exist yet are set when the optimizer is built.
 
@@ -1161,8 +1173,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         self._state.load(arrays)
 
-    # Keras 2.12 calls these methods instead of `save_own_variables` and
-    # `load_own_variables`.
+    # Keras 2.12 calls the private methods `_save_own_variables` and `_load_own_variables`
+    # instead of the public methods.
     def _save_own_variables(self, store):
         self.save_own_variables(store)
 
@@ -1177,8 +1189,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if save_type != "checkpoint":
             if self._family.slots_wait():
                 raise ValueError(state_lib.BUILD_FIRST)
-            # A SavedModel contains traced steps. These steps use the variables that record
-            # skipped steps, so the SavedModel must contain these variables, too.
+            # A SavedModel contains traced steps. These steps write to the variables in which
+            # tf_lso records skipped steps, so the SavedModel must contain them, too.
             return {**children, **self._skipped.variables()}
         if self._state.deferred is None:
             return children
@@ -1194,7 +1206,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def _awaited_dependencies(self):
         # If a checkpoint is restored before the inner optimizer has created its variables,
-        # TensorFlow keeps the values in the returned dict until the variables are created.
+        # TensorFlow keeps the values in a dict until the variables are created. This method
+        # returns the dict of the inner optimizer, because the wrapper has none of its own.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1235,7 +1248,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __deepcopy__(self, memo):
         """Return an independent optimizer with an equal state, including the slots.
 
-        The copy also gets the attributes that are not in the config.
+        The copy also gets the attributes that the program has set, even though configs do not
+        contain them.
 
         Raises:
           ValueError: if the inner optimizer cannot be made from its config.
@@ -1272,7 +1286,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return binding.unpickled, self._described(is_pickle=True)
 
     def _described(self, is_pickle=False):
-        """Return the class and the dict from which `binding.unpickled` makes a copy."""
+        """Return a pair (class, dict) from which `binding.unpickled` makes a copy.
+
+        The dict contains the configs of the inner optimizer and of the loss scale, the
+        attributes that the configs lack, and the values of the variables.
+        """
         inner, scale = self.inner_optimizer, self.loss_scale_state
         attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
         # Put the learning rate schedule itself into the config. Keras cannot make a schedule

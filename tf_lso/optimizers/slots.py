@@ -38,17 +38,18 @@ def refuse_more(listed, family):
     By default TensorFlow silently ignores the surplus variables of the checkpoint.
 
     Args:
-      listed: the list of the variables of an optimizer.
+      listed: the list in which an optimizer keeps all its variables.
       family: the adapter of the optimizer.
     """
 
     def refusing(lookup, name, *cached):
         found = lookup(name, *cached)
-        # TensorFlow calls this function during a restore, and also when a variable is added
-        # to the list. Only a restore may raise the error. When a variable is added, `cached`
-        # is empty and `name` is the length of the list. During a restore, `cached` is not
-        # empty. TensorFlow 2.12 never passes `cached`, so in that version only a `name`
-        # greater than the length shows a restore.
+        # TensorFlow calls this function to find the element of `listed` whose index is the str
+        # `name`. TensorFlow does so during a restore, and also when a variable is added to
+        # `listed`. Only a restore may raise the error. When a variable is added, `cached` is
+        # empty and `name` is the length of `listed`. During a restore, `cached` is not empty.
+        # TensorFlow 2.12 never passes `cached`, so in that version only a `name` greater than
+        # the length of `listed` shows a restore.
         more = name.isdigit() and (cached or int(name) > len(listed))
         if found is None and more and family.built_variables():
             raise ValueError(too_many(family.inner))
@@ -71,8 +72,9 @@ class ListedSlots:
 
     def __init__(self, family, own_variables):
         self._family, self._inner = family, family.inner
-        # Maps the name of an added slot to a dict. The dict maps the index of a model variable
-        # to the slot variable.
+        # `_added` contains the slots that a program has made with `add_slot`. It maps the name
+        # of each slot to a dict, and this dict maps the index of a model variable to the slot
+        # variable.
         self._added = {}
         self._listed = own_variables
         # In Keras 3.0 the list of variables is not a trackable object, so checkpoints do not
@@ -83,11 +85,11 @@ class ListedSlots:
 
     @contextlib.contextmanager
     def being_built(self):
-        """Return a context in which the inner optimizer must create its slots.
+        """Return a context manager in which the caller builds the inner optimizer.
 
         Some optimizers assign values to their slots during the build. These values must not
-        replace the values of a checkpoint that was restored earlier. So the context assigns
-        the values of the checkpoint after the build.
+        replace the values of a checkpoint that was restored earlier. So the context manager
+        assigns the values of the checkpoint after the build.
 
         Raises:
           ValueError: if the checkpoint has more variables than the optimizer has built.
@@ -146,7 +148,7 @@ class ListedSlots:
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
         """Return a new variable of the inner optimizer."""
-        # Ignore the further arguments that TensorFlow 2.0-2.15 accepted.
+        # Ignore the further arguments that `add_weight` of TensorFlow 2.0-2.15 accepted.
         del kwargs
         dtype = None if dtype is None else tf.as_dtype(dtype).name
         return self._inner.add_variable(

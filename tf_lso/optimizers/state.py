@@ -1,7 +1,8 @@
 """Save and load the state of an optimizer as a list of arrays.
 
 Files, pickles and `get_weights` contain the same state in different orders. Such an order
-is called a layout. In each layout all slots stand together. The other variables stand
+is called a layout. The slots are the variables that an optimizer creates for the model
+variables when it is built. In each layout all slots stand together. The other variables stand
 before or after the slots: the step counter, the loss scale and the count of finite steps.
 These other variables exist as soon as the optimizer is constructed.
 
@@ -21,8 +22,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, log
 from tf_lso.frameworks import variables as variables_lib
 
-# Checkpoints contain the deferred slots under this name. The docstring of this module says
-# what deferred slots are.
+# `DEFERRED` is the name under which a checkpoint contains the deferred slots. These are the
+# values of slots that a program loaded before the optimizer was built.
 DEFERRED = "slots_that_wait"
 
 # While this switch is on, Keras's attempts to load the optimizer's state have no effect.
@@ -46,44 +47,47 @@ BUILD_FIRST = (
 class Layout(NamedTuple):
     """The order of an optimizer's variables in a file or in another list of saved arrays.
 
-    The variables in `head` come first. The slots follow, and then the variables in `tail`.
+    The variables in `head` come first. The variables in `slots` follow, and then the variables
+    in `tail`.
     """
 
-    # The order of the slots is either "variables" or "weights". In "variables" the slots of
-    # one model variable stand together. In "weights" all slots with the same slot name
-    # stand together, as in the attribute `weights` of an OptimizerV2.
+    # `order` is the order of the slots, either "variables" or "weights". In "variables" the
+    # slots of one model variable stand together. In "weights" all slots with the same slot
+    # name stand together, as in the attribute `weights` of a legacy Keras 2 optimizer.
     order: str
-    # `head` and `tail` are the variables that exist as soon as the optimizer is
-    # constructed.
+    # `head` and `tail` contain the variables that exist as soon as the optimizer is
+    # constructed, such as the step counter. Slots exist only after the optimizer is built.
     head: list[Any]
     slots: list[Any]
     tail: Sequence[Any] = ()
 
     @property
     def early(self):
-        """The variables that exist as soon as the optimizer is constructed."""
+        """A list of the variables in `head` and `tail`, which exist before the build."""
         return [*self.head, *self.tail]
 
     @property
     def variables(self):
-        """All variables in the order of this layout."""
+        """A list of the variables in `head`, `slots` and `tail`, in this order."""
         return [*self.head, *self.slots, *self.tail]
 
 
 class DeferredSlots(NamedTuple):
     """The values of slots that were loaded before the optimizer was built."""
 
-    # `order` is the order of the slots. See `Layout.order`.
+    # `order` is the order of the arrays in `slots`, either "variables" or "weights". See
+    # `Layout.order`.
     order: str
     # `slots` contains the values of the slots as arrays.
     slots: list[Any]
     # `undo` decides what happens if the deferred slots do not fit the optimizer when it is
-    # built. If `undo` is None, the optimizer raises an error. If `undo` is a list of tuples
-    # (variable, old value, loaded value), the optimizer warns. Then each variable that still
-    # has the loaded value gets the old value back.
+    # built. If `undo` is None, the build raises an error. Otherwise the build only warns, and
+    # the variables that were loaded together with the slots get their old values back. `undo`
+    # is a list of tuples (variable, old value, loaded value). A variable that no longer has
+    # the loaded value is not changed.
     undo: list[Any] | None = None
-    # `names` contains the names of the model variables in the order of the builds. If no
-    # names were saved, `names` is None. See `State.names`.
+    # `names` contains the names of the model variables in the order in which the optimizer
+    # was built for them. If no names were saved, `names` is None. See `State.names`.
     names: list[str] | None = None
 
 
@@ -107,10 +111,12 @@ def _why_not(arrays, whole, untrained, weights):
 
     Args:
       arrays: the arrays of the file.
-      whole: list of all variables of the optimizer, in the usual order of files.
+      whole: list of all variables of the optimizer, in the order in which new files contain
+        them.
       untrained: list of lists of variables. If the file was saved before the optimizer was
         built, the arrays fit one of these lists.
-      weights: list of the layouts of files that Keras 2 writes.
+      weights: list of `Layout`. If the arrays fit one of these layouts, Keras 2 wrote the
+        file.
 
     Raises:
       ValueError: if a variable and its array differ in shape.
@@ -122,7 +128,8 @@ def _why_not(arrays, whole, untrained, weights):
     if len(arrays) != len(whole):
         return f"It has {len(arrays)} variables instead of {len(whole)}."
     for variable, array in zip(whole, arrays):
-        # `array_for` raises ValueError if the shape of the array is wrong.
+        # Call `array_for` only to raise ValueError if the variable and its array differ in
+        # shape.
         variables_lib.array_for(variable, array)
     return "Its integers and floats stand at other places."
 
@@ -130,27 +137,30 @@ def _why_not(arrays, whole, untrained, weights):
 class State(tf.train.experimental.PythonState):
     """The state of one LossScaleOptimizer: its variables and its deferred slots.
 
-    In a `tf.train.Checkpoint` this object saves and restores only the deferred slots. The
-    checkpoint saves the variables as dependencies of the optimizer.
+    The deferred slots are the values of slots that a program loaded before the optimizer was
+    built. In a `tf.train.Checkpoint` this object saves and restores only the deferred slots.
+    The checkpoint saves the variables as dependencies of the optimizer.
     """
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
         # `name_of_owner` is a function that returns the name of the LossScaleOptimizer.
+        # Warnings contain this name.
         self._name_of_owner = name_of_owner
         # `deferred` is a `DeferredSlots`, or None if no slots are deferred.
         self.deferred = None
 
     def own_variables(self):
-        """Return the variables that the Keras 2 property `weights` does not include.
+        """Return the variables of a Keras 2 optimizer that its property `weights` lacks.
 
-        The order is the order in which files contain these variables.
+        These are mainly the variables of the loss scale. The list has the order in which
+        files contain the variables.
         """
         (in_files, *_), _ = self.layouts()
         return in_files.variables[len(self._family.weights()) :]
 
     def layouts(self):
-        """Return the layouts of files and the layouts of `set_weights` as two lists.
+        """Return two lists of `Layout`, for files and for the arrays of `set_weights`.
 
         See `Family.layouts`.
         """
@@ -158,17 +168,18 @@ class State(tf.train.experimental.PythonState):
         return self._family.layouts(scale)
 
     def layouts_in(self, order):
-        """Return the list of the layouts whose order of slots is `order`.
+        """Return a list of the layouts whose slots are in the order `order`.
 
-        See `Layout.order`. The first layout in the list contains the most variables.
+        `order` is "variables" or "weights", see `Layout.order`. The first layout in the list
+        contains the most variables.
         """
         files, weights = self.layouts()
         return [layout for layout in [*files, *weights] if layout.order == order]
 
     def names(self):
-        """Return the names of the model variables, or None if no names are saved.
+        """Return the names of the model variables that are saved with the slots, or None.
 
-        Names are saved only if the optimizer was built several times, for different
+        Names are saved only if the optimizer was built several times, for different model
         variables. Then the names record the order of the builds, because the order of the
         slots depends on the order of the builds.
         """
@@ -177,7 +188,7 @@ class State(tf.train.experimental.PythonState):
         return self._built_names() if self._family.is_built_in_parts else None
 
     def check_names(self):
-        """Raise ValueError if two of the names that `names` returns are equal."""
+        """Raise ValueError if two model variables have the same name in `self.names()`."""
         names = self.names() or []
         if len(set(names)) < len(names):
             raise ValueError(
@@ -190,14 +201,15 @@ class State(tf.train.experimental.PythonState):
         return [variables_lib.name_of(v) for v in self._family.built_variables()]
 
     def saved(self, order=None):
-        """Return the order of the slots, and the whole state as a list of arrays.
+        """Return the whole state as a list of arrays, together with the order of the slots.
 
         Args:
-          order: str, the order of the slots, see `Layout.order`. Defaults to the order in new
-            files. If there are deferred slots, the order of the deferred slots is used instead.
+          order: "variables" or "weights", the order of the slots, see `Layout.order`. Defaults
+            to the order in new files. If there are deferred slots, their own order is used
+            instead.
 
         Returns:
-          The order and the list of arrays. The list includes the deferred slots.
+          A pair (order, list of arrays). The list includes the deferred slots.
 
         Raises:
           ValueError: if a checkpoint was restored before the build, and TensorFlow restores
@@ -216,8 +228,8 @@ class State(tf.train.experimental.PythonState):
         """Return the list of the arrays that a file must contain.
 
         Raises:
-          ValueError: if a file cannot contain the deferred slots, or in the same case as
-            `saved`.
+          ValueError: if a file cannot contain the deferred slots, or if the method `saved`
+            raises ValueError.
         """
         order, arrays = self.saved()
         needs_names = self.deferred is not None and self.deferred.names is not None
@@ -261,9 +273,9 @@ class State(tf.train.experimental.PythonState):
         return False
 
     def _set(self, arrays, lists):
-        """Find the first list of variables that the arrays fit, and set these variables.
+        """Set the variables of the first list in `lists` that the arrays fit.
 
-        Return whether the arrays fit any list.
+        Return whether the arrays fit one of the lists of variables.
         """
         variables = next((v for v in lists if _fits(arrays, v)), None)
         if variables is not None:
@@ -273,8 +285,8 @@ class State(tf.train.experimental.PythonState):
     def restored(self, name):
         """Return this object if `name` is its name in checkpoints, else None.
 
-        TensorFlow calls this method when it restores a checkpoint. The checkpoint replaces
-        the slots that are deferred at that time, so this method drops them.
+        The optimizer calls this method when TensorFlow restores a checkpoint. The values in
+        the checkpoint replace the deferred slots, so this method drops the deferred slots.
         """
         self.deferred = None
         return self if name == DEFERRED else None
@@ -282,8 +294,8 @@ class State(tf.train.experimental.PythonState):
     def serialize(self):
         """Return the deferred slots as bytes. Checkpoints store these bytes."""
         if self.deferred is None:
-            # TensorFlow also calls this method before it restores a checkpoint. At this time
-            # the optimizer may have no deferred slots.
+            # The optimizer may have no deferred slots, because TensorFlow also calls this
+            # method before it restores a checkpoint.
             return b""
         slots = self.deferred.slots
         # Convert bfloat16, because NumPy's file format does not support this dtype.
@@ -304,8 +316,8 @@ class State(tf.train.experimental.PythonState):
         if self._family.built_variables():
             self._set_slots(deferred)
         else:
-            # The first call of `counter` creates the step counter of an OptimizerV2. Create
-            # the step counter now, so that TensorFlow restores it now.
+            # The first call of `counter` creates the step counter of a legacy optimizer.
+            # Create the step counter now, so that TensorFlow restores it now and not later.
             self._family.counter()
             self.deferred = deferred
 
@@ -319,7 +331,8 @@ class State(tf.train.experimental.PythonState):
         deferred, self.deferred = self.deferred, None
         if deferred is None:
             return
-        # Without `init_scope`, each run of a traced step would set the slots.
+        # A step in a `tf.function` may build the optimizer. Without `init_scope`, each later
+        # run of the function would set the slots to the deferred values again.
         with tf.init_scope():
             files, _ = self.layouts()
             try:
@@ -354,7 +367,7 @@ class State(tf.train.experimental.PythonState):
         variables_lib.assign_all(slots, arrays)
 
     def load(self, arrays):
-        """Set all state from the arrays of a file.
+        """Set the state of the optimizer to the arrays of a file.
 
         If the arrays do not fit the optimizer, this method warns and sets nothing. Keras
         also only warns in this case.

@@ -5,7 +5,8 @@ from typing import Any
 from tf_lso.frameworks import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
-_MOST = 5  # A message names at most this many variables.
+# `_MOST` is the largest number of variables that an error message names.
+_MOST = 5
 
 
 def require_own(optimizer: Any, caller: str) -> Any:

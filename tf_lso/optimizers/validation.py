@@ -74,9 +74,9 @@ def scales_the_loss(optimizer):
 
 
 def check_reduces(*optimizers):
-    """Raise TypeError if Horovod made the class of one of the given optimizers.
+    """Raise TypeError if Horovod made the class of one of the Keras 3 optimizers.
 
-    The optimizers are Keras 3 optimizers. With a Keras 3 optimizer that Horovod made, each
+    With a Keras 3 optimizer, Horovod does not sum the gradients of the processes, so each
     process would silently train for itself.
     """
     for optimizer in optimizers:
@@ -227,8 +227,8 @@ def check_known(variables, known, key):
 
     Args:
       variables: list of the variables of the step.
-      known: a container with the keys of the variables for which the optimizer was built.
-      key: a function that returns the key of a variable.
+      known: a container of keys, one key for each variable for which the optimizer was built.
+      key: a function that returns the key of a variable. See `Family.known_variables`.
     """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:

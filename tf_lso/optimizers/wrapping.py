@@ -12,8 +12,8 @@ from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, valid
 
 _once = log.Once()
 
-# `DEFAULT` stands for tf_lso's default dynamic loss scale. A float16 policy that has no
-# attribute `loss_scale` needs this loss scale.
+# `DEFAULT` is the result of `loss_scale_of` for a model that needs tf_lso's default dynamic
+# loss scale. A model needs this loss scale if its float16 policy has no attribute `loss_scale`.
 DEFAULT = "default"
 
 
@@ -49,7 +49,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
     Source: tf_lso adds this; TensorFlow never had it. `compile` of TensorFlow 2.1-2.15
     wrapped the optimizer of a model whose own policy was mixed_float16.
     """
-    # `require_family` raises TypeError if `optimizer` is not an optimizer.
+    # Call `require_family` only to raise TypeError if `optimizer` is not an optimizer.
     binding.require_family(optimizer)
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):
@@ -58,10 +58,10 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     if loss_scale is None:
         return optimizer
-    # An earlier wrapper may have marked the optimizer, and a marked optimizer cannot be
-    # wrapped. Remove the mark, because a program may compile a model again with the same
-    # optimizer, as in Keras 3. The earlier wrapper still works, because each wrapper scales
-    # and unscales its own steps.
+    # A LossScaleOptimizer marks its inner optimizer, and another LossScaleOptimizer cannot
+    # wrap a marked optimizer. Remove the mark, because a program may compile a model again
+    # with the same optimizer, as in Keras 3. The earlier wrapper still works, because each
+    # wrapper scales and unscales its own steps.
     keras2_private.unmark(optimizer)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
@@ -121,7 +121,8 @@ def warn_if_not_scaled(optimizer, model, name):
     """
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
-    # Keras 3 scales the loss by `loss_scale_factor`, so no wrapper is needed.
+    # If a Keras 3 optimizer has a `loss_scale_factor`, Keras scales the loss by this factor,
+    # so the optimizer needs no wrapper.
     if getattr(optimizer, "loss_scale_factor", None):
         return
     found = [layer.name for layer in float16_layers(model) if layer is not model]
