@@ -133,9 +133,10 @@ def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # Several distributions may contain the same package. For instance, tensorflow-cpu also
-    # contains the package tensorflow. Suggest the installed distribution. But a nightly
-    # distribution has no release in the range `wanted`, so suggest `package` instead.
+    # The error message suggests a pip command. Several distributions may contain the same
+    # package. For instance, tensorflow-cpu also contains the package tensorflow. So the
+    # command names the installed distribution. If this is a nightly distribution, the command
+    # names `package`, because nightly distributions have no release in the range `wanted`.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -144,7 +145,8 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-# `_warn_once` appends its warning to this list, and does not log a second warning.
+# This list contains the warning that `_warn_once` has logged, or nothing. If the list contains
+# a warning, `_warn_once` logs no other warning.
 _warnings: list[str] = []
 
 
@@ -179,7 +181,8 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):
-        # No release of tf-keras matches a nightly TensorFlow. So suggest the nightly tf_keras.
+        # No release of tf-keras matches a nightly TensorFlow. So the error message suggests to
+        # install the nightly tf_keras.
         install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",

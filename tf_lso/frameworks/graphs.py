@@ -38,7 +38,7 @@ def replica_id():
     context = tf.distribute.get_replica_context()
     number = None if context is None else context.replica_id_in_sync_group
     if tf.is_tensor(number):
-        # Under MirroredStrategy `replica_id_in_sync_group` is a constant tensor.
+        # Under MirroredStrategy the id is a constant tensor. Get the value of the constant.
         number = tf.get_static_value(number)
     return None if number is None else int(number)
 
@@ -106,8 +106,8 @@ def read_or_zero(variable):
     """Return the value of an `unsaved_variable`, or 0 if it was never initialized."""
     if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
-    # A TensorFlow 1 program initializes only the variables in collections. `variable` is in no
-    # collection, so it may be uninitialized.
+    # A TensorFlow 1 program initializes only the variables in collections. `unsaved_variable`
+    # has removed `variable` from its collection, so `variable` may be uninitialized.
     return tf.cond(
         variable.is_initialized(),
         lambda: tf.convert_to_tensor(variable),
@@ -127,8 +127,9 @@ def known_operations(results):
 
 
 def after(operations, value):
-    """Return `value` as a tensor. In a graph the tensor depends on `operations`."""
-    # A graph of TensorFlow 1 runs only the operations on which a result depends.
+    """Return `value` as a tensor. In a graph, `operations` run before the tensor."""
+    # A graph of TensorFlow 1 runs only the operations on which a result depends. So make the
+    # tensor depend on `operations`.
     with tf.control_dependencies(known_operations(operations)):
         return tf.constant(value)
 

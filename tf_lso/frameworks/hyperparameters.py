@@ -27,11 +27,11 @@ def dead_overrides(optimizer):
 
 
 def delegated_names(optimizer):
-    """Return a frozenset of the names that a wrapper delegates to its inner `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer, visit
-    # the classes in the order of the MRO. Add the names of the constructor arguments that the
-    # optimizer stores as numbers. At the first Keras class with hyperparameters in
-    # `optimizer_table`, add these hyperparameters and stop.
+    """Return the names of the hyperparameters that a wrapper delegates to `optimizer`."""
+    # A legacy optimizer lists its hyperparameters in `_hyper`. A newer optimizer has no such
+    # list. So visit its class and then the base classes, and add the names of the constructor
+    # arguments that the optimizer stores as numbers. At the first class of Keras whose
+    # hyperparameters are in `optimizer_table`, add these hyperparameters and stop.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:

@@ -29,9 +29,9 @@ MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
 def own_wrapper_of_legacy(package):
-    """Return the LossScaleOptimizer that a Keras 2 package has for legacy optimizers."""
-    # Keras 2 has another LossScaleOptimizer as its public class. The returned class does not
-    # derive from the public class.
+    """Return the private class with which a Keras 2 package wraps legacy optimizers."""
+    # This class is called LossScaleOptimizer. The public LossScaleOptimizer of Keras 2 is
+    # another class, from which the private class does not derive.
     module = keras_versions.private(package, "mixed_precision.loss_scale_optimizer")
     return module.LossScaleOptimizer
 
@@ -135,10 +135,11 @@ def own_variables(optimizer):
 
 
 def known_variables(optimizer):
-    """Return a pair (indices, key) for the variables for which an optimizer was built.
+    """Return (indices, key), by which Keras 2 finds the index of a model variable.
 
-    `indices` is a dict that maps the key of each variable to the index of the variable.
-    `key` is a function that returns the key of a variable.
+    `key(variable)` returns an identifier of the variable. The dict `indices` maps the
+    identifier of each model variable for which the optimizer was built to the index of the
+    variable.
     """
     # A user's class may override `build` without setting `_index_dict`. In this case
     # `indices` is empty.

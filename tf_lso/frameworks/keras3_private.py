@@ -12,8 +12,9 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The names that checkpoints use for variables of every Keras 3 optimizer. A wrapper has these
-# variables too, but never uses them.
+# The names under which checkpoints store two variables of every Keras 3 optimizer. A wrapper is
+# also a Keras 3 optimizer and has these variables too, but no step uses the variables of the
+# wrapper.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
@@ -32,15 +33,17 @@ _OF_INSTANCE = {
 
 _summed = graphs.ThreadSwitch()
 
-# Returns an optimizer's learning rate, which is a variable or a schedule.
+# `learning_rate(optimizer)` returns the optimizer's learning rate, a variable or a schedule.
 learning_rate = operator.attrgetter("_learning_rate")
-# Returns the model variables for which an optimizer was built.
+# `built_variables(optimizer)` returns the model variables for which the optimizer was built.
 built_variables = operator.attrgetter("_trainable_variables")
-# Returns the variables that Keras's base class has created for an optimizer.
+# `own_variables(optimizer)` returns the variables that Keras's base class has created for the
+# optimizer.
 own_variables = operator.attrgetter("_variables")
-# Returns a pair (indices, key) for the model variables for which an optimizer was built. The
-# dict `indices` maps the key of each variable to the index of the variable. The function `key`
-# returns the key of a variable.
+# `known_variables(optimizer)` returns a pair (indices, key), by which Keras 3 finds the index
+# of a model variable. `key(variable)` returns an identifier of the variable. The dict `indices`
+# maps the identifier of each model variable for which the optimizer was built to the index of
+# the variable.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -79,7 +82,10 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list that `built_variables` returns. Keras does not track the new list."""
+    """Replace the list of the model variables for which an optimizer was built.
+
+    Keras does not track the new list.
+    """
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
@@ -89,7 +95,7 @@ def scale_nothing(optimizer):
 
 
 def build_under(optimizer, strategy):
-    """Let the optimizer create and update its variables under the model's strategy."""
+    """Let the inner optimizer use the model's distribution strategy for its variables."""
     variables_lib.set_untracked(optimizer, "_distribution_strategy", strategy)
 
 
@@ -116,10 +122,12 @@ def sum_gradients_only_once(optimizer, instead=list):
 
 
 def already_summed():
-    """Return a context manager for a step in which the wrapper has summed the gradients.
+    """Return a context manager for the inner optimizer's part of a step of the wrapper.
 
-    Outside this context, the methods that tf_lso has replaced in the inner optimizer do the
-    same as Keras's methods.
+    The wrapper has already summed the gradients over replicas. Inside this context, Keras 3
+    does not sum the gradients again, counts the step exactly once, and skips a part of a
+    MultiOptimizer that has no gradients. Outside this context, Keras 3's own methods run
+    unchanged.
     """
     return _summed.on()
 
@@ -140,8 +148,8 @@ def count_steps_once(optimizer):
         return raw.assign_add(value) if mirrored or graphs.is_first_replica() else raw
 
     def assign(value):
-        # Keras 3.0 calls `assign` with the counter plus 1, and not `assign_add`, at the end
-        # of a step.
+        # At the end of a step, Keras 3.0 calls `assign` with the counter plus 1 and not
+        # `assign_add`. In a step of the wrapper, add 1 instead.
         return assign_add(1) if _summed.is_on else keras_assign(value)
 
     variables_lib.set_untracked(variable, "assign_add", assign_add)
@@ -151,11 +159,12 @@ def count_steps_once(optimizer):
 def build_as_bare(optimizer, variables):
     """Build an inner optimizer as Keras builds an optimizer that has no wrapper.
 
-    While a `tf.function` is being traced, Keras also traces the build. This function does the
-    same if the optimizer can be built in a trace.
+    While a `tf.function` is being traced, Keras calls the optimizer's `build` in graph mode.
+    This function does the same, except for optimizers whose `build` fails in graph mode.
     """
-    # Trace the build in a separate `tf.function`, because the surrounding `tf.function` may be
-    # one that must not create variables. TensorFlow keeps the variables that the trace creates.
+    # Call `build` in the trace of a separate `tf.function`, because the surrounding
+    # `tf.function` may be one that must not create variables. The variables that `build`
+    # creates exist after the trace too.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -165,9 +174,9 @@ def build_as_bare(optimizer, variables):
         except Exception:
             if optimizer.built or len(optimizer.variables) != before:
                 raise
-    # Some optimizers cannot be built in a trace, because their `build` reads values of
-    # variables. An example is a MultiOptimizer whose parts were copied. `init_scope` builds
-    # such optimizers outside of the graph.
+    # The `build` of some optimizers fails in graph mode, because it reads values of variables.
+    # An example is a MultiOptimizer whose parts were copied. `init_scope` calls `build` outside
+    # of the graph.
     with tf.init_scope():
         optimizer.build(variables)
 

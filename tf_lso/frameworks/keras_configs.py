@@ -24,11 +24,12 @@ _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
 # Keys of a config that are ignored with any value if the optimizer class has no argument of
 # this name. `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes
-# classes of Keras 2 with the same name. `ema_momentum` and `ema_overwrite_frequency` matter
-# only with `use_ema`, which is not one of these keys.
+# classes of Keras 2 with the same name. `ema_momentum` and `ema_overwrite_frequency` have an
+# effect only with `use_ema=True`, and `use_ema=True` is never ignored.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
-# Keyword arguments that legacy classes accept, although the signatures do not list them.
+# Keyword arguments that the classes of legacy optimizers accept, although the signatures of
+# their constructors do not list these arguments.
 _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 
 
@@ -142,8 +143,8 @@ def _class_of_keras(config, package, base):
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
     name = short_name(config).removeprefix("experimental")
-    # Search the classes in these modules. After `install(like="2.4")` the first module contains
-    # the legacy classes.
+    # Collect the classes of `optimizers` and of its submodules `legacy` and `experimental`. For
+    # instance, `optimizers` itself contains the legacy classes after `install(like="2.4")`.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
@@ -214,7 +215,8 @@ def _arguments(cls, package, kind, config):
     _convert_decay(cls, package, takes, given)
     arguments = {}
     for key, value in given.items():
-        # In configs of Keras 2, None means the default value of `epsilon` or `name`.
+        # In a config of Keras 2, `epsilon` or `name` may be None, which means the default
+        # value. Do not pass this None to the class.
         is_default = value is None and key in ("epsilon", "name")
         if is_default or (key not in takes and is_neutral(key, value)):
             continue

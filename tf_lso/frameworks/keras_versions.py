@@ -25,8 +25,9 @@ PACKAGES = ("keras", "tf_keras")
 # `keras` itself also contains private names.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
-# Private modules that old programs import. In Keras 2.12 these modules are in the same package
-# as the public names. Since Keras 2.13 all private modules are in `keras.src`.
+# The names of private modules of Keras 2.12 that old programs import. Keras 2.12 has these
+# modules in the same package as its public names. Since Keras 2.13 all private modules are in
+# `keras.src`.
 _PRIVATE_IN_2_12 = tuple(
     f"keras.mixed_precision.{module}"
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
@@ -115,7 +116,8 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 def variable_of_keras3() -> type:
     """Return the base class of all variables of Keras 3."""
     # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`, but
-    # of a base class. So return the last class in the MRO that belongs to Keras.
+    # only of a base class of `keras.Variable`. `__mro__` lists `keras.Variable` and its base
+    # classes, and the last class of Keras in this list is the base class of all variables.
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
     return of_keras[-1]

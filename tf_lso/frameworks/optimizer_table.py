@@ -17,7 +17,8 @@ class Facts:
     # TensorFlow 2.11 keep a list of the slot's variables. `a|b` means the attribute `a` in
     # Keras 3 and the attribute `b` in tf_keras.
     slots: dict[str, str]
-    # The names that the legacy version of the class (an OptimizerV2) passed to `_set_hyper`.
+    # The names of the hyperparameters that the legacy class of this name, an OptimizerV2,
+    # stores by its method `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
     # Whether `tf.keras.optimizers` of TensorFlow 2.0-2.15 had the class.
     is_old: bool = True
@@ -53,7 +54,8 @@ OPTIMIZERS = {
     "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}),
 }
 
-# The slot that every optimizer with `use_ema=True` has, in the form of `Facts.slots`.
+# The slot that every optimizer with `use_ema=True` has. As in `Facts.slots`, the dict maps the
+# name of the slot to the attribute that holds a list of the slot's variables.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
 # The attribute in which an optimizer stores the keys of the variables that weight decay
@@ -111,7 +113,8 @@ MADE_BY: dict[str, tuple[str, object]] = {
 }
 
 
-# The methods that create slots. OptimizerV2 has `_create_slots`. Newer optimizers have `build`.
+# The names of the methods in which optimizers create their slots. An OptimizerV2 creates its
+# slots in `_create_slots`, and a newer optimizer in `build`.
 _MAKES_SLOTS = {"_create_slots", "build"}
 
 
@@ -128,17 +131,21 @@ OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.is_old)
 
 
 def by_attribute(slots: dict[str, str]) -> dict[str, str]:
-    """Return {attribute: slot name} for the `slots` of a row."""
+    """Return {attribute: slot name} for `slots`, a dict that has the form of `Facts.slots`."""
     return {name: slot for slot, names in slots.items() for name in names.split("|")}
 
 
 def singular(attribute: str) -> str:
-    """Return Keras's name for a variable in a list: "velocity" for `_velocities`."""
+    """Return the word that the names of the variables in the list `attribute` contain.
+
+    For instance, the names of the variables in `_velocities` contain the word "velocity".
+    """
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Maps an attribute of a Keras 3 optimizer to the word with which the names of its slot
-# variables end. For instance, the names of all variables in `_velocities` end with "velocity".
+# Maps an attribute that holds the variables of a slot in a Keras 3 optimizer to the word with
+# which the names of these variables end. For instance, the names of all variables in
+# `_velocities` end with "velocity".
 # The attributes of Adafactor are omitted, because Adafactor names its slots differently.
 ENDS = {
     attribute: singular(attribute)
@@ -235,8 +242,9 @@ def differing_slots(
       optional slots that only `optimizer` has.
     """
     names = slot_of_attributes(optimizer)
-    # In a checkpoint the slot "average" has the name of the attribute that holds the slot's
-    # variables. So the name "average" in a file does not mean this slot.
+    # A checkpoint stores the slot "average" under the name of its attribute,
+    # `_model_variables_moving_average`. So if a file contains a slot with the name "average",
+    # this is the slot of another optimizer. Ignore that slot.
     named = {names.get(name, name) for name in in_file if name not in AVERAGE}
     in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)

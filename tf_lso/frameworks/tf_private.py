@@ -220,7 +220,10 @@ def replace_lookup(owner, function):
 
 
 def deferred(owner):
-    """Return {name: pending restores} for dependencies that `owner` does not have yet."""
+    """Return {name: pending restores} for dependencies that `owner` does not have yet.
+
+    TensorFlow restores a dependency as soon as `owner` gets the dependency with this name.
+    """
     return owner._deferred_dependencies
 
 
@@ -248,8 +251,10 @@ class Dependencies:
     """A base class for classes that decide what checkpoints store for their instances.
 
     In a list of base classes, `Dependencies` must come before classes of TensorFlow or Keras.
-    Subclasses may override `_dependencies`, `_dependency` and `_awaited_dependencies`. By
-    default these methods do the same as the functions `children`, `child` and `deferred`.
+    Subclasses may override three methods. `_dependencies` returns the objects that a checkpoint
+    saves for the instance. During a restore, `_dependency` returns the object that has a given
+    name. `_awaited_dependencies` returns the pending restores of objects that do not exist yet.
+    By default these methods do the same as the functions `children`, `child` and `deferred`.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

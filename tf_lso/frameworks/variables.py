@@ -79,7 +79,7 @@ def array_for(variable, array):
     """
     array = np.asarray(array)
     what, shape = f"The array for {name_of(variable)} in 'weights'", variable.shape
-    # In NumPy these kinds of dtypes stand for objects, bytes and str.
+    # Arrays of these kinds contain objects, bytes or str, which are not numbers.
     if array.dtype.kind in "OSU":
         raise TypeError(f"{what} must hold numbers, but got {array!r}.")
     if array.shape != tuple(shape):
@@ -101,7 +101,11 @@ def assign_all(variables, arrays):
 
 
 class SecondName(tf_private.trackable()):  # type: ignore[misc]
-    """A second name for a variable. Checkpoints have a separate entry for this name."""
+    """Lets a checkpoint save a variable a second time, under a second name.
+
+    TensorFlow saves each object only once, even if the object has two names. So the second
+    name refers to this separate object, which saves and restores the variable's value.
+    """
 
     def __init__(self, variable):
         self._variable = variable
@@ -115,7 +119,10 @@ class SecondName(tf_private.trackable()):  # type: ignore[misc]
 
 
 def strategy_of(variables):
-    """Return the strategy under which variables were created, or the current strategy."""
+    """Return the `tf.distribute` strategy under which variables were created.
+
+    If the variables were created without a strategy, return the current strategy.
+    """
     found = (tf_private.strategy_of(raw(v)) for v in variables)
     return next((s for s in found if s is not None), tf.distribute.get_strategy())
 
@@ -128,5 +135,8 @@ def scope_of(strategy):
 
 
 def set_untracked(owner, name, value):
-    """Set an attribute that is neither tracked nor treated as a hyperparameter."""
+    """Set an attribute without a call of the `__setattr__` of Keras or TensorFlow.
+
+    That method would track the value, or treat the value as a hyperparameter.
+    """
     object.__setattr__(owner, name, value)
