@@ -10,17 +10,19 @@ import tensorflow as tf
 from tf_lso.frameworks import tf_private
 from tf_lso.optimizers import binding, wrapping
 
-# Contains the optimizers that need no loss scaling according to the policies or to the argument
-# `auto_scale_loss` of `compile`. tf_lso does not warn about these optimizers.
+# Contains the optimizers that `compile` has not wrapped, because the dtype policies of the
+# model or the argument `auto_scale_loss=False` of `compile` ask for no loss scaling. tf_lso
+# does not warn about these optimizers.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
     """Return the optimizer, or its new wrapper if the model needs loss scaling.
 
-    Add the optimizer to `_left_bare` if the policies require no loss scaling, or if
-    `automatic` is False and no policy has its own loss scale. In Keras 3 `automatic` is the
-    argument `auto_scale_loss` of `compile`.
+    The program may ask for no loss scaling, by the dtype policies of the model or by
+    `automatic=False`. In this case the function adds the optimizer to `_left_bare`, so that
+    tf_lso does not warn about the optimizer. In Keras 3 `automatic` is the argument
+    `auto_scale_loss` of `compile`. A loss scale of a policy overrides `automatic=False`.
     """
     loss_scale = wrapping.loss_scale_of(model)
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
@@ -96,8 +98,9 @@ def wrap_in_keras2(keras, ledger):
 
 
 def _model_without_eager_execution(keras):
-    # This class has no public name. tests/optimizers/test_tensorflow_1.py fails if Keras moves
-    # the private module that contains the class.
+    # Keras 2 has no public name for the class of models without eager execution.
+    # tests/optimizers/test_tensorflow_1.py fails if Keras moves the private module that
+    # contains this class.
     return importlib.import_module(f"{keras.Model.__module__}_v1").Model
 
 
@@ -106,7 +109,7 @@ def look_before_training(keras, ledger):
 
     @ledger.around(keras.Model, "make_train_function")
     def make_train_function(original, self, *args, **kwargs):
-        # `train_function` is None until the first training after `compile`.
+        # Warn only at the first training after `compile`. Until then `train_function` is None.
         is_first = getattr(self, "train_function", None) is None
         if is_first and wrapping.loss_scale_of(self) is not None:
             for name, optimizer in _optimizers_in(self):

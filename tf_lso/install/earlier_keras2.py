@@ -33,7 +33,8 @@ def say_version(keras, ledger):
     version = KERAS_VERSIONS[like.parsed(os.environ[like.VARIABLE])]
     package = keras_versions.package_of(keras)
     modules = like.public_modules(package)
-    # TensorFlow 2.12-2.15 copy the public names of Keras into these two modules.
+    # TensorFlow 2.12-2.15 copy the public names of Keras, such as `__version__`, into these two
+    # modules. So change the copies too.
     for name in ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"):
         with contextlib.suppress(ImportError):
             modules.append(importlib.import_module(name))
@@ -90,7 +91,7 @@ def add_layer_methods(keras, ledger):
 
     @ledger.around(keras.layers.Layer, "add_update")
     def add_update(original, self, updates, inputs=None):
-        del inputs  # TensorFlow 2.0-2.8 ignored this argument too
+        del inputs  # TensorFlow 2.0-2.8 also accepted and ignored `inputs`.
         return original(self, updates)
 
 

@@ -23,8 +23,8 @@ _LINE = (
 _RUN = "tf-lso run --like 2.4 {}"
 _INSTALL = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
 
-# Matches Python's message about wrong arguments in a call of a method. Python raises this
-# error in the frame of the caller.
+# Matches Python's message about wrong arguments in a call of a method. The traceback of this
+# error ends in the caller, so only the message names the class of the method.
 _CALL = re.compile(r"(\w+)\.\w+\(\) (got|missing|takes) ")
 
 
@@ -57,7 +57,8 @@ def _like_would_help():
         # TensorFlow or its Keras cannot be imported. The program's error already says so.
         return False
     program = vars(sys.modules["__main__"]).values()
-    # `--like` does not change what `import keras` imports.
+    # `--like` changes only `tf.keras`. A program that executes `import keras` would still use
+    # Keras 3.
     return not any(value is sys.modules["keras"] for value in program)
 
 

@@ -1,4 +1,7 @@
-"""Make `clear_session` of Keras 3 keep the policy, and make notebooks show hints."""
+"""Make `clear_session` of Keras 3 keep the dtype policy, and show hints in notebooks.
+
+A hint suggests `tf_lso.install(like=...)` below an error that Keras 3 caused.
+"""
 
 import sys
 
@@ -35,7 +38,7 @@ def keep_policy(keras, ledger):
 
 
 def show_hints(keras, ledger):
-    """Show the hint that names `--like` below an error that Keras 3 raises."""
+    """In a notebook, suggest `install(like=...)` below an error that Keras 3 caused."""
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
     if shell is None:

@@ -41,7 +41,10 @@ def _function_of(before: object, bound: Any) -> Any:
 
 
 def _like(before: object, function: Any) -> Any:
-    """Return `function`, converted to a property or class method if `before` is one."""
+    """Return `function` as a property or class method if the attribute `before` is one.
+
+    Otherwise return `function` unchanged.
+    """
     if isinstance(before, property):
         return before.getter(function)
     return classmethod(function) if isinstance(before, classmethod) else function
@@ -52,13 +55,14 @@ class Ledger:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
-        # `undo` sets `is_open` to False.
+        # `is_open` is True until `undo` is called.
         self.is_open = True
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
         """Set an attribute of a module or class."""
         # A module of tf.compat.v1 wraps another module, and contains copies of some attributes
-        # of the wrapped module. So `undo` must also remove a copy that did not exist before.
+        # of the wrapped module. Setting an attribute makes such a copy. If there was no copy
+        # before, `undo` must remove the copy.
         wrapped, is_copied = tf_private.wrapped_module(owner), name in vars(owner)
         before = vars(wrapped or owner).get(name, _ABSENT)
         listed = [] if wrapped is None else list(owner.__all__)

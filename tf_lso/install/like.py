@@ -15,7 +15,8 @@ import sys
 
 from tf_lso.frameworks import environment, keras_versions
 
-# This environment variable contains the chosen version. Child processes read it too.
+# The environment variable that contains the version that `--like` or `install(like=...)` chose,
+# such as "2.4". Child processes read the variable too.
 VARIABLE = "TF_LSO_LIKE"
 
 # TensorFlow 2.15 and later versions read this environment variable when they are imported.
@@ -89,8 +90,8 @@ def aggregate_gradients(keras, ledger):
     Today's `_aggregate_gradients` returns (gradient, variable) pairs. Some programs contain a
     copy of the training step of TensorFlow 2.2-2.3, which calls both methods.
     """
-    # Do not import this module at the top of the file. The import needs TensorFlow, and
-    # `choose` runs before TensorFlow is imported.
+    # Do not import `keras2_legacy` at the top of the file. `keras2_legacy` imports TensorFlow,
+    # and `choose` runs before TensorFlow is imported.
     from tf_lso.optimizers.families.keras2_legacy import aggregates_pairs
 
     owner = keras.optimizers.legacy.Optimizer

@@ -30,8 +30,10 @@ def save_in_keras_files(keras, ledger):
     """Make .keras and .weights.h5 files contain all state of wrapped legacy optimizers.
 
     Keras saves only objects that its function `_is_keras_trackable` accepts. The original
-    function does not accept legacy optimizers, but the changed function accepts them. Keras
-    also calls the changed functions when a program copies or pickles a model.
+    function does not accept legacy optimizers, but the changed function accepts them. The
+    functions `_save_state` and `_load_state` are changed too, so that the file and the
+    optimizer have the same slots in the same order. Keras also calls these functions when a
+    program copies or pickles a model.
     """
     saving_lib = _private(keras, "saving.saving_lib")
 
@@ -73,7 +75,7 @@ def _optimizers_of(model):
 
 
 def _order_slots(model):
-    """Sort the slots of the optimizers into the order in which files store them."""
+    """Sort the slots of a model's wrapped optimizers into the order that files have."""
     for optimizer, variables in _optimizers_of(model):
         optimizer._family.order_slots(optimizer, variables)
 
@@ -115,7 +117,8 @@ def save_in_h5(keras, ledger):
                 _load_own(filepath, optimizer, filepath.filename)
             else:
                 with h5py.File(filepath, "r") as file:
-                    # `load_model` passes a GFile, which has the attribute `name`.
+                    # `_load_own` shows the name of the file in a warning. Keras's
+                    # `load_model` passes a GFile, whose attribute `name` is this name.
                     _load_own(file, optimizer, getattr(filepath, "name", filepath))
         return model
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             like_lib.choose(like)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        # Child processes read the version from this environment variable.
+        # Child processes read the version after `--like` from this environment variable.
         os.environ[like_lib.VARIABLE] = like
     if not arguments:
         args.parser.error(

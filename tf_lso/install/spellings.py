@@ -13,13 +13,13 @@ from tf_lso import names
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import added_modules
 
-# Maps the full name of each old module to the mirror of this module in tf_lso. For instance,
-# "tensorflow.keras.mixed_precision" is mapped to "keras.mixed_precision", which means the
-# module `tf_lso.keras.mixed_precision`.
+# Maps the full name of each old module to its mirror, which is a module of tf_lso that contains
+# the same names. For instance, "tensorflow.keras.mixed_precision" is mapped to
+# "keras.mixed_precision", which means the module `tf_lso.keras.mixed_precision`.
 _SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
 
-# Modules that still exist. Programs import these modules or get them as attributes, so the
-# modules themselves are changed.
+# The names of old modules that still exist in TensorFlow or Keras. Programs import these
+# modules or get them as attributes, so the modules themselves are changed.
 _IN_PLACE = (
     "keras.mixed_precision",
     "tensorflow.train.experimental",
@@ -29,8 +29,8 @@ _IN_PLACE = (
     "tensorflow.compat.v1.train.experimental",
 )
 
-# The prefix of private modules that TensorFlow itself uses. Programs get changed copies of
-# these modules.
+# The names of TensorFlow's private modules begin with this prefix. TensorFlow itself uses these
+# modules, so programs get changed copies of the modules.
 _OVERLAID = "tensorflow.python."
 
 # Maps the name of a parent package to the dotted path of the module that `import` finds
@@ -50,7 +50,7 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow.keras",
 }
 
-# The attributes of each empty package that tf_lso adds.
+# Each empty package that tf_lso adds gets these attributes.
 _PACKAGE = {"__file__": __file__, "__path__": []}
 
 # The full names of the modules that programs reach by an attribute `compat.v2`, such as
@@ -68,8 +68,8 @@ def lead_to_tf_lso(keras, ledger):
     The added modules get a spec and a loader from a finder in `sys.meta_path`, and can be
     reloaded.
     """
-    # The call for `keras` also changes TensorFlow. A separate call changes `tf_keras` after
-    # that package has been imported.
+    # If `keras` is the package tf_keras, change only the old modules of tf_keras. Otherwise
+    # change the old modules of keras and TensorFlow.
     is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
@@ -121,8 +121,8 @@ def _lead(ledger, spelled, namespace):
         overlay = added_modules.made(spelled, {**vars(loaded), **contents})
         added_modules.let_import(ledger, spelled, overlay)
     else:
-        # An import of this module may have put a copy of the module into `sys.modules`. So
-        # change both the copy and the module to which the attributes refer.
+        # `loaded`, the module in `sys.modules`, may be a copy of the module to which an
+        # attribute such as `tf.train.experimental` refers. So change both modules.
         _set_all(ledger, (there, loaded or there), contents)
         if loaded is None:
             added_modules.let_import(ledger, spelled, there)
@@ -153,9 +153,15 @@ _POLICIES = (
 
 
 def _contents(spelled, namespace):
-    """Return {name: object} for the module that replaces the module `spelled`."""
-    # Do not import this module at the top of the file, because the import registers a
-    # policy class with Keras.
+    """Return {name: object} for what the old module `spelled` must contain.
+
+    Args:
+      spelled: str, the full name of the old module, such as
+        "tensorflow.keras.mixed_precision".
+      namespace: str, the name of the mirror of the old module, without "tf_lso.".
+    """
+    # Do not import `policies` at the top of the file, because the import registers a policy
+    # class with Keras.
     from tf_lso import policies
 
     own = policies.for_package(_package_of(spelled))
@@ -172,17 +178,17 @@ def _contents(spelled, namespace):
 
 
 def _package_of(spelled):
-    """Return the name of the Keras package that a spelling leads to."""
+    """Return the name of the Keras package to which the old module `spelled` belongs."""
     root = spelled.split(".")[0]
     return keras_versions.package_of_tensorflow() if root == "tensorflow" else root
 
 
 def module_for(namespace, spelled):
-    """Return the mirror of a namespace for the Keras package to which `spelled` leads.
+    """Return the module of tf_lso that programs get under the old module name `spelled`.
 
-    The mirror is the module `tf_lso.NAMESPACE`, which serves the package behind `tf.keras`.
-    For another Keras package, the function returns a copy of the mirror with the policies of
-    that package.
+    This module is the mirror `tf_lso.NAMESPACE` if `spelled` leads to the Keras package behind
+    `tf.keras`. For another Keras package, the function returns a copy of the mirror with the
+    policies of that package.
     """
     return _module_for(namespace, _package_of(spelled))
 

@@ -28,7 +28,7 @@ from tf_lso.optimizers import slots
 # is wrapped.
 INSTALL, WRAPPED = "install", "wrapped"
 LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
-# Values of `Patch.where`.
+# Values of `Patch.where`, which names the package that the change affects.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
 
@@ -41,7 +41,7 @@ class Patch(NamedTuple):
     what changes and why. The page shows the first sentence of this docstring.
     """
 
-    target: str  # The page shows this text, which lists the changed names.
+    target: str  # This text lists the changed names. The page shows the text.
     where: str
     when: str
     function: Callable[..., None]
@@ -108,9 +108,9 @@ PATCHES = [Patch(*row) for row in (
 
 
 def is_in(patch: Patch, package: str) -> bool:
-    """Return whether a row's change is one of the changes for a Keras package.
+    """Return whether the row `patch` of the table applies to a Keras package.
 
-    The changes to TensorFlow are among the changes for the package "keras".
+    The rows that change TensorFlow apply to the package "keras".
     """
     generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
     is_tensorflow = patch.where == TENSORFLOW and package == "keras"

@@ -16,8 +16,9 @@ from tf_lso.frameworks import keras_versions
 from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import binding, state
 
-# Maps each family of optimizers to the checkpoint layouts that TensorFlow restores
-# completely into optimizers of this family.
+# Maps each family of optimizers to the layouts of checkpoints that TensorFlow restores
+# completely into optimizers of this family. A layout is a key of `layouts.LAYOUTS`, and stands
+# for the names under which a checkpoint stores the variables of an optimizer.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
 # Matches the attributes by which a checkpoint of Keras 2 lists the layers of a model.
@@ -79,10 +80,11 @@ def _parts(root):
 
 
 def _other_writer(path, root):
-    """Return a str that names the writer of a checkpoint, or None.
+    """Return who wrote a checkpoint if TensorFlow would silently restore only a part of it.
 
-    The function returns the str only if TensorFlow would silently restore a part of the
-    checkpoint.
+    The result is a str for an error message, such as "Keras 3 or tf_lso". If TensorFlow would
+    restore the checkpoint completely into `root`, or would raise an error, the function
+    returns None.
     """
     if not tf.executing_eagerly():
         return None
@@ -119,18 +121,24 @@ def _writer_of_optimizer(graph, node, optimizer):
 
 
 def _writer_of_layer(graph, node, layer):
-    """Return "Keras 2" if Keras 2 saved the checkpoint of a Keras 3 layer, else None.
+    """Return "Keras 2" if Keras 2 wrote a checkpoint and `layer` is a Keras 3 layer.
 
-    `node` is the node of the layer in the checkpoint's object graph.
+    Otherwise the function returns None.
+
+    Args:
+      graph: the object graph of the checkpoint.
+      node: int, the node of this graph that belongs to `layer`.
+      layer: the object of the program into which the checkpoint would be restored.
     """
     if not keras_versions.has_keras3():
         return None
     if not isinstance(layer, keras_versions.public("keras").layers.Layer):
         return None
     names = graph.children(node)
-    # Keras 2 saved some variables under other names. For instance, the attribute "_kernel" of
-    # Keras 3 is called "kernel" in Keras 2. `renamed` lists the attributes of the layer that
-    # the checkpoint contains only without the underscore.
+    # Keras 2 and Keras 3 save some variables of a layer under different names. For instance,
+    # Keras 2 saves "kernel", and Keras 3 saves "_kernel". The list `renamed` contains the names
+    # of Keras 3 that the checkpoint contains only without the underscore. If there are such
+    # names, Keras 2 wrote the checkpoint.
     renamed = [
         name
         for name in tf.train.TrackableView.children(layer)
