@@ -176,7 +176,7 @@ class TerminateOnStuckScale(_Callback):
         self._batches_to_wait = self._batches_until_lost()
 
     def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
-        """Reset the number of the last batch, since each epoch numbers batches from 0."""
+        """Set the number of the last batch to -1, because each epoch begins with batch 0."""
         self._last_batch = -1
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:

@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
+    """Run the command that the arguments name, and return its exit code.
 
     Args:
       arguments: list of str, the arguments of the command line. Defaults to the arguments
