@@ -19,7 +19,7 @@ _KEPT = {
 def keep_policy(keras, ledger):
     """Make `clear_session` keep the policy, and clear only names and graphs of this thread.
 
-    The original `clear_session` of Keras 3 sets the policy of all threads back to float32.
+    The original `clear_session` of Keras 3 sets the dtype policy of all threads to float32.
     A program that sets mixed_float16 at its start would then silently train the next model
     in float32. The changed function also keeps the names in a scope of custom objects and
     the switches of `keras.config`.

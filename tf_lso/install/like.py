@@ -19,7 +19,8 @@ from tf_lso.frameworks import environment, keras_versions
 # such as "2.4". Child processes read the variable too.
 VARIABLE = "TF_LSO_LIKE"
 
-# TensorFlow 2.15 and later versions read this environment variable when they are imported.
+# The environment variable that makes `tf.keras` the package tf_keras ("1") or keras ("0").
+# TensorFlow 2.15 and later versions read the variable when they are imported.
 _CHOICE = "TF_USE_LEGACY_KERAS"
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
 

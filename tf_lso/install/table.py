@@ -36,12 +36,13 @@ class Patch(NamedTuple):
     """A row of the table.
 
     The arguments of `function` are the module with the public names of a Keras package, and
-    the ledger that undoes the change. In a row with WRAPPED, `function` gets the optimizer
+    the ledger that undoes the change. If `when` is WRAPPED, `function` gets the optimizer
     instead, and the change lasts as long as the optimizer. The docstring of `function` says
-    what changes and why. The page shows the first sentence of this docstring.
+    what changes and why. The page that is written from the table shows the first sentence of
+    this docstring.
     """
 
-    target: str  # This text lists the changed names. The page shows the text.
+    target: str  # This text lists the changed names for readers of the page.
     where: str
     when: str
     function: Callable[..., None]

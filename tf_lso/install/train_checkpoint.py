@@ -21,7 +21,8 @@ from tf_lso.optimizers import binding, state
 # for the names under which a checkpoint stores the variables of an optimizer.
 _OWN = {"keras3": ("keras3",), "legacy": ("v2", "2.0-2.2"), "new": ("new",)}
 
-# Matches the attributes by which a checkpoint of Keras 2 lists the layers of a model.
+# Matches the names under which a checkpoint of Keras 2 lists the layers of a model, such as
+# "layer-0" or "layer_with_weights-0".
 _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 
 
