@@ -1,8 +1,8 @@
-"""Find the layer where values overflow or become 0, and a loss scale that prevents this."""
+"""Explain where the values of one training step overflow or become 0 in float16."""
 
 from tf_lso.frameworks import environment
 
-# Check for TensorFlow first, because the modules below import it.
+# Check that TensorFlow is installed before the modules below import it.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

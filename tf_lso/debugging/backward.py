@@ -1,4 +1,7 @@
-"""Find the first gradient of a backward pass that overflows, is NaN, or loses many values."""
+"""Find the first bad gradient in a backward pass, and the layer where it became bad.
+
+A gradient is bad if it contains inf or NaN, or if many of its values become 0 in float16.
+"""
 
 from tf_lso.debugging.report import First
 
@@ -10,7 +13,7 @@ _FLOAT16_MAX = 65504.0
 
 
 def first_that_is_not_finite(seen):
-    """Return a description (`First`) of the first non-finite gradient, or None."""
+    """Return a description (`First`) of the first gradient with inf or NaN, or None."""
     found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
     if found is None:
         return None
@@ -35,7 +38,7 @@ def first_that_is_not_finite(seen):
 def first_that_vanishes(seen):
     """Return a description (`First`) of the first gradient that underflows, or None.
 
-    A gradient underflows if at least the share `UNDERFLOW` of its values becomes 0.
+    A gradient underflows if at least the share `UNDERFLOW` of its values becomes 0 in float16.
     """
     found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
     if found is None:
@@ -52,21 +55,23 @@ def first_that_vanishes(seen):
 
 
 def _first_on_the_way_back(seen, is_bad):
-    """Return the first bad gradient of a backward pass, and where this gradient became bad.
+    """Return the first bad gradient in a backward pass, and the layer call that made it bad.
 
     Args:
-      seen: observe.Pass.
-      is_bad: function that returns whether a `Gradient` is bad.
+      seen: observe.Pass, the recorded forward and backward passes.
+      is_bad: function that receives a `Gradient` and returns whether this gradient is bad.
 
     Returns:
       None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). Messages join
       the phrase and the name of the call's layer, as in "behind the output of layer 'dense'".
-      "Behind the output" stands for the loss, or for the sum of several branches' gradients.
+      In this example, the gradient of the layer's output was already bad, because of the loss
+      or because it is the sum of the gradients of several branches.
     """
-    behind = None  # the call that follows `call` in the forward pass
+    # `behind` is the layer call that follows `call` in the forward pass, or None.
+    behind = None
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            # Skip containers such as Sequential, which only pass on their layers' gradients.
+            # Skip a container such as Sequential, which only passes on gradients of its layers.
             continue
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
@@ -74,8 +79,8 @@ def _first_on_the_way_back(seen, is_bad):
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradients of all inputs and outputs are good. A variable's gradient may still be bad,
-    # because this gradient is a sum of many terms.
+    # The gradients of all layer inputs and outputs are good. The gradient of a variable may
+    # still be bad, because this gradient is a sum of many terms.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, f"at the variable {variable.name} of", gradient
@@ -83,15 +88,22 @@ def _first_on_the_way_back(seen, is_bad):
 
 
 def _source(seen, call, behind):
-    """Return the call that made the gradient of `call`'s output bad, and a phrase.
+    """Return the layer call that made the gradient of `call`'s output bad, and a phrase.
 
-    Messages put the phrase before the name of the returned call's layer. `behind` is the call
-    that follows `call` in the forward pass, or None.
+    Messages join the phrase and the name of the returned call's layer, as in "behind the output
+    of layer 'dense'".
+
+    Args:
+      seen: observe.Pass, the recorded forward and backward passes.
+      call: the layer call whose output has a bad gradient.
+      behind: the layer call that follows `call` in the forward pass, or None. The gradient of
+        its input is good.
     """
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
-        # The layer of `behind` computes in float32, and the gradient of its input is above
-        # 65504. This gradient became inf when it was cast to float16 for the layer of `call`.
+        # The next layer computes in float32, and the gradient of its input is finite, but above
+        # 65504. This gradient became inf when the backward pass cast it to float16. So report
+        # the next layer.
         return behind, "on the way back through"
     if call.parent is not None and not call.parent.is_container:
         return call.parent, "between the layers called by"

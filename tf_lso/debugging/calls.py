@@ -19,19 +19,22 @@ from tf_lso.frameworks import variables as variables_lib
 
 @dataclasses.dataclass(eq=False)
 class Call:
-    """One call of a layer, or of an operation in a functional model of Keras 3."""
+    """One call of a layer in a forward pass.
+
+    In a functional model of Keras 3, operations such as `keras.ops.exp` count as layers.
+    """
 
     layer: Any
-    # The names of the outer layers, followed by the name of the layer itself. The path does not
-    # contain the name of the model.
+    # The names of the outer layers and of the layer itself, such as "outer/inner". The name of
+    # the model is omitted, except in the call of the model itself.
     path: str
     # The call of the outer layer that has called this layer. None for the call of the model.
     parent: "Call | None"
-    # The floating-point tensors among the inputs and outputs. Keras has already cast the inputs
-    # to the layer's dtype.
+    # The floating-point tensors that the layer received, and those that it returned. Keras has
+    # already cast the received tensors to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    # The `Values` (statistics) of all tensors in `inputs`, and of all tensors in `outputs`.
+    # The statistics (`Values`) of all tensors in `inputs`, and of all tensors in `outputs`.
     input_values: Any = None
     output_values: Any = None
 
@@ -71,12 +74,12 @@ def observed(model, keras):
         @functools.wraps(original)
         def call(*args, **kwargs):
             parent = open_calls[-1]
-            # The call of the model has no parent. The paths of all other calls omit the name of
-            # the model.
+            # The path of an inner layer begins with the path of the layer that calls it. If the
+            # model itself calls the layer, the path does not contain the name of the model.
             above = f"{parent.path}/" if parent and parent.parent else ""
             seen = Call(layer, above + layer.name, parent)
-            # Copy the tensors, so that the tape computes a separate gradient for each use of
-            # a tensor.
+            # Copy the tensors. Otherwise, if several layers receive the same tensor, the tape
+            # would compute only one gradient for all of them.
             args, kwargs = _copied((args, kwargs), seen.inputs)
             seen.input_values = statistics.values_of(seen.inputs)
             moments.append((seen, True))
@@ -114,9 +117,11 @@ def _observable(model, keras):
 
 
 def _copied(structure, copies):
-    """Return a nested structure in which each floating-point tensor is replaced by a copy.
+    """Return `structure` with a copy in place of each floating-point tensor.
 
-    The function also appends the copies to the list `copies`.
+    Args:
+      structure: the inputs or outputs of a layer, as a nested structure of tensors.
+      copies: a list, to which the function appends each copy.
     """
 
     def copied(value):

@@ -96,9 +96,10 @@ def explain(
 
 
 def _first(batch, seen):
-    """Return a description (`First`) of the first trouble in the batch or in its passes.
+    """Return a description (`First`) of the first trouble in a batch.
 
-    If there is no trouble, the description says so.
+    The function checks the batch, then its forward pass, and then its backward pass. If there
+    is no trouble, the description says so.
 
     Args:
       batch: tuple (x, y, sample_weight).
@@ -119,10 +120,11 @@ def _row(seen, name, call, tensors, values, inputs=None):
     Args:
       seen: observe.Pass, the recorded forward and backward passes.
       name: str, the name of the row.
-      call: calls.Call, the call itself. For a variable, a call of the layer that has it.
+      call: calls.Call, the call of the layer. For a variable, a call of the layer that has the
+        variable.
       tensors: list of the call's outputs. For a variable, a list that contains only the
         variable. The row shows the dtype and the gradient of the first tensor in the list.
-      values: `Values` (statistics) of all tensors in the list.
+      values: `Values` (statistics) of all tensors in `tensors`.
       inputs: `Values` of the call's inputs. None for a variable.
     """
     (gradient, lost) = next(iter(seen.gradients_of(tensors[:1])), (None, 0.0))

@@ -44,7 +44,10 @@ def first_in_data(batch):
 
 
 def first_in_forward_pass(seen):
-    """Return a description (`First`) of the first non-finite layer or loss, or None."""
+    """Return a description (`First`) of the first inf or NaN in a forward pass, or None.
+
+    The function checks the inputs and outputs of all layers in order, and then the loss.
+    """
     for call, begins in seen.moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
@@ -62,15 +65,16 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return a description (`First`) for the first layer call with non-finite inputs.
+    """Return a description (`First`) of the inf or NaN in the inputs of a layer call.
 
-    No earlier input or output of a layer contains inf or NaN.
+    All tensors that layers received or returned earlier are finite. So the inf or NaN comes
+    from the cast of the inputs to float16, or from the code of the outer layer.
     """
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
-        # No earlier output was inf or NaN. So the inputs became non-finite when Keras cast them
-        # to the dtype of this layer.
+        # The inputs are the batch itself, or a container such as Sequential passed them on. The
+        # inputs were finite until Keras cast them to the dtype of this layer.
         message = (
             f"The input of {call} is finite, but too large for float16, which ends at "
             f"65504: the cast to float16 {made} Normalize the input, or {_FLOAT32}."
@@ -90,12 +94,14 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return a description (`First`) for the first layer call with non-finite outputs.
+    """Return a description (`First`) of the inf or NaN in the outputs of a layer call.
 
-    The inputs of the call are finite.
+    The inputs of the call are finite. So the inf or NaN comes from the computation or from the
+    weights of the layer.
     """
     values = call.output_values
-    # After an overflow the output may hold only NaN. For example, a softmax turns inf into NaN.
+    # Outputs with NaN but without inf may also come from an overflow. For example, a softmax
+    # turns inf into NaN. So large inputs or weights count as an overflow, too.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
     message = (
         f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
@@ -111,13 +117,13 @@ def _kind(is_overflow):
 
 
 def _largest(call):
-    """Return the largest magnitudes of a call's inputs and of its layer's weights."""
+    """Return a pair: the largest magnitude of a call's inputs, and of its layer's weights."""
     weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 
 
 def _cause(call, is_overflow):
-    """Return sentences that say why the output of a layer is not finite and what to do."""
+    """Return sentences that say why a layer's output contains inf or NaN, and what to do."""
     weights = call.weight_values()
     for name, values in weights:
         if values.nonfinite:

@@ -1,4 +1,4 @@
-"""Run a forward pass and two backward passes of a model, and measure the values."""
+"""Run a forward pass and two backward passes of a model, and record statistics of tensors."""
 
 import dataclasses
 import math
@@ -12,27 +12,30 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# At the fitting loss scale, no gradient is larger than this value, which is about half of the
-# largest float16. The margin is necessary because the fitting loss scale is computed from
-# gradients that were rounded to float16. Rounding can change a tiny gradient by half.
+# `_fitting_scale` returns a loss scale at which no gradient is larger than this limit. The
+# limit is only about half of the largest float16, because the function computes the loss scale
+# from gradients that were rounded to float16. Rounding can change a tiny gradient by half.
 _LARGEST = 2.0**15
-_SMALLEST = 2.0**-24  # the smallest positive float16
+# The smallest positive number that float16 can hold.
+_SMALLEST = 2.0**-24
 
 
 class Gradient(NamedTuple):
     """Statistics of the gradient of the scaled loss for one tensor or variable."""
 
     values: statistics.Values
-    # The share of values that are 0 at the loss scale because they are too small for float16.
+    # The share of the gradient's nonzero values that become 0, because at the loss scale they
+    # are too small for float16.
     lost: float
 
 
 class Variable(NamedTuple):
-    """A trainable variable of the model, and the layer call to which the variable belongs."""
+    """A trainable variable of the model, and a call of the layer that has the variable."""
 
     name: str
     raw: tf.Variable
-    call: calls_lib.Call  # a call of the innermost layer that has the variable
+    # A call of the innermost layer that has the variable.
+    call: calls_lib.Call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Pass:
     loss: tf.Tensor
     scale: float
     fitting_scale: float | None
-    gradients: dict  # maps the id of a tensor or variable to its `Gradient`
+    # A dict that maps the id of each tensor or variable to the `Gradient` for it.
+    gradients: dict
     variables: list[Variable]
 
     @property
@@ -59,12 +63,15 @@ class Pass:
 
 
 def run(model, keras, batch, loss, scale):
-    """Run the forward and backward passes of a batch (x, y, sample_weight). Return a `Pass`."""
+    """Run a forward pass and two backward passes of a batch. Return the results as a `Pass`.
+
+    `batch` is a tuple (x, y, sample_weight).
+    """
     weights = [(v, variables_lib.raw(v)) for v in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
-        # If the model called its layers in a compiled `tf.function`, `observed` would not see
-        # the values of these layers.
+        # Run each `tf.function` of the model eagerly. In a compiled `tf.function`, tensors have
+        # no values that `observed` could record.
         tf.config.run_functions_eagerly(True)
         with tape:
             tape.watch([raw for _, raw in weights])
@@ -87,8 +94,9 @@ def _variables(weights, calls):
       calls: list of the `Call`s of the forward pass.
     """
     owners = {}
-    # An outer layer also lists the variables of its inner layers. Calls of inner layers come
-    # later, so each variable ends up with a call of its innermost layer.
+    # An outer layer also lists the variables of its inner layers. The call of an inner layer
+    # comes after the call of the outer layer. So the last call that is stored for a variable is
+    # a call of the innermost layer that has the variable.
     for call in calls:
         for variable in getattr(call.layer, "trainable_variables", ()):
             owners[id(variable)] = call
@@ -99,7 +107,7 @@ def _variables(weights, calls):
 
 
 def _gradients(tape, loss, sources, scale):
-    """Compute all gradients. Return their statistics and the fitting loss scale.
+    """Return statistics of the gradients of `sources`, and a loss scale that fits them.
 
     Args:
       tape: the persistent `tf.GradientTape` that recorded the forward pass.
@@ -110,7 +118,8 @@ def _gradients(tape, loss, sources, scale):
     Returns:
       A tuple of two elements. The first element is a dict that maps the id of each tensor or
       variable with a gradient to its `Gradient`. The second element is the result of
-      `_fitting_scale`: the fitting loss scale, or None.
+      `_fitting_scale`: approximately the largest loss scale at which no gradient overflows, or
+      None.
     """
 
     def gradients_at(scale):
@@ -122,10 +131,10 @@ def _gradients(tape, loss, sources, scale):
         return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
 
     at_scale = gradients_at(scale)
-    # The second backward pass uses a reference scale. If the gradients at the loss scale are
-    # finite, the reference is a larger scale, at which small gradients do not become 0.
-    # Otherwise the reference is at most 1. The gradients at such a small scale show whether the
-    # loss scale has caused the overflow.
+    # Run the second backward pass at another loss scale, the reference scale. If the gradients
+    # at `scale` are finite, the reference scale is about the largest one that fits, so that
+    # small gradients do not become 0. Otherwise the reference scale is at most 1. Then the
+    # second pass shows whether the gradients overflow only because `scale` is too large.
     reference = _fitting_scale(at_scale, scale) or min(scale, 1.0)
     at_reference = gradients_at(reference)
     found = {
@@ -140,8 +149,8 @@ def _fitting_scale(gradients, scale):
     """Return approximately the largest loss scale at which no gradient overflows float16.
 
     Args:
-      gradients: list of the gradients at `scale`. Some of them may be None.
-      scale: number.
+      gradients: list of the gradients of the loss times `scale`. Some of them may be None.
+      scale: number, the loss scale of `gradients`.
 
     Returns:
       `scale` times a power of two, or None if a gradient is not finite or there are no
@@ -161,7 +170,8 @@ def _lost(at_scale, at_reference):
 
     Args:
       at_scale: the gradient at the loss scale.
-      at_reference: the same gradient at the reference scale.
+      at_reference: the same gradient at the reference scale, another loss scale that
+        `_gradients` has chosen.
     """
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0

@@ -6,13 +6,16 @@ from tf_lso.frameworks import environment
 
 _BAR = {"height": 0.6, "color": "#0072B2", "alpha": 0.55, "zorder": 3}
 _TROUBLE = "#B00020"
-# The horizontal axis shows powers of two. In float16, values from 2**16 overflow, values below
-# 2**-25 become 0, and other values below 2**-14 are subnormal.
+# The horizontal axis shows powers of two, and the following constants are their exponents. In
+# float16, values from 2**16 overflow, values below 2**-25 become 0, and other values below
+# 2**-14 are subnormal.
 OVERFLOW = 16
 _ZERO, _NORMAL = -25, -14
-_LOWEST, _HIGHEST = -40, 24  # the lowest and the highest power of two on the axis
-_NONFINITE = _HIGHEST + 6  # the right end of the column for inf and NaN
-# The columns of the plot: (name, lowest power of two, highest power of two, background color).
+# The axis for finite values reaches from 2**-40 to 2**24.
+_LOWEST, _HIGHEST = -40, 24
+# The column for inf and NaN begins at `_HIGHEST` and ends at `_NONFINITE`.
+_NONFINITE = _HIGHEST + 6
+# Each tuple describes a column of the plot: its name, left end, right end and background color.
 _RANGES = (
     ("0 in float16", _LOWEST, _ZERO, "#d9d9d9"),
     ("subnormal", _ZERO, _NORMAL, "#f0f0f0"),
@@ -55,11 +58,13 @@ def draw(report, path=None):
 
 
 def _draw_panel(axes, rows):
-    """Draw a horizontal bar from the smallest to the largest magnitude of each row.
+    """Draw a horizontal bar for each row, from its smallest to its largest magnitude.
+
+    If the row contains inf or NaN, draw a second bar in the column "inf, NaN".
 
     Args:
       axes: the axes of matplotlib.
-      rows: list with the `Values` of each row, or None for a missing gradient.
+      rows: list with the `Values` (statistics) of each row, or None for a missing gradient.
     """
     for name, begin, end, color in _RANGES:
         axes.axvspan(begin, end, color=color, zorder=0)
@@ -68,10 +73,11 @@ def _draw_panel(axes, rows):
     for position, values in enumerate(rows):
         if values and values.smallest:
             begin, end = math.log2(values.smallest), math.log2(values.largest)
-            # Make the bar 0.3 wider than the range, so that a single value is visible, too.
+            # Make the bar 0.3 wider than the range. Otherwise a bar for a single magnitude
+            # would be invisible.
             axes.barh(position, end - begin + 0.3, left=begin - 0.3, **_BAR)
         if values and values.nonfinite:
-            # The length of the bar shows which share of the values is inf or NaN.
+            # The length of the second bar shows which share of the values is inf or NaN.
             width = (_NONFINITE - _HIGHEST) * values.nonfinite
             axes.barh(position, width, left=_HIGHEST, **_BAR)
     axes.set_xlim(_LOWEST, _NONFINITE)

@@ -7,10 +7,11 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-_WIDTH = 79  # the width to which paragraphs are wrapped; the table may be wider
+# The report wraps paragraphs to this number of characters. The table may be wider.
+_WIDTH = 79
 
-# The headings of the table. The first heading and the names below it are printed in the last
-# column, so that long names do not shift the other columns.
+# The column headings of the table. The first heading and the names of layers and variables are
+# printed in the last column, so that long names do not shift the other columns.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),
@@ -145,7 +146,7 @@ class Report:
 
 
 def _cells(row):
-    """Return the table cells for a `Row`, as texts in the order of `_HEADING`."""
+    """Return the table cells for a `Row`, as texts in the order of the headings `_HEADING`."""
     values = _largest(row.values), _share(row.values.nonfinite)
     gradient = ("none", "", "")
     if row.gradient is not None:

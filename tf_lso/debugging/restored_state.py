@@ -10,8 +10,8 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The seeds for calls of `explain`. Each call needs a seed that no earlier call has used, for
-# the reason that `_use_other_seeds` gives.
+# The seeds for the random operations in `explain`. Each call of `explain` passes a new seed to
+# TensorFlow, so that TensorFlow makes new kernels for these operations.
 _seeds = itertools.count(0x5CA1E)
 
 
@@ -32,8 +32,8 @@ def restored(model):
             # result stays valid, because a later assignment gives the variable a new buffer.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
-            # A random generator of Keras 2 derives its seeds from a count. This count is a
-            # Python attribute, so it is restored with all other attributes.
+            # A random generator of Keras 2 derives its seeds from a count, which is a Python
+            # attribute. To restore the count, restore all attributes of the generator.
             if hasattr(part, "make_legacy_seed"):
                 undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
@@ -54,8 +54,8 @@ def _parts(model):
         if id(part) in found or hasattr(part, "apply_gradients"):
             continue
         found[id(part)] = part
-        # Skip the children of a tracked list whose elements were replaced, because TensorFlow
-        # raises a ValueError for such a list.
+        # TensorFlow raises a ValueError for the children of a tracked list whose elements were
+        # replaced. Skip these children.
         with contextlib.suppress(ValueError):
             waiting += tf.train.TrackableView.children(part).values()
         if generator := layers.random_generator(part):
@@ -87,7 +87,10 @@ def _local_variables(*objects):
 
 
 def _use_other_seeds(undo):
-    """Give random operations another seed until the ExitStack `undo` is closed."""
+    """Give random operations a seed of their own until the ExitStack `undo` is closed.
+
+    Otherwise `explain` would change the random numbers that the program computes afterwards.
+    """
     # The kernel of an operation such as `tf.random.uniform` contains a counter that cannot be
     # reset. TensorFlow caches such kernels separately for each seed. With a seed of its own,
     # `explain` uses new kernels, and the counters in the program's kernels do not change.

@@ -45,8 +45,8 @@ def keras_of(model):
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
     if is_keras2:
-        # For Keras 2, check the strategy of the model in place of the current strategy. The
-        # metrics of a model that was made for several replicas fail in every scope.
+        # Check the strategy in whose scope a model of Keras 2 was made, and not the current
+        # strategy. If the model was made for several replicas, its metrics fail in every scope.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
@@ -67,8 +67,8 @@ def scale_of(loss_scale, optimizer):
     if scale is None:
         return 1.0
     if hasattr(scale, "apply_gradients"):
-        # Read `initial_scale` if `dynamic_scale` is missing. Keras 3's own LossScaleOptimizer
-        # has no `dynamic_scale` before its first step.
+        # The attribute for the loss scale depends on the class of the optimizer. Keras 3's own
+        # LossScaleOptimizer has `initial_scale`, but no `dynamic_scale` before its first step.
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
         scales = [getattr(scale, name, None) for name in names]
         scale = next((s for s in scales if s is not None), 1.0)
