@@ -13,19 +13,22 @@ PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 
 def _use(path: str) -> names.Use | None:
-    """Return the table entry (a `Use`) for a path, or None if the path is not an old name."""
+    """Return what tf_lso knows about a dotted name, or None if it is not an old name."""
     module, _, name = path.rpartition(".")
     return names.mirror_names(MODULES.get(module, "")).get(name)
 
 
 def symbol(path: str) -> str:
-    """Return the key in `names.SYMBOLS` for a path, or "" if the path is not an old name."""
+    """Return the key in `names.SYMBOLS` for a dotted name, or "" if it is not an old name."""
     use = _use(path)
     return use.symbol if use else ""
 
 
 def is_old(path: str) -> bool:
-    """Return whether a path is an old module, or an old class or function in such a module."""
+    """Return whether `path` is the full name of an old module, or of an old class or function.
+
+    For example, `path` may be "tensorflow.keras.mixed_precision.Policy".
+    """
     return path in MODULES or _use(path) is not None
 
 
@@ -95,7 +98,11 @@ def _gone(path: str, imported: bool, target: Target) -> str:
 
 
 def _spelled(module: str) -> tuple[str, str]:
-    """Return a tuple (public old name of a module, name of its replacement in tf_lso)."""
+    """Return the names of an old module and of the module of tf_lso that replaces it.
+
+    The old name is the public one. For example, the result for `keras.src.mixed_precision` is
+    ("tf.keras.mixed_precision", "tf_lso.keras.mixed_precision").
+    """
     namespace = MODULES[module]
     if in_tf_keras(module):
         # The private packages `tf_keras.api._v1` and `tf_keras.api._v2` are reported under the

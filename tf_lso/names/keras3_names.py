@@ -1,28 +1,27 @@
-"""List the old names that today's TensorFlow still has.
+"""List the old names for loss scaling that today's TensorFlow still has.
 
-We have checked this list for TensorFlow 2.16-2.21.
+We have checked this list for TensorFlow 2.16-2.21, which have Keras 3.
 """
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Namespaces of `tf` that also contain names unrelated to loss scaling. tf_lso ignores these
-# other names.
+# Namespaces of `tf` that also contain names unrelated to loss scaling. tf_lso does not provide
+# the unrelated names.
 SHARED = ("train.experimental", "compat.v1.train.experimental")
 
-# Packages that exist as attributes but cannot be imported. For instance,
-# `tf.compat.v1.keras` is not a module, but an object that loads Keras when a program uses
-# the object.
+# Packages that a program can reach as attributes but cannot import. For instance, the attribute
+# `tf.compat.v1.keras` is not a module, but an object that loads Keras when a program uses it.
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
-# The copy of Keras 2.6 that TensorFlow contains for its own use. This copy still has some of
-# the old names.
+# The package in which TensorFlow contains a copy of Keras 2.6 for its own use. This copy still
+# has some of the old names.
 _KERAS_COPY = "tensorflow.python.keras"
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
 _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
-# Maps the full name of each old module that still exists to the old names that it still
-# contains. Old modules that are not listed no longer exist.
+# Maps the full name of each old module that still exists to the old names that the module still
+# contains. Old modules that are not in this dict no longer exist.
 MODULES_TODAY = {
     **{
         f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])
@@ -66,5 +65,5 @@ KERAS_3_ONLY = (
         if use.versions.startswith("2.16")
     ),
 )
-# Methods that only Keras 3's LossScaleOptimizer has.
+# Methods that the LossScaleOptimizer of Keras 3 has, but the old LossScaleOptimizer lacks.
 KERAS_3_METHODS = ("scale_loss", "stateless_apply")

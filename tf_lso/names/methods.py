@@ -1,7 +1,7 @@
 """List the methods and properties of the old LossScaleOptimizer that `tf-lso check` finds."""
 
-# Maps the name of a method or property to the error that its use raises on today's Keras 3. The
-# error is "" if the method or property still works.
+# Maps the name of each method or property to the error that a program gets if it uses the
+# method or property with Keras 3. The error is "" if the method or property still works.
 METHODS = {
     **{
         name: f"AttributeError: Keras 3's LossScaleOptimizer has no {name}."
@@ -15,11 +15,11 @@ METHODS = {
     "dynamic_growth_steps": "",
 }
 
-# The methods that scale the loss and unscale the gradients.
+# The methods of the old LossScaleOptimizer that scale the loss and unscale the gradients.
 SCALING = ("get_scaled_loss", "get_unscaled_gradients")
 
-# The keys in `symbols.SYMBOLS` of all classes and functions that return a
-# LossScaleOptimizer.
+# The old classes of LossScaleOptimizer, and a function that returns a LossScaleOptimizer. They
+# have the names that the dict `symbols.SYMBOLS` uses for them.
 OPTIMIZERS = (
     "LossScaleOptimizer",
     "experimental.LossScaleOptimizer",

@@ -1,8 +1,8 @@
-"""Define functions that the mirrors share.
+"""Define functions for the mirrors, the modules of tf_lso that replace old modules.
 
-A mirror is a module of tf_lso that provides the names of an old module, such as `tf_lso.keras`
-for `tf.keras`. The functions look up names that a mirror has not defined, and let programs
-import a mirror under a second name.
+A mirror provides the names of an old module. For example, `tf_lso.keras` is the mirror of
+`tf.keras`. The functions look up names that a mirror has not defined, and let programs import
+a mirror under a second name.
 """
 
 import difflib
@@ -37,13 +37,14 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return the function `__getattr__` for a mirror.
+    """Return a function `__getattr__` for a mirror, a module that replaces an old module.
 
-    The function imports a private submodule of the mirror when a program first uses the
-    submodule. For any other name it raises an AttributeError.
+    Python calls `__getattr__` for a name that the mirror does not define. If the name is a
+    submodule that replaces a private module of Keras or TensorFlow, `__getattr__` imports the
+    submodule. For any other name, `__getattr__` raises an AttributeError.
 
     Args:
-      module: the full name of the mirror.
+      module: the full name of the mirror, such as "tf_lso.keras".
       known: the names that the mirror defines. The error may suggest one of them.
     """
 
@@ -57,11 +58,14 @@ def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
 
 
 def also_in(package: str, *mirrors: types.ModuleType) -> None:
-    """Let programs also import mirrors and their submodules from another package.
+    """Let programs import modules and their submodules under a second name.
+
+    For example, after `also_in("tf_lso.compat.v2", tf_lso.keras)` the names
+    `tf_lso.compat.v2.keras` and `tf_lso.keras` refer to the same module.
 
     Args:
-      package: the full name of the other package, such as "tf_lso.compat.v2".
-      *mirrors: the mirror modules.
+      package: str, what the second name has in place of `tf_lso`.
+      *mirrors: the modules.
     """
     for mirror in mirrors:
         for name, module in list(sys.modules.items()):

@@ -1,4 +1,7 @@
-"""List the old dotted names of all classes and functions, and the versions that had them."""
+"""List the old names of all classes and functions, such as `tf.train.experimental.LossScale`.
+
+The tables also say which versions of TensorFlow had each name, and whether it still works.
+"""
 
 import dataclasses
 from collections.abc import Iterable
@@ -8,10 +11,12 @@ from tf_lso.names.symbols import CHANGED, MISSING, SAME
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """What one old dotted name refers to, and the TensorFlow versions that had the name."""
+    """What tf_lso knows about one old name, such as `tf.train.experimental.LossScale`."""
 
-    symbol: str  # the class or function, as a key of `symbols.SYMBOLS`
-    versions: str  # the TensorFlow versions that had the name, such as "2.0-2.8"
+    # The class or function that had this name. The dict `symbols.SYMBOLS` describes it.
+    symbol: str
+    # The TensorFlow versions that had the name, such as "2.0-2.8".
+    versions: str
     # What became of the name in today's TensorFlow: MISSING, CHANGED or SAME.
     today: str = MISSING
 
@@ -58,11 +63,13 @@ _V2 = {
     },
 }
 
-# Maps each old public namespace, without the leading `tf.`, to a dict {name: Use}.
+# The keys are the old public namespaces, such as "keras.mixed_precision", which stands for
+# `tf.keras.mixed_precision`. Each value is a dict that maps the name of each class or function
+# in the namespace to what tf_lso knows about this name, as a `Use`.
 NAMESPACES = {
     **_V2,
-    # `tf.compat.v1.keras.mixed_precision` had no dtype policies in TensorFlow 2.4-2.15. So the
-    # versions of the policies differ from those in `_STABLE`.
+    # In TensorFlow 2.4-2.15, `tf.compat.v1.keras.mixed_precision` had no dtype policies. So the
+    # versions for `Policy` and its functions differ from those in `tf.keras.mixed_precision`.
     "compat.v1.keras.mixed_precision": {
         **_STABLE,
         **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
@@ -83,8 +90,9 @@ NAMESPACES = {
 }
 
 _DEVICE = ("log_device_compatibility_check",)
-# Maps the name of each private module to a dict {name: Use}. Some old programs import from
-# these private modules, so tf_lso has a module of the same name for each of them.
+# Maps each private module, such as "keras.mixed_precision.policy", to a dict like those in
+# `NAMESPACES`. Some old programs import from these private modules. So tf_lso has a module for
+# each of them, such as `tf_lso.keras.mixed_precision.policy`.
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
@@ -112,9 +120,10 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return a dict {name: `Use`} of the old classes and functions in a namespace.
+    """Return a dict of the names of the old classes and functions in a namespace.
 
-    The dict is empty if the namespace contains only other modules.
+    The dict maps each name to what tf_lso knows about the name, as a `Use`. The dict is empty
+    if the namespace contains only other modules.
 
     Args:
       namespace: the name of the namespace without "tf.", such as "keras.mixed_precision".

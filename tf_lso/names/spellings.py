@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Maps each package name under which programs for TensorFlow 2.0-2.15 imported Keras to the
-# module of tf_lso that replaces the package. "keras" stands for `tf_lso.keras`.
+# The keys are the package names under which programs for TensorFlow 2.0-2.15 imported Keras.
+# The values are the modules of tf_lso that replace these packages: "keras" stands for
+# `tf_lso.keras`.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -16,8 +17,9 @@ _KERAS = {
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
 }
-# Maps each package name of tf_keras to the module of tf_lso that replaces the package. This
-# dict is separate from `_KERAS`, because tf_keras still has the old API for its own optimizers.
+# The keys are the package names under which programs import tf_keras. The values are the
+# modules of tf_lso that replace these packages. This dict is separate from `_KERAS`, because
+# tf_keras still has the old API for its own optimizers.
 _TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
@@ -36,8 +38,8 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}.{path}", f"{keras}.{path}"
 
 
-# Maps the full name of each old module to the module of tf_lso that replaces it, without the
-# leading `tf_lso.`.
+# The keys are the full names of the old modules, such as "tensorflow.keras.mixed_precision".
+# The values are the modules of tf_lso that replace them, without the leading `tf_lso.`.
 MODULES = {
     **dict(_keras_modules(_KERAS)),
     **{

@@ -4,21 +4,27 @@ import dataclasses
 
 # These values say what became of an old name in TensorFlow 2.16 and later, with Keras 3.
 
-MISSING = "missing"  # the name is gone: AttributeError or ImportError
-CHANGED = "changed"  # the name exists, but does something else
-SAME = "same"  # the name works as before
+# The name no longer exists: its use raises an AttributeError or ImportError.
+MISSING = "missing"
+# The name still exists, but the class or function does something else than before.
+CHANGED = "changed"
+# The name still exists and works as before.
+SAME = "same"
 
 
 @dataclasses.dataclass(frozen=True)
 class Symbol:
     """A class or function of the old API. Reports and pages print the texts in its fields."""
 
-    does: str  # what tf_lso's class or function does
-    # What replaces the class or function in today's TensorFlow, or "" if nothing does.
+    # A sentence that says what the class or function does in tf_lso.
+    does: str
+    # What replaces the class or function in today's TensorFlow, or "" if nothing replaces it.
     current: str = ""
-    # What goes wrong on today's TensorFlow if the name is CHANGED, or "".
+    # A sentence that says what the class or function of today's TensorFlow does differently.
+    # The text is "" if nothing differs, or if today's TensorFlow has no such class or function.
     breaks: str = ""
-    # What goes wrong on TensorFlow 2.12-2.15, which have Keras 2, or "".
+    # A sentence that says what goes wrong on TensorFlow 2.12-2.15, which have Keras 2. The text
+    # is "" if nothing goes wrong.
     keras_2: str = ""
 
 
@@ -114,6 +120,6 @@ SYMBOLS = {
     ),
 }
 
-# The keys in `SYMBOLS` of all classes and functions for dtype policies. These classes and
-# functions differ between `keras` and `tf_keras`, because each package has its own policies.
+# All old classes and functions for dtype policies, under the names that `SYMBOLS` uses for
+# them. They differ between `keras` and `tf_keras`, because each package has its own policies.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

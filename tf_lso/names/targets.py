@@ -1,4 +1,7 @@
-"""List the old names that exist on today's TensorFlow, or under `tf-lso run --like VERSION`."""
+"""Describe which old names exist on the TensorFlow that runs a program.
+
+This is today's TensorFlow with Keras 3, or with Keras 2 under `tf-lso run --like VERSION`.
+"""
 
 import dataclasses
 import functools
@@ -6,17 +9,18 @@ import re
 
 from tf_lso.names import keras3_names
 
-NEWEST = "2.21"  # the newest version that `--like` accepts
+# The newest version of TensorFlow that the option `--like` accepts.
+NEWEST = "2.21"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Target:
-    """The TensorFlow on which a program will run.
+    """Which old names exist on the TensorFlow that will run a program.
 
     Attributes:
-      modules: dict that maps the full name of each existing old module to the old names in
-        it. Old modules that are not listed do not exist.
-      by_attribute: packages that exist as attributes, but cannot be imported.
+      modules: dict that maps the full name of each old module that exists to the old names in
+        the module. Old modules that are not in this dict do not exist.
+      by_attribute: names of packages that a program can reach as attributes but cannot import.
       like: the version that is passed to `tf-lso run --like`, or "" without this option.
     """
 
@@ -36,7 +40,7 @@ class Target:
 
     @functools.cached_property
     def prefixes(self) -> frozenset[str]:
-        """The parent packages of all `modules`, such as `tensorflow.keras`."""
+        """The parent packages of all old modules that exist, such as `tensorflow.keras`."""
         return frozenset({"keras.src"}).union(*map(prefixes, self.modules))
 
 
@@ -52,12 +56,12 @@ def prefixes(path: str) -> set[str]:
     return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
-# The `Target` for all TensorFlow versions that have Keras 3.
+# `TODAY` describes which old names exist in the TensorFlow versions that have Keras 3.
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# Maps the names of TensorFlow's Keras modules to the old names that these modules have if
-# `tf.keras` is Keras 2.
+# The keys are modules of `tf` that belong to Keras. The values are the old names that these
+# modules have if `tf.keras` is Keras 2.
 _TF_KERAS_2 = {
     "tensorflow.keras.mixed_precision": _STABLE,
     "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],
@@ -66,7 +70,7 @@ _TF_KERAS_2 = {
 
 
 def like(version: str) -> Target:
-    """Return the `Target` for programs that are run with `tf-lso run --like VERSION`."""
+    """Return which old names exist under `tf-lso run --like VERSION`, as a `Target`."""
     if (minor(version) or (2, 0)) >= (2, 16):
         return TODAY
     return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)
