@@ -34,7 +34,8 @@ from tf_lso.examples.history import History, plot, power_of_two
 
 REQUIRED_ACCURACY = 0.95
 CLIP_NORM = 1.0
-BATCH_SIZE = 64  # the number of images per step, summed over all replicas
+# The number of images in one step, summed over all replicas.
+BATCH_SIZE = 64
 LEARNING_RATE = 3e-3
 # The seed for the initial weights, the choice of test images, and the order of the images.
 SEED = 0
@@ -196,7 +197,7 @@ def main(argv=None):
     if options.log_dir is not None:
         _check_installed("tensorboard")
     strategy = make_strategy()
-    # True for the chief worker of a cluster, and True if there is only one process.
+    # `chief` is True in the chief worker of a cluster, and also if there is only one process.
     chief = strategy.extended.should_save_summary
 
     start = time.monotonic()

@@ -14,8 +14,8 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# Returns the `PolicyApi` for the Keras package "keras" or "tf_keras". The attributes of a
-# `PolicyApi` are policy classes and functions. The cache keeps one `PolicyApi` per package.
+# `for_package` returns the policy classes and functions for the Keras package "keras" or
+# "tf_keras", as attributes of a `PolicyApi`. The cache keeps one `PolicyApi` per package.
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())
@@ -29,7 +29,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# Add the names that Keras 3 uses for the same class and the same functions.
+# Add the names that Keras 3 uses for `Policy`, `global_policy` and `set_global_policy`.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

@@ -52,20 +52,21 @@ class PolicyApi:
     def __init__(self, package):
         self._package = package
         self._keras = keras = keras_versions.public(package)
-        # Read Keras's own class and functions before `tf_lso.install` replaces them.
+        # Keep Keras's own policy class and functions, because `tf_lso.install` may later
+        # replace them in the module `keras.mixed_precision`.
         self.Policy = keras.mixed_precision.Policy
         get_global = keras.mixed_precision.global_policy
         self._set_global = keras.mixed_precision.set_global_policy
         self._tell_of_device = log_device_compatibility_check
         if keras_versions.is_keras2(package):
-            # Keras 2 already logs this warning when it makes a policy.
+            # Keras 2 itself warns about slow GPUs when it makes a policy. So do not warn again.
             self._tell_of_device = lambda policy_name: None
 
         class Policy(experimental.LossScalePolicy, self.Policy):
             __doc__ = experimental.LossScalePolicy.__doc__
             _tell_of_device = staticmethod(self._tell_of_device)
 
-        # Keras finds the class by these names when it loads a layer or a model.
+        # Keras finds the class by its module and its name when it loads a layer or a model.
         Policy.__module__ = "tf_lso.keras.mixed_precision.experimental"
         Policy.__qualname__ = "Policy"
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
@@ -163,9 +164,10 @@ class PolicyApi:
         experimental_global_policy.__name__ = "global_policy"
 
     def _with_loss_scale(self, policy):
-        """Return a policy like `policy` that has an attribute `loss_scale`.
+        """Return an experimental policy, with an attribute `loss_scale`, in place of `policy`.
 
-        A policy without a `compute_dtype` is returned unchanged.
+        A policy that already has a `loss_scale`, or has no `compute_dtype`, is returned
+        unchanged.
         """
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
             return policy

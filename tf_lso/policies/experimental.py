@@ -14,7 +14,7 @@ _once = log.Once()
 
 
 def check_name(name):
-    """Raise an error if `name` is not a str or is a name that TensorFlow 2.1 removed."""
+    """Raise an error if `name` is not a str or is a policy name that TensorFlow 2.1 removed."""
     if not isinstance(name, str):
         is_dtype = isinstance(name, tf.DType)
         got = f"not a DType: pass {name.name!r}. Got" if is_dtype else "but got"
