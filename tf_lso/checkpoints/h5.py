@@ -27,14 +27,17 @@ from tf_lso.checkpoints.source import (
 # written this group since version 2.6.
 _OF_THE_MODEL = "top_level_model_weights"
 
-# A variable in a .keras file does not belong to the model if the path of the variable begins
-# with one of these tuples.
+# If the path of a variable in a .keras file begins with one of these tuples, the variable
+# belongs to the optimizer or to a metric, and not to the model.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
 @contextlib.contextmanager
 def opened(path):
-    """Open a file for a `with` block, and yield the contents of the file as a `Source`."""
+    """Open an HDF5 or .keras file for a `with` block, and yield a `Source`.
+
+    The `Source` describes the tensors in the file, and reads their values on demand.
+    """
     config, file = None, path
     with contextlib.ExitStack() as stack:
         with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
@@ -67,7 +70,7 @@ class Reader:
     def at(self, parent, key, kind=h5py.Group):
         """Return the object at the path `key` below the group `parent`.
 
-        The object must be an instance of the class `kind`.
+        Raise CheckpointError if the object is not an instance of the class `kind`.
         """
         what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
@@ -83,12 +86,16 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return an `Entry` for the tensor at `key`, with the given `name` and `paths`."""
+        """Return an `Entry`, which describes the tensor in the dataset at the path `key`.
+
+        `name` is the name of the variable in the program that wrote the file, or "" if the file
+        does not contain the name. `paths` are the paths from the model to the variable.
+        """
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
-        """Return the value of an `Entry` as a NumPy array."""
+        """Return the value of the tensor that an `Entry` describes, as a NumPy array."""
         with refusing(f"{self.path}: the key {entry.key} cannot be read"):
             return np.asarray(self.file[entry.key][()])
 
@@ -109,7 +116,10 @@ class Reader:
         return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 
     def keys(self):
-        """Return the list of the keys of all datasets."""
+        """Return a list of the keys of all datasets.
+
+        The key of a dataset is its path in the file, such as "layers/dense/vars/0".
+        """
         found = {}
         self.file.visititems(found.__setitem__)
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
@@ -118,16 +128,17 @@ class Reader:
 def _in_lists(reader):
     """Return the model variables and the `OptimizerState` that an .h5 file contains.
 
-    The model variables are {key: Entry}. The state is None if the file has no optimizer.
+    The model variables are a dict that maps the key of each tensor to the `Entry` that
+    describes the tensor. The `OptimizerState` is None if the file has no optimizer.
     """
     file = reader.file
     variables = {entry.key: entry for entry in _of_layers(reader)}
     if "optimizer_weights" not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
-    # A Keras 3 wrapper lists its own entries before the entries of the inner optimizer. The
-    # wrapper's first two entries, a step counter and a learning rate, have no meaning. The
-    # entries of the inner optimizer begin at the last step counter in the list.
+    # A `LossScaleOptimizer` of Keras 3 lists its own variables before those of the inner
+    # optimizer. Its first two variables, a step counter and a learning rate, have no meaning.
+    # The variables of the inner optimizer begin at the last step counter in the list.
     counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
@@ -168,9 +179,11 @@ def _weights(reader, group, layer=None, *path):
 def _in_groups(reader, config):
     """Return the model variables and the `OptimizerState` of a .keras or .weights.h5 file.
 
-    The model variables are {key: Entry}. The state is None if the file has no optimizer.
+    The model variables are a dict that maps the key of each tensor to the `Entry` that
+    describes the tensor. The `OptimizerState` is None if the file has no optimizer.
     """
-    # Maps the path of an object to {number of a variable of the object: Entry}.
+    # Maps the path of each object to a dict. This dict maps the number of each variable of the
+    # object to the variable's `Entry`.
     groups = {}
     for key in reader.keys():
         *path, number = key.split("/")
@@ -181,7 +194,8 @@ def _in_groups(reader, config):
     lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
     outer = lists.pop(("optimizer",), [])
     inner = lists.pop(("optimizer", "inner_optimizer"), [])
-    # TensorFlow 2.12 stores the inner optimizer of a wrapper under the name "_optimizer".
+    # TensorFlow 2.12 stores the inner optimizer of a `LossScaleOptimizer` under the name
+    # "_optimizer".
     inner = lists.pop(("optimizer", "_optimizer"), inner)
     model = [e for path, g in lists.items() if path[:1] not in _NO_MODEL for e in g]
     variables = {entry.key: entry for entry in model}
@@ -192,33 +206,39 @@ def _in_groups(reader, config):
 
 
 def _state(config, outer, inner, variables, default_family=None):
-    """Return the `OptimizerState` of an optimizer or a wrapper.
+    """Return the `OptimizerState` of the optimizer in a file.
+
+    An `Entry` in the following lists describes one variable of the optimizer.
 
     Args:
       config: dict that contains the optimizer's config at the key "optimizer_config" or
         "optimizer", or {}.
-      outer: list of the entries of the wrapper, or of an optimizer without a wrapper.
-      inner: list of the entries of the inner optimizer of a wrapper.
-      variables: dict of the variables of the model.
-      default_family: str or None, such as "new". The function assumes this family for the
-        inner optimizer of a Keras 2 wrapper if the config does not show the family.
+      outer: list of the entries of a `LossScaleOptimizer`. If a .keras or .weights.h5 file
+        contains another optimizer, the list contains the entries of this optimizer.
+      inner: list of the entries of the inner optimizer of a `LossScaleOptimizer`. If an .h5
+        file contains another optimizer, the list contains the entries of this optimizer.
+      variables: dict that maps the key of each model variable to its `Entry`.
+      default_family: str or None, an optimizer family such as "new". The function assumes
+        this family for the inner optimizer of a `LossScaleOptimizer` of Keras 2 if the config
+        does not show the family.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
     state = OptimizerState(next(families, None), class_name, config)
-    # The contents of `outer` depend on the program that wrote the file:
-    # - Old versions of Keras 3: the count of finite steps and the scale.
-    # - Newer versions of Keras 3: two meaningless scalars, the count, the scale, and all
+    # The entries in `outer` depend on the program that saved the `LossScaleOptimizer`:
+    # - Old versions of Keras 3: the count of finite steps and the loss scale.
+    # - Newer versions of Keras 3: two meaningless scalars, the count, the loss scale, and all
     #   variables of the inner optimizer a second time.
-    # - Keras 2 without tf_lso: neither a count nor a scale.
+    # - Keras 2 without tf_lso: neither a count nor a loss scale.
     # - Keras 2 with tf_lso: all variables of the inner optimizer a second time, a variable
-    #   that only Nadam has, the scale and the count.
+    #   that only Nadam has, the loss scale and the count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # The file has no separate group for the inner optimizer. If `outer` still ends with a
-        # loss scale, the saved optimizer was a legacy optimizer that tf_lso wrapped.
+        # The list `inner` is empty, so `outer` contains the variables of the optimizer. If a
+        # loss scale and a count of finite steps are at the end of `outer`, the saved optimizer
+        # was a legacy optimizer that tf_lso wrapped.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
@@ -269,9 +289,9 @@ def _class_of(config):
 def _without_scale(state, entries):
     """Return `entries` without the loss scale and the count of finite steps at the end.
 
-    tf_lso writes these two entries last. The function stores the two entries in
-    `state.scale` and `state.count`. If the last two entries are not a scale and a count, the
-    function returns all entries.
+    tf_lso saves the loss scale and the count as the last two variables of an optimizer. The
+    function stores their entries in `state`, an `OptimizerState`. If the last two of `entries`
+    are not a loss scale and a count, the function returns all of `entries`.
     """
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:

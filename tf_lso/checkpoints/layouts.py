@@ -23,8 +23,9 @@ LAYER_STEP = "layer_with_weights-"
 WEIGHT_STEP = "#"
 VARS_STEP = "vars"
 
-# Maps the layout of a checkpoint to the family of the saved optimizer and to a description of
-# the programs that wrote such checkpoints.
+# A layout is the way in which a checkpoint stores an optimizer. This dict maps the name of each
+# layout to a pair: the family of the saved optimizer, and a description of the programs that
+# wrote such checkpoints.
 LAYOUTS = {
     "2.0-2.2": ("legacy", "TensorFlow 2.0-2.2, with a loss scale"),
     "v2": ("legacy", "an OptimizerV2 of TensorFlow 2.0-2.15 or tf_keras"),
@@ -32,7 +33,8 @@ LAYOUTS = {
     "keras3": ("keras3", "Keras 3 or tf_lso"),
 }
 
-# Maps a key of an optimizer's config to the only optimizer family whose configs have the key.
+# Each of these keys occurs only in the configs of one optimizer family. The dict maps the key
+# to the name of the family.
 OF_CONFIGS = {
     "loss_scale_factor": "keras3",
     "is_legacy_optimizer": "new",
@@ -43,8 +45,9 @@ OF_CONFIGS = {
 # All other optimizers use the second name.
 ITERATIONS = ("iter", "_iterations")
 
-# Maps the path of a variable of the loss scale to a field of `OptimizerState`. The last
-# two paths belong to Keras 3's own LossScaleOptimizer.
+# Each key is the path from an optimizer to a variable of its loss scale. The value is the field
+# of `OptimizerState` that describes the variable. The last two paths belong to Keras 3's own
+# LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
     "loss_scale/good_steps": "count",
@@ -76,10 +79,12 @@ SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_
 # variable.
 COMPUTED = "_current_learning_rate"
 
-# Attributes of an optimizer that a search for slots and scalars ignores.
+# A search for the slots and hyperparameters of an optimizer ignores these attributes. They hold
+# the step counter, the computed learning rate, and the lists of all variables.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
-# The group that `install.loading_keras2` adds to .h5 files of Keras 2.
+# An .h5 file of Keras 2 has no place for a loss scale. So `install.loading_keras2` adds a group
+# with this name to the file, and stores the loss scale in the group.
 OWN_GROUP = "tf_lso_loss_scale"
 
 
@@ -102,7 +107,7 @@ def owner(name, variables, slot=None):
 
     Args:
       name: the name of the optimizer variable.
-      variables: {key: Entry of a model variable}.
+      variables: dict that maps the key of each model variable to its `Entry`.
       slot: the name of the slot, or None.
     """
     # An OptimizerV2 appends the name of the slot to the name of the model variable.
@@ -137,13 +142,20 @@ def owner_in_keras3(name, variables):
 
 
 def any_owner(name, variables):
-    """Return the result of `owner`, or of `owner_in_keras3` if `owner` returns `UNKNOWN`."""
+    """Return the key of the model variable to which an optimizer variable belongs.
+
+    The function calls `owner`, and then `owner_in_keras3` if the result of `owner` is
+    `UNKNOWN`.
+    """
     found = owner(name, variables)
     return owner_in_keras3(name, variables) if found is UNKNOWN else found
 
 
 def slot_of(name, class_name):
-    """Return the slot that the name of an optimizer variable contains, or None."""
+    """Return the name of the slot that the name of an optimizer variable contains, or None.
+
+    For example, return "m" for the name "Adam/dense/kernel/m" and the class name "Adam".
+    """
     slots, parts = table.of([class_name]).slots, plain(name).split("/")
     # An OptimizerV2 puts the name of the slot at the end of the variable's name.
     if parts[-1] in slots:
@@ -174,13 +186,15 @@ def optimizer_class(entries, family):
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
     if keras_versions.has_keras3():
-        # `optimizer_table` lacks some classes of Keras 3, so add the public classes.
+        # `optimizer_table` lacks some optimizer classes of Keras 3. So add the names of the
+        # public classes in `keras.optimizers`.
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
         # Omit wrappers such as `LossScaleOptimizer`, whose names end with "Optimizer".
         names |= {n for n in classes if not n.endswith("Optimizer")}
     if family == "keras3":
-        # Keras 3 calls the first RMSprop "rm_sprop" and the second "rm_sprop_1".
+        # Keras 3 names the first RMSprop of a program "rm_sprop" and the second "rm_sprop_1".
+        # So compare names without underscores and without this number.
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
     known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}
     return known.pop() if len(known) == 1 else None

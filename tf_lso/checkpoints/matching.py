@@ -14,15 +14,18 @@ from tf_lso.frameworks import optimizer_table as table
 
 
 class ConflictError(CheckpointError):
-    """All variables have a match by path and by name, but the matches differ."""
+    """A file fits a model by paths and also by names, but with different results."""
 
 
 def match_model(source, model, mapping=None):
-    """Return {key in `source.variables`: Target} for all variables with a match.
+    """Return a dict that says into which model variable each tensor of a file is restored.
+
+    The dict maps a key of `source.variables` to a `Target`, which holds the model variable.
+    Tensors without a match are omitted.
 
     Args:
-      source: Source.
-      model: ModelTargets.
+      source: `Source`, the contents of the file.
+      model: `ModelTargets`, the variables of today's model.
       mapping: dict from names in the file to names in the model, from the user. May be None.
 
     Raises:
@@ -48,7 +51,11 @@ def match_model(source, model, mapping=None):
 
 
 def _conflict(source, by_path, by_name):
-    """Return the message that names the first key with two matches that differ."""
+    """Return the message of a ConflictError.
+
+    `by_path` and `by_name` map the keys of tensors to the matching variables. The message names
+    the first key for which these dicts differ.
+    """
     variables = source.variables
     key = next(k for k in variables if by_path.get(k) is not by_name.get(k))
     place, name = (f[key].name if key in f else "nothing" for f in (by_path, by_name))
@@ -61,18 +68,20 @@ def _conflict(source, by_path, by_name):
 
 
 def _is_complete(found, entries, targets):
-    """Return whether `found` is complete, and each target has the shape of its entry.
+    """Return whether `found` is complete, and all its matches have the right shapes.
 
-    `found` is complete if it contains all `entries` of the file or all `targets`.
+    `found` maps keys of `entries`, the tensors of the file, to matching variables in `targets`.
+    `found` is complete if it contains all tensors of the file or all variables.
     """
     fit = all(target.shape == entries[key].shape for key, target in found.items())
     return fit and len(found) in (len(entries), len(targets))
 
 
 def _unique(found, used):
-    """Return a dict of the items of `found` whose target occurs once and is not in `used`.
+    """Return a dict of the items of `found` whose variable occurs once and is not in `used`.
 
-    `found` is {key: Target or None}. Items without a target are omitted.
+    `found` maps the key of a tensor to a `Target`, which holds the variable that matches, or to
+    None. Items without a variable are omitted.
     """
     claims = collections.Counter(found.values())
     alone = {t for t, count in claims.items() if count == 1} - {None, *used}
@@ -116,19 +125,23 @@ def _mapped(source, model, mapping):
 
 
 def match_optimizer(source, optimizer, matched):
-    """Return {Target: `Entry`} for all variables with a match.
+    """Return a dict that says which tensor of a file is restored into each optimizer variable.
+
+    The dict maps a `Target`, which holds the optimizer variable, to the `Entry` that describes
+    the tensor. Variables without a match are omitted.
 
     Args:
-      source: Source. Its slots must already have the names that `optimizer` uses.
-      optimizer: OptimizerTargets.
+      source: `Source`, the contents of the file. Its slots must already have the names that
+        `optimizer` uses.
+      optimizer: `OptimizerTargets`, the variables of today's optimizer.
       matched: dict, the result of `match_model`.
 
     Raises:
-      CheckpointError: if entries without names fit the variables in more than one order.
+      CheckpointError: if tensors without names fit the variables in more than one order.
     """
     state = source.optimizer
-    # The model variables in the order in which slots are listed. None stands for a variable
-    # that is not in this model.
+    # The list `order` contains the model variables in the order in which the file lists their
+    # slots. It contains None for a variable of the file that today's model does not have.
     order = [matched.get(key) for key in state.order] or optimizer.order
     found = _by_names(state, optimizer, matched, order)
     nameless = [entry for entry in unmatched(state, found) if entry.slot is None]
@@ -143,18 +156,23 @@ def match_optimizer(source, optimizer, matched):
 
 
 def unmatched(state, found):
-    """Return the list of entries of an `OptimizerState` that match no target in `found`."""
+    """Return a list of the entries in `state.made` that match no variable.
+
+    `state.made` lists the variables of the saved optimizer. `found` is a dict like the result
+    of `match_optimizer`.
+    """
     used = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in used]
 
 
 def _by_names(state, optimizer, matched, order):
-    """Return {Target: `Entry`} for the entries that match by slot name and model variable.
+    """Match tensors of a file with optimizer variables by slot name and model variable.
 
-    If the file does not say to which model variables the entries of a slot belong, the first
-    entry belongs to the first model variable in `order`, and so on. A scalar without a name
-    matches if the file contains exactly one such scalar, and if exactly one scalar of the
-    optimizer has no other match.
+    Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
+    describes the tensor. If the file does not say to which model variables the tensors of a
+    slot belong, the first tensor belongs to the first model variable in `order`, and so on. A
+    scalar without a name matches if the file contains exactly one such scalar, and if exactly
+    one optimizer variable that is not a slot has no other match.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
@@ -178,10 +196,12 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Return {Target: `Entry`} for entries without names, which match by their order.
+    """Match tensors without names with optimizer variables by their order.
 
-    Each of `orders` is a list of targets. The function uses the order in which every entry
-    fits its target. If this is true of several orders, raise CheckpointError.
+    Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
+    describes the tensor. Each of `orders` is a list of variables. The function uses the list in
+    which each variable fits the tensor at the same position in `entries`. If this is true of
+    several lists, raise CheckpointError.
     """
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
@@ -196,9 +216,10 @@ def _by_order(source, entries, orders):
 
 
 def _fit(entries, targets):
-    """Return whether each entry fits its target, and both lists have the same length.
+    """Return whether each tensor fits its variable, and both lists have the same length.
 
-    `Target.problem` compares the shapes and dtypes. Every entry fits a target of None.
+    `entries` describes the tensors, and `targets` holds the variables. `Target.problem`
+    compares the shapes and dtypes. If the variable is None, every tensor fits.
     """
     pairs = zip(entries, targets)
     fit = not any(target and target.problem(entry) for entry, target in pairs)
@@ -208,8 +229,9 @@ def _fit(entries, targets):
 def _known_orders(state, optimizer, order, count):
     """Return a list of the orders in which a file may list `count` slots.
 
-    Orders are known only for the classes in `optimizer_table`. In an order, None stands for a
-    slot of a variable that the model does not have.
+    Each order is a list of slot variables of `optimizer`. In this list, None stands for a slot
+    of a model variable that today's model does not have. Orders are known only for the classes
+    in `optimizer_table`.
     """
     known = table.of(optimizer.class_names).slots
     targets = {(t.slot, t.of): t for t in optimizer.own if t.of is not None}
@@ -239,7 +261,9 @@ def _groups_of_slots(known, averages, family):
     always = [slot for slot in known if slot not in table.MADE_BY]
     by_argument = [[slot] for slot in known if slot in table.MADE_BY]
     newer = [averages, always, *by_argument]
-    # An OptimizerV2 creates each slot as a group of its own. Only Ftrl does not.
+    # An optimizer creates all slots of a group for one model variable, and then for the next
+    # variable. In an OptimizerV2 each group contains one slot. Only Ftrl has the same groups as
+    # a newer optimizer.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
@@ -260,7 +284,11 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
 
 
 def never_made(source, optimizer, matched, found):
-    """Return {Target: initial value} for slots that the file's optimizer did not create."""
+    """Return the initial values of the slots that the file's optimizer did not create.
+
+    The result is a dict that maps a `Target`, which holds the slot variable of today's
+    optimizer, to the initial value, a number.
+    """
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):

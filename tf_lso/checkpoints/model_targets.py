@@ -37,13 +37,17 @@ class ModelTargets:
         self._found = {(): model}
 
     def at(self, path):
-        """Return the `Target` for a path inside a checkpoint, or None."""
+        """Return the `Target` of the model variable to which a path in a file leads, or None.
+
+        The path is a tuple of steps from the model to the variable, like each of `Entry.paths`.
+        """
         return self._by_variable.get(id(self._find(path)))
 
     def named(self, name):
-        """Return the `Target` that is called `name`, or None.
+        """Return the `Target` of the model variable that is called `name`, or None.
 
-        If no `Target` has this full name, return the only one whose name ends with `name`.
+        If no variable has this full name, return the `Target` of the only variable whose name
+        ends with `name`.
         """
         whole = [t for t in self.targets if t.name == name]
         found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
@@ -111,7 +115,11 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """Return the attribute `name`, else the attribute `_name`, else None."""
+    """Return the attribute `name` of an object, or None if the attribute does not exist.
+
+    If the object has no attribute `name`, the function looks for the same name with an
+    underscore in front.
+    """
     for spelling in (name, f"_{name}"):
         with contextlib.suppress(Exception):
             return getattr(parent, spelling)

@@ -25,8 +25,8 @@ from tf_lso.frameworks import optimizer_table as table
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
 
-# The largest number of paths that an `Entry` gets. Several paths lead to a variable of a layer,
-# since the graph contains the layer under several names.
+# The largest number of paths that `Entry.paths` contains for one variable. Several paths lead
+# to a variable of a layer, since the graph contains the layer under several names.
 _MOST_PATHS = 6
 
 # Only a Keras model has children whose names begin with one of these texts. An object that
@@ -36,6 +36,9 @@ _OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 class ObjectGraph:
     """The objects and tensors of a checkpoint.
+
+    Checkpoints contain a graph of the saved objects. A *node* is the number of an object in
+    this graph. The root of the graph is the node 0.
 
     Args:
       prefix: str, the path of the checkpoint without `.index`.
@@ -56,7 +59,8 @@ class ObjectGraph:
         proto = trackable_object_graph_pb2.TrackableObjectGraph()
         with refusing(f"{prefix}: the key {GRAPH_KEY} is damaged"):
             proto.ParseFromString(self._get(GRAPH_KEY))
-            # The keys of all tensors of the checkpoint.
+            # The keys of all tensors in the checkpoint, except for the tensor that contains the
+            # graph of objects.
             self.keys = sorted(self._shapes.keys() - {GRAPH_KEY})
             self._nodes, named = proto.nodes, {0}
             self._children = [
@@ -72,11 +76,14 @@ class ObjectGraph:
             return self._reader.get_tensor(key)
 
     def read(self, entry):
-        """Return the value of an `Entry` as a NumPy array."""
+        """Return the value of the tensor that an `Entry` describes, as a NumPy array."""
         return np.asarray(self._get(entry.key))
 
     def entry(self, node):
-        """Return the `Entry` of a node, or None if the node is None or not a variable."""
+        """Return the `Entry` of the variable at a node of the object graph.
+
+        Return None if the node is None, or if the object at the node is not a variable.
+        """
         for attribute in () if node is None else self._nodes[node].attributes:
             if attribute.name == "VARIABLE_VALUE":
                 key = attribute.checkpoint_key
@@ -87,32 +94,47 @@ class ObjectGraph:
         return None
 
     def children(self, node):
-        """Return {name: child} for a node, or {} if the node is None."""
+        """Return the children of an object in the object graph.
+
+        The result is a dict that maps the name of each child to its node, which is the number
+        of the child in the graph. If `node`, the number of the object, is None, the dict is
+        empty.
+        """
         return {} if node is None else self._children[node]
 
     def follow(self, node, path):
-        """Return the node to which a path of names leads from `node`, or None."""
+        """Return the node to which a path leads from `node` in the object graph, or None.
+
+        `path` contains the names of the children on the way.
+        """
         for name in path:
             node = self.children(node).get(name)
         return node
 
     def elements(self, node):
-        """Return the nodes of the elements of the list at `node`, or [] if `node` is None."""
+        """Return the nodes of the elements of a saved list.
+
+        `node` is the node of the list in the object graph. If it is None, return [].
+        """
         below = self.children(node)
         return [below[n] for n in sorted(filter(str.isdigit, below), key=int)]
 
     def slots(self, node):
-        """Return a list of (slot name, node of the model variable, node of the slot)."""
+        """Return a list of the slots of the optimizer at a node of the object graph.
+
+        Each element is a tuple (slot name, node of the model variable, node of the slot).
+        """
         return [
             (s.slot_name, s.original_variable_node_id, s.slot_variable_node_id)
             for s in self._nodes[node].slot_variables
         ]
 
     def walk(self, start, but=()):
-        """Yield (node, paths) for `start` and each node below `start`, nearest first.
+        """Yield `start` and each node below it in the object graph, nearest first.
 
-        Nodes in `but` are omitted. Nodes that can only be reached through a node in `but` are
-        omitted too.
+        Each node comes in a pair (node, paths). `paths` is a list of the paths from `start` to
+        the node. A path is a tuple of names of children. Nodes in `but` are omitted. Nodes that
+        can only be reached through a node in `but` are omitted too.
         """
         paths = {**{node: [] for node in but}, start: [()]}
         queue = [start]
@@ -127,7 +149,11 @@ class ObjectGraph:
                 paths[child] = (paths.get(child, []) + ways)[:_MOST_PATHS]
 
     def variables(self, start, but=()):
-        """Return {node: `Entry` with paths} for the variables below a node."""
+        """Return a dict of the variables below a node of the object graph.
+
+        The dict maps the node of each variable to an `Entry`, whose field `paths` contains the
+        paths from `start` to the variable. Nodes in `but` are omitted, as in `walk`.
+        """
         return {
             node: dataclasses.replace(entry, paths=tuple(paths))
             for node, paths in self.walk(start, but)
@@ -136,7 +162,11 @@ class ObjectGraph:
 
 
 def optimizers(graph):
-    """Return {path: node} for all optimizers except the inner optimizers of wrappers."""
+    """Return a dict of all optimizers in a checkpoint.
+
+    The dict maps the path of each optimizer, such as "optimizer", to its node in the object
+    graph. The inner optimizer of a `LossScaleOptimizer` is omitted.
+    """
     found, inside = {}, set()
     for node, paths in graph.walk(0):
         if node not in inside and inner(graph, node) is not None:
@@ -146,14 +176,14 @@ def optimizers(graph):
 
 
 def inner(graph, node):
-    """Return the node of the inner optimizer of the wrapper at `node`.
+    """Return the node of the inner optimizer of a `LossScaleOptimizer`.
 
-    If `node` is an optimizer without a wrapper, return `node`. If `node` is not an optimizer,
-    return None.
+    `node` is the node of the `LossScaleOptimizer` in the object graph. If `node` belongs to
+    another optimizer, return `node`. If `node` does not belong to an optimizer, return None.
     """
     below = graph.children(node)
-    # A wrapper of TensorFlow 2.0-2.2 has the child "base_optimizer". A wrapper of Keras 3 has
-    # the child "inner_optimizer".
+    # A `LossScaleOptimizer` of TensorFlow 2.0-2.2 has the child "base_optimizer". A
+    # `LossScaleOptimizer` of Keras 3 has the child "inner_optimizer".
     nodes = [below.get("base_optimizer"), below.get("inner_optimizer"), node]
     return next((n for n in nodes if _counter(graph, n) is not None), None)
 
@@ -164,7 +194,10 @@ def _counter(graph, node):
 
 
 def layout(graph, node):
-    """Return the key in `layouts.LAYOUTS` for the optimizer at a node."""
+    """Return the name of the layout in which a checkpoint stores the optimizer at a node.
+
+    The name is a key of `layouts.LAYOUTS`, such as "keras3".
+    """
     at = inner(graph, node)
     below = graph.children(at)
     if "iter" in below:
@@ -175,7 +208,11 @@ def layout(graph, node):
 
 
 def models(graph, of_optimizers):
-    """Return {path: node} for the nodes that may be the model, likeliest first."""
+    """Return a dict of the objects in a checkpoint that may be the model, likeliest first.
+
+    The dict maps the name of each object below the root, or "" for the root itself, to the node
+    of the object in the graph. `of_optimizers` contains the nodes of all optimizers.
+    """
     root = graph.children(0)
     if any(name.startswith(_OF_A_MODEL) for name in root):
         return {"": 0}
@@ -190,7 +227,10 @@ def models(graph, of_optimizers):
 
 
 def source(graph, model, optimizer):
-    """Return the `Source` for the nodes of a model and an optimizer. Both may be None."""
+    """Return a `Source`, which describes the tensors of a model and an optimizer.
+
+    `model` and `optimizer` are nodes of the object graph. Each of them may be None.
+    """
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
     read = None if optimizer is None else _state(graph, optimizer, variables)
@@ -199,12 +239,18 @@ def source(graph, model, optimizer):
 
 
 def _state(graph, node, variables):
-    """Return the `OptimizerState` for the node of an optimizer or of a wrapper."""
+    """Return the `OptimizerState` of the optimizer at a node of the object graph.
+
+    The optimizer may be a `LossScaleOptimizer`. The keys of `variables` are the nodes of the
+    model variables.
+    """
     at, family = inner(graph, node), layouts.LAYOUTS[layout(graph, node)][0]
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
     state.order = graph.elements(below.get("_trainable_variables"))
-    # Collect the nodes that `_labels` must ignore.
+    # `_labels` finds the variables for `state.made`, a list of the slots and of all variables
+    # that no other field of `state` contains. Collect in `others` the nodes that `_labels` must
+    # ignore, such as those of the step counter, the loss scale and the model variables.
     others = {counter, graph.children(0).get(SAVE_COUNTER), *variables, *state.order}
     others |= _of_traced_steps(graph, node)
     for path, role in layouts.LOSS_SCALE.items():
@@ -233,18 +279,24 @@ def _state(graph, node, variables):
 
 
 def _of_traced_steps(graph, node):
-    """Return the set of nodes that tf_lso's traced steps have added to a SavedModel."""
+    """Return the nodes of the variables that tf_lso adds to a SavedModel for traced steps.
+
+    The variables, such as the count of skipped steps, are not part of the optimizer's state.
+    The result is a set. It is empty if `node`, the node of the optimizer, has no such
+    variables.
+    """
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # An optimizer class of a user may have an attribute whose name is one of these paths. So
-    # return the nodes only if the first two paths in `OF_TRACED_STEPS` exist.
+    # A user's optimizer may have an attribute of its own with one of these names, such as
+    # "overflowed". So return the nodes only if the first two names in `OF_TRACED_STEPS` exist.
     return set(found) if None not in found[:2] else set()
 
 
 def _labels(graph, node, order, variables, others):
-    """Return {node of a variable: label} for the variables of an optimizer.
+    """Return a dict that says to which slot each variable of an optimizer belongs.
 
-    A label is a pair of values for `Entry.slot` and `Entry.of`. The variables that the
-    optimizer lists come first, in the order in which the optimizer created the variables.
+    The dict maps the node of a variable to a pair (slot, of), which contains the values for the
+    fields `slot` and `of` of the variable's `Entry`. The variables that the optimizer lists
+    come first, in the order in which the optimizer created the variables.
     """
     at = inner(graph, node)
     below = graph.children(at)
@@ -256,14 +308,20 @@ def _labels(graph, node, order, variables, others):
             found.update(_listed_slots(graph, name, child, order, variables))
     for name, variable, slot in graph.slots(at) + graph.slots(node):
         found[slot] = name, variable
-    # Add variables that are not direct attributes, such as variables in nested lists.
+    # Add variables that are not direct attributes of the optimizer, such as variables in nested
+    # lists.
     for child in graph.variables(at, others):
         found.setdefault(child, (None, UNKNOWN))
     return found
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return {node of a slot: label} for the slots in the list at the attribute `name`."""
+    """Return a dict that maps the node of each slot in a saved list to a pair (slot, of).
+
+    `node` is the node of the list, and `name` is the attribute that holds the list. In the
+    pair, `slot` is equal to `name`, and `of` is the node of the model variable to which the
+    slot belongs, or `UNKNOWN`. If an element of the list is not a variable, the dict is empty.
+    """
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}

@@ -1,7 +1,8 @@
 """Plan a restore before anything is written.
 
-A `Plan` compares a `Source` with the targets and decides which value goes into which
-variable. `Plan.apply` writes the values.
+A `Plan` compares a `Source`, which describes the tensors in a file, with the variables of
+today's model and optimizer, and decides which tensor goes into which variable. `Plan.apply`
+writes the values.
 """
 
 import dataclasses
@@ -29,21 +30,21 @@ _IDLE = (
 
 
 class Plan:
-    """Decides and reports what a restore of a `Source` will do."""
+    """Decides and reports what a restore of a file will do."""
 
     def __init__(self, source, model, optimizer, mapping=None):
         """Make the plan.
 
         Args:
-          source: Source.
-          model: ModelTargets.
-          optimizer: OptimizerTargets or None.
+          source: `Source`, the contents of the file.
+          model: `ModelTargets`, the variables of the model.
+          optimizer: `OptimizerTargets`, the variables of the optimizer, or None.
           mapping: dict from names in the file to names in the model, or None.
         """
         self.source = source
         self.report = report = Report(source.path, source.layout)
-        # Pairs of functions. The first function of a pair reads a value. The second function
-        # assigns the value to a variable.
+        # A list of pairs of functions. The first function of a pair reads a value. The second
+        # function assigns the value to a variable or a hyperparameter.
         self._steps = []
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():
@@ -67,10 +68,11 @@ class Plan:
             assign(value)
 
     def _move(self, entry, target):
-        """Plan to assign the value of `entry` to `target`.
+        """Plan to assign a tensor of the file to the variable of `target`.
 
-        If the value does not fit, report the reason. `entry` is None if the file has no value
-        for the target. In this case report the target as missing.
+        `entry` describes the tensor. If the tensor does not fit the variable, report the
+        reason. `entry` is None if the file has no tensor for the variable. In this case report
+        the variable as missing.
         """
         report, name = self.report, target.name
         if entry is None:
@@ -137,12 +139,12 @@ class Plan:
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Report if the saved optimizer was created with other arguments than `optimizer`.
 
-        The number of slots does not show such a difference, since different arguments may
-        lead to the same number of slots.
+        The number of slots does not show such a difference, since different arguments may lead
+        to the same number of slots.
 
         Args:
-          state: OptimizerState.
-          optimizer: OptimizerTargets.
+          state: `OptimizerState`, the saved optimizer.
+          optimizer: `OptimizerTargets`, the variables of today's optimizer.
           lacking: set of the names of the slots that `optimizer` has but the file lacks.
           unmatched: list of entries of the file for which `optimizer` has no variable.
         """
@@ -163,7 +165,10 @@ class Plan:
             self.report.remedy = how_to_make(self.source, optimizer, slots)
 
     def _set(self, name, entry, optimizer):
-        """Plan to set a hyperparameter to the value of `entry`, or report why not."""
+        """Plan to set the hyperparameter `name` to the saved value, or report why not.
+
+        `entry` describes the scalar tensor that contains the value.
+        """
         report, target = self.report, f"optimizer/{name}"
         value, now = self.source.number(entry), optimizer.hyperparameter(name)
         is_same = now is not None and np.float32(now) == np.float32(value)
@@ -193,9 +198,10 @@ class Plan:
 
 
 def _may_lack(optimizer):
-    """Return {name of a slot: the reason why a file may lack this slot}.
+    """Return a dict of the slots that a file may lack.
 
-    A restore does not change the variables of such a slot.
+    The dict maps the name of a slot to the reason why the file may lack it. If the file lacks
+    the slot, a restore does not change the variables of the slot.
     """
     # Only optimizers of Keras 3 have the slot `_accumulated_gradients`.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
@@ -221,10 +227,10 @@ def _check_numbers(source):
 
 
 def _rename_slots(state, optimizer):
-    """Change the names of the slots in `state` to the names that `optimizer` uses.
+    """Change the names of the slots in an `OptimizerState` to the names that `optimizer` uses.
 
-    Also move each entry that is a hyperparameter from `state.made` to
-    `state.hyperparameters`.
+    The list `state.made` may also contain hyperparameters that were saved as variables. Move
+    their entries to `state.hyperparameters`.
     """
     slot_of = table.slot_of_attributes(optimizer.inner)
     for entry in [e for e in state.made if e.of is None]:
@@ -240,8 +246,8 @@ def how_to_make(source, optimizer, slots):
     """Return a sentence that says how to create the optimizer that was saved.
 
     Args:
-      source: Source.
-      optimizer: OptimizerTargets.
+      source: `Source`, the contents of the file.
+      optimizer: `OptimizerTargets`, the variables of today's optimizer.
       slots: set of the names of the slots that the optimizer in the file had.
     """
     state, made_by = source.optimizer, table.MADE_BY

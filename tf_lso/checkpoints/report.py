@@ -1,4 +1,4 @@
-"""The report of a restore: what happened to each key of the file and each variable."""
+"""The report of a restore: what happened to each tensor of the file and each variable."""
 
 import dataclasses
 
@@ -17,15 +17,18 @@ _ROWS = {
 class Report:
     """What a restore did with each tensor of a file and each variable.
 
-    Print the report to see all entries.
+    Print the report to see all rows. The rows for variables include hyperparameters.
 
     Attributes:
-      path: str, the file.
-      layout: str, the layout of the file: "h5", "keras" or a key of `layouts.LAYOUTS`.
+      path: str, the path of the file.
+      layout: str, how the file stores the optimizer: a key of `layouts.LAYOUTS`, such as "v2".
+        It is "model" for a checkpoint without an optimizer, and "h5" or "keras" for other
+        files.
       restored: list of (key in the file, name of the variable).
       converted: list of (key in the file, name of the variable, how).
-      kept: list of (name of the variable, why) for variables that may be missing in such a
-        file. These variables keep their values or are set to their initial values.
+      kept: list of (name of the variable, why) for variables that get no value from the file,
+        although nothing is wrong. A restore does not change them, or sets them to their initial
+        values.
       missing: list of the names of all other variables that the file lacks.
       wrong: list of (key in the file, name of the variable, what does not fit).
       unused: list of keys in the file that were not used.

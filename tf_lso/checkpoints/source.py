@@ -5,7 +5,8 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# The value of `Entry.of` if the file does not say to which variable a slot belongs.
+# The field `Entry.of` has this value if the file does not say to which model variable a slot
+# belongs.
 UNKNOWN = "unknown"
 
 
@@ -32,24 +33,27 @@ def refusing(what: str) -> Iterator[None]:
 class Entry:
     """A tensor in a file, and what the file says about the variable of this tensor."""
 
-    key: str  # the key of the tensor in the file
-    name: str  # the name of the variable in the program that wrote the file, or ""
+    # `key` is the name under which the file stores the tensor.
+    key: str
+    # `name` is the name of the variable in the program that wrote the file, or "".
+    name: str
     shape: tuple[int, ...]
-    dtype: str  # the name of the dtype, such as "float32"
-    # Paths from the model to the variable. A step of a path is the name of an attribute or a
-    # step that `layouts` defines.
+    # `dtype` is the name of the dtype, such as "float32".
+    dtype: str
+    # `paths` are the paths from the model to the variable. A step of a path is the name of an
+    # attribute, or a prefix and a number, such as "layer_with_weights-2".
     paths: tuple[tuple[str, ...], ...] = ()
-    # The name of the slot, or None if the file does not contain a name. For a variable of the
-    # optimizer that is not a slot, this is a name such as "momentum_cache".
+    # `slot` is the name of the slot, or None if the file does not contain a name. For an
+    # optimizer variable that is not a slot, this is a name such as "momentum_cache".
     slot: str | None = None
-    # The model variable to which a slot belongs, as a key of `Source.variables`. None if the
-    # tensor is not a slot.
+    # `of` is the key of the model variable to which a slot belongs, as in `Source.variables`.
+    # The key is None if the tensor is not a slot.
     of: Any = UNKNOWN
 
 
 @dataclasses.dataclass
 class OptimizerState:
-    """The optimizer in a file. A field that the file does not contain is None."""
+    """The optimizer in a file. If a field is None or empty, the file lacks its value."""
 
     # The optimizer family, such as "keras3". See `optimizers.families`.
     family: str | None = None
@@ -62,7 +66,8 @@ class OptimizerState:
     # All other variables of the optimizer. Variables that the file lists come first, in the
     # order in which the optimizer created the variables.
     made: list[Entry] = dataclasses.field(default_factory=list)
-    # The model variables for which the optimizer was built, as keys of `Source.variables`.
+    # The keys of the model variables for which the optimizer was built. They are keys of the
+    # dict `Source.variables`.
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
@@ -76,14 +81,23 @@ class Source:
     """An open file or checkpoint."""
 
     path: str
-    layout: str  # the layout of the file: "h5", "keras" or a key of `layouts.LAYOUTS`
-    variables: dict[Any, Entry]  # the model's variables in order of creation
-    optimizer: OptimizerState | None  # the saved optimizer, or None
-    keys: list[str]  # the keys of all tensors
-    read: Callable[[Entry], Any]  # returns the value of an `Entry` as a NumPy array
+    # `layout` says how the file stores the variables, as `Report.layout` does.
+    layout: str
+    # `variables` maps a key of each model variable to its `Entry`, in order of creation.
+    variables: dict[Any, Entry]
+    # `optimizer` is the saved optimizer. None means that the file or this source has none.
+    optimizer: OptimizerState | None
+    # `keys` contains the keys of all tensors in the file.
+    keys: list[str]
+    # `read` returns the value of the tensor that an `Entry` describes, as a NumPy array.
+    read: Callable[[Entry], Any]
 
     def number(self, entry: Entry) -> float:
-        """Return the value of a scalar entry as a float, or raise CheckpointError."""
+        """Return the value of a scalar tensor as a float, or raise CheckpointError.
+
+        `entry` describes the tensor. The method raises the error if the tensor is not one
+        number.
+        """
         value = self.read(entry)
         if value.shape != () or value.dtype.kind not in "fiu":
             what = f"{self.path}: the key {entry.key} should be one number"

@@ -21,8 +21,9 @@ class Target:
     Args:
       name: str, the name of the variable in messages.
       variable: the variable.
-      slot: str, the name of the slot, as in `source.Entry`.
-      of: Target of the model variable to which the slot belongs. None if the variable is
+      slot: str, the name of the slot, such as "momentum". For a variable of the optimizer that
+        is not a slot, this is the name of the variable. None for a model variable.
+      of: `Target` of the model variable to which the slot belongs. None if the variable is
         not a slot.
     """
 
@@ -37,7 +38,11 @@ class Target:
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
-        """Return the reason why an `Entry` does not fit, or None if the `Entry` fits."""
+        """Return the reason why a tensor does not fit the variable, or None if it fits.
+
+        `entry` describes the tensor. The tensor fits if its shape and dtype are the same as
+        those of the variable. The dtypes int32 and int64 also fit each other.
+        """
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
         if {entry.dtype, self.dtype} not in ({self.dtype}, {"int32", "int64"}):
@@ -51,12 +56,15 @@ def is_variable(value):
 
 
 def name_of(variable):
-    """Return the name that a variable has in files."""
+    """Return the name of a variable as files contain it, which is without ":0"."""
     return layouts.plain(variables_lib.name_of(variable))
 
 
 class OptimizerTargets:
-    """The variables of an optimizer of tf_lso, Keras 3 or Keras 2."""
+    """The variables of today's optimizer, into which the values of a file are restored.
+
+    The optimizer is a `LossScaleOptimizer` of tf_lso, or an optimizer of Keras 3 or Keras 2.
+    """
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -89,7 +97,10 @@ class OptimizerTargets:
             )
 
     def build(self, model):
-        """Build the optimizer for a `ModelTargets`, and find the optimizer's variables."""
+        """Build the optimizer for the variables of a model, and find the optimizer's variables.
+
+        `model` is a `ModelTargets`, which holds the model variables.
+        """
         trainable = [t for t in model.targets if t.variable.trainable]
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
@@ -98,15 +109,16 @@ class OptimizerTargets:
             keras2_private.build_legacy(self.inner, variables)
         else:
             self.inner.build(variables)
-        # The `Target`s of the model variables for which the optimizer was built. None stands
-        # for a variable of another model.
+        # The list `built` contains the `Target`s of the model variables for which the optimizer
+        # was built. It contains None for a variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
-        # The variables of the optimizer without the step counter and the hyperparameters.
+        # The list `own` contains the `Target`s of all variables of the optimizer except for the
+        # step counter and the hyperparameters.
         self.own = self._own(model)
         self.slots = {target.slot for target in self.own}
-        # The slots that an optimizer of this class creates only with some arguments, such as
-        # `amsgrad=True`.
+        # The names of the slots that an optimizer of this class creates only with some
+        # arguments, such as `amsgrad=True`.
         self.optional = table.optional_slots(self.inner)
 
     @property
@@ -118,8 +130,8 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        # An OptimizerV2 has no list of its model variables. So the result for an OptimizerV2 is
-        # an empty list.
+        # The result is a list of the model variables for which the optimizer was built. An
+        # OptimizerV2 does not list these variables, so the result for it is an empty list.
         known, key = {}, id
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
@@ -142,9 +154,10 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # The next two methods yield (variable of a slot, name of the slot, Target of the model
-    # variable). Both methods use the names that slots have in OptimizerV2. For a class that is
-    # not in `optimizer_table`, they use the name of the attribute that holds the slots.
+    # The next two methods yield a tuple (variable, slot name, `Target` of the model variable)
+    # for each slot variable of the optimizer. The slot name is the name that the slot has in an
+    # OptimizerV2. For a class that is not in `optimizer_table`, it is the name of the attribute
+    # that holds the slot variables.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:
@@ -174,7 +187,10 @@ class OptimizerTargets:
 
     @property
     def loss_scale(self):
-        """{"scale": Target, "count": Target}, or {} if there is no dynamic loss scale."""
+        """The `Target`s of the loss scale and of its count of consecutive finite steps.
+
+        The dict is {"scale": Target, "count": Target}, or {} if there is no dynamic loss scale.
+        """
         state = self.optimizer.loss_scale_state if self.is_wrapper else None
         if not isinstance(state, loss_scale_lib.DynamicLossScale):
             return {}
@@ -195,7 +211,7 @@ class OptimizerTargets:
         return None
 
     def decays_by(self, rate):
-        """Return whether the learning rate decays as in OptimizerV2 with `decay=rate`."""
+        """Return whether the learning rate decays as in an OptimizerV2 with `decay=rate`."""
         schedule = hyperparameters.rate_or_schedule(self.inner)
         if not rate or type(schedule).__name__ != "InverseTimeDecay":
             return not rate
