@@ -40,7 +40,7 @@ class AsTensor:
         return tf.convert_to_tensor(self()).numpy()
 
     def __array__(self, dtype=None, copy=None):
-        del copy  # `copy` is not needed, because each call returns a new array.
+        del copy  # NumPy may ask for a copy, but each call returns a new array anyway.
         return np.asarray(self.numpy(), dtype)
 
     def __bool__(self):

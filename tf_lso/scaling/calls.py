@@ -2,13 +2,14 @@
 
 One optimizer supports two protocols. A legacy program calls `get_scaled_loss` and
 `get_unscaled_gradients`, and applies the unscaled gradients. A Keras 3 program calls only
-`scale_loss`, and `apply` divides the gradients. So the code that applies gradients must
-know which of these methods the program has called before.
+`scale_loss`, and `apply` divides the gradients. So the code that applies gradients must know
+which of these three methods the program has called before. A call of one of them is a *scaling
+call*.
 
 A *place* is one thread of eager code, or one traced function including everything that is
 traced inside the function. The state of a place has two fields. `kind` is the protocol of the
-last scaling call. `pending` says whether the gradients of this call are scaled or unscaled, and
-is None after the program has applied these gradients. These calls set the fields:
+last scaling call in this place. `pending` says whether the gradients of this call are scaled or
+unscaled, and is None after the program has applied these gradients. These calls set the fields:
 
 | Call | kind | pending |
 |---|---|---|
@@ -17,14 +18,18 @@ is None after the program has applied these gradients. These calls set the field
 | `get_unscaled_gradients` | `LEGACY` | `UNSCALED` |
 | a method that applies gradients | stays the same | None |
 
-There is one exception to the last row. If `pending` is `SCALED` and a program applies gradients
-that are already unscaled, `pending` stays `SCALED`.
+The last row has one exception. A program may apply unscaled gradients of an earlier loss after
+it has scaled the next loss. Then `pending` stays `SCALED`, because the gradients of the next
+loss have not been applied yet.
 
-The optimizer divides gradients before the update if the kind is `KERAS3`. Gradients that
-are pending in one place but may be applied in another place are called *waiting*. The
-docstring of `Calls.divisor` states the rules for waiting gradients, and says which steps are
-refused. In a traced function, the optimizer divides by the scale that the last scaling call in
-this function read. Everywhere else the optimizer divides by the current scale, as in TensorFlow
+The optimizer divides gradients before the update if their kind is `KERAS3`. A program may also
+apply gradients in another place than the place in which they are pending. For example, a traced
+function computes the gradients, and eager code applies them. Pending gradients that another
+place may apply are called *waiting*. The docstring of `Calls.divisor` states the rules for
+waiting gradients, and says which steps are refused.
+
+In a traced function, the optimizer divides by the scale that the last scaling call in this
+function read. Everywhere else the optimizer divides by the current scale, as in TensorFlow
 2.0-2.15 and Keras 3.
 
 The states are Python objects. A function sets the state of its place only while TensorFlow
@@ -66,8 +71,9 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# Maps a kind to the warning that is logged at the first scaling call of this kind if the
-# optimizer has assumed the other kind while a function was traced.
+# If a traced function only applies gradients, the optimizer assumes a kind for them: `LEGACY`
+# or `KERAS3`. If the first scaling call of the other kind follows, the optimizer logs a
+# warning. This dict maps the kind of the scaling call to the warning.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -77,8 +83,8 @@ _ASSUMED_THE_OTHER_KIND = {
         (KERAS3, "unscaled gradients"),
     )
 }
-# Each key says whether a loss was scaled and whether gradients were unscaled. The value
-# says which call the program forgot.
+# Each key is a pair of bools: whether a loss was scaled, and whether gradients were unscaled.
+# The value says which call the program forgot.
 _FORGOTTEN = {
     (False, False): "get_scaled_loss() and get_unscaled_gradients() were not called",
     (False, True): "get_unscaled_gradients() was called but get_scaled_loss() was not",
@@ -118,21 +124,27 @@ def _tensor(gradient):
 
 
 class _Place:
-    """The state of one place. The module's docstring defines places and their fields."""
+    """The state of one place, which is a thread of eager code or a traced function.
+
+    The docstring of the module explains the fields `kind` and `pending`.
+    """
 
     def __init__(self):
-        self.kind = None  # `LEGACY` or `KERAS3`, or None before the first scaling call
-        self.pending = None  # `SCALED` or `UNSCALED`, or None if nothing is pending
-        # For a traced function, whether eager code has applied gradients of this function's
-        # kind since the trace.
+        # `kind` is `LEGACY` or `KERAS3`. It is None before the first scaling call.
+        self.kind = None
+        # `pending` is `SCALED` or `UNSCALED`. It is None if no gradients are pending.
+        self.pending = None
+        # For a traced function, `is_applied` says whether eager code has applied gradients of
+        # the function's kind since the trace.
         self.is_applied = False
 
 
 class Calls:
     """Records the scaling calls of one optimizer.
 
-    Scales are float32 scalar tensors. The argument `now` of some methods is a function that
-    returns the current scale.
+    A scaling call is a call of `get_scaled_loss`, `scale_loss` or `get_unscaled_gradients`.
+    Scales are float32 scalar tensors. Some methods of this class have an argument `now`, which
+    is a function that returns the current scale.
     """
 
     def __init__(self):
@@ -140,29 +152,35 @@ class Calls:
         self.unscaled_gradients = Returned()
         # The losses that `get_scaled_loss` and `scale_loss` returned.
         self._losses = Returned()
-        # Maps the graph of each traced function to the function's `_Place`.
+        # Maps the graph of each traced function to a `_Place`, the state of the function.
         self._functions = weakref.WeakKeyDictionary()
-        # The places of deleted functions whose gradients the program may still hold and apply.
+        # The `_Place`, that is the state, of each deleted function whose gradients the program
+        # may still apply.
         self._deleted = []
-        # Maps the graph of each traced function to a scale. This is the scale that the last
-        # scaling call in the function read. The dict holds a weak reference to the scale.
+        # Maps the graph of each traced function to a weak reference to a scale tensor. This is
+        # the scale that the last scaling call in the function read.
         self._scales = weakref.WeakKeyDictionary()
         self._thread = threading.local()
-        self._threads = weakref.WeakSet()  # the `_Place` of each running thread
+        # This set contains the `_Place` of each running thread of eager code.
+        self._threads = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._kinds = set()  # the kinds of all scaling calls so far, in all places
+        # This set contains the kinds of all scaling calls so far, in all threads and functions.
+        self._kinds = set()
         self._has_scaled = self._has_unscaled = False
-        # A traced function that only applies gradients does not show the kind of the gradients.
-        # This set contains the kinds that were assumed for such functions.
+        # A traced function that only applies gradients does not show whether they are scaled.
+        # So the optimizer assumes a kind, `LEGACY` or `KERAS3`. This set contains the assumed
+        # kinds.
         self._assumed = set()
 
     # --- Called by the scaling methods of the optimizer.
 
     def check_loss(self, loss, kind):
-        """Raise RuntimeError if the method named `kind` must not scale `loss` now.
+        """Raise RuntimeError if a program must not scale `loss` now.
 
-        A loss must not be scaled twice. In addition, `get_scaled_loss` must not be called
-        while a loss from `scale_loss` is pending, and vice versa.
+        `kind` is the name of the method that scales the loss: "get_scaled_loss" or
+        "scale_loss". A loss must not be scaled twice. In addition, one of these methods must
+        not be called while the gradients of a loss that the other method has scaled are neither
+        unscaled nor applied.
         """
         place = self._place()
         if place.pending == SCALED and place.kind != kind:
@@ -171,9 +189,10 @@ class Calls:
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
     def scaled(self, kind, scale, result):
-        """Record that the method named `kind` multiplies a loss by `scale`.
+        """Record that a method of the optimizer multiplies a loss by `scale`.
 
-        `result` is the value that this method returns to the program.
+        `kind` is the name of the method: "get_scaled_loss" or "scale_loss". `result` is the
+        value that the method returns to the program.
         """
         place = self._place()
         place.kind, place.pending = kind, SCALED
@@ -207,12 +226,16 @@ class Calls:
         self._see(LEGACY)
 
     def scale(self, now):
-        """Return the scale by which the running code must divide scaled gradients."""
+        """Return the scale by which the running code must divide scaled gradients.
+
+        In eager code this is the current scale. In a traced function it is the scale that the
+        last scaling call in this function read.
+        """
         if tf.executing_eagerly():
             return now()
         scale = self._scales.get(_function(), lambda: None)()
-        # If the tensor was made in a branch or a loop, the tensor cannot be used outside of it.
-        # In this case read the current scale.
+        # If the scale was read in a branch or a loop, code outside of it cannot use the tensor
+        # `scale`. In this case read the current scale.
         is_usable = scale is not None and tf_private.is_within(scale.graph)
         return scale if is_usable else now()
 
@@ -221,31 +244,37 @@ class Calls:
     def divisor(self, gradients, now, *, unknown_is_scaled=False):
         """Return the scale by which to divide gradients before they are applied.
 
-        Return None if the gradients are unscaled. The first rule that fits decides:
+        Return None if the gradients are unscaled. The gradients themselves do not show whether
+        they are scaled. So the method infers their kind from the scaling calls, which are the
+        calls of `get_scaled_loss`, `get_unscaled_gradients` and `scale_loss`. Gradients of the
+        kind `KERAS3` are scaled, and gradients of the kind `LEGACY` are unscaled. Gradients are
+        pending from their scaling call until the program applies them. The first rule that fits
+        decides:
 
         1. If `get_unscaled_gradients` returned all of the gradients, the gradients are
            unscaled. If this method returned only some of the gradients, the next rules
            decide about the others, and the caller must divide only the others.
-        2. In a traced function that made a scaling call, the kind of the last such call
-           decides. In an eager thread whose own gradients are pending, the kind of the
-           thread's last scaling call decides. But the step of such a thread is refused if
-           scaled gradients of the other kind wait in a traced function.
-        3. In a thread of eager code that made no scaling call, the kind of the gradients
-           that wait in other places decides.
-        4. Otherwise the only kind that this optimizer has seen decides. If the optimizer
-           has seen no scaling call, the gradients count as scaled if `unknown_is_scaled` is
-           True, and as unscaled otherwise. `LossScaleOptimizer.apply` passes True, because
-           `apply` of Keras 3 divides all gradients.
+        2. A traced function that made a scaling call applies gradients of the kind of its last
+           scaling call. The same is true of a thread of eager code whose own gradients are
+           pending. But the step of such a thread is refused if scaled gradients of the other
+           kind are pending in a traced function.
+        3. A thread of eager code that made no scaling call applies gradients of the kind that
+           is pending in traced functions, or pending and scaled in other threads.
+        4. Otherwise the gradients are of the only kind that this optimizer has seen in any
+           scaling call. If there was no such call, the gradients are scaled if
+           `unknown_is_scaled` is True, and unscaled otherwise. `LossScaleOptimizer.apply`
+           passes True, because `apply` of Keras 3 divides all gradients.
 
-        If rule 3 or 4 applies and both kinds are possible, the step is refused.
+        If rule 3 or 4 finds both kinds, the step is refused.
 
         Raises:
           RuntimeError: if the step is refused.
         """
         place = self._place()
         if all(map(self.unscaled_gradients.has, gradients)):
-            # If a scaled loss is pending, leave it pending, because the gradients of this loss
-            # have not been applied yet.
+            # These are unscaled gradients of an earlier loss. If the gradients of a newer,
+            # scaled loss are pending, they stay pending, because the program has not applied
+            # them yet.
             if place.pending == UNSCALED:
                 place.pending = None
             return None
@@ -260,20 +289,26 @@ class Calls:
             self._applied(kind)
         if kind == LEGACY:
             return None
-        # The caller divides the gradients. So `forgotten` must not report that the program
-        # forgot to unscale the gradients. If the program made no scaling call at all, its own
-        # code has scaled the loss. So `forgotten` must not report the loss either.
+        # The caller divides the gradients. So `forgotten`, which warns of missing calls, must
+        # not report that the program forgot to unscale the gradients. If the program made no
+        # scaling call at all, its own code has scaled the loss. So `forgotten` must not report
+        # the loss either.
         self._has_scaled |= not self._kinds
         self._has_unscaled = True
         return self.scale(now)
 
     def _possible_kinds(self, place):
-        """Return the set of kinds that gradients may have if `place` applies them."""
+        """Return the set of kinds that gradients may have if the running code applies them.
+
+        A kind is `LEGACY` or `KERAS3`. `place` is the state of the running code, that is of its
+        thread or traced function. The docstring of `divisor` states the rules.
+        """
         if not tf.executing_eagerly():
             if place.kind is not None:
                 return {place.kind}
-            # Later calls of the traced function may pass gradients of another kind than the
-            # gradients that wait now. So consider all kinds that this optimizer has seen.
+            # The program may call the traced function later, with gradients of another kind
+            # than the gradients that are pending now. So consider all kinds that this optimizer
+            # has seen.
             return set(self._kinds)
         if place.pending is not None:
             return {place.kind} | self._waiting_in_functions({SCALED})
@@ -285,10 +320,11 @@ class Calls:
         return set(self._kinds)
 
     def _waiting_in_functions(self, stages):
-        """Return the set of kinds of the pending gradients of traced functions.
+        """Return the kinds of the gradients that are pending in traced functions.
 
-        A function counts only if it is completely traced and its `pending` is in `stages`. A
-        deleted function counts, too, because the program may still hold its gradients.
+        The result is a set of `LEGACY` and `KERAS3`. A function counts only if it is completely
+        traced and the field `pending` of its `_Place` is in the set `stages`. A deleted
+        function counts, too, because the program may still hold its gradients.
         """
         with self._lock:
             functions = list(self._functions.items())
@@ -300,7 +336,7 @@ class Calls:
         return {place.kind for place in places if place.pending in stages}
 
     def _applied(self, kind):
-        """Record that eager code applies gradients of `kind`."""
+        """Record that eager code applies gradients of `kind`, which is `LEGACY` or `KERAS3`."""
         with self._lock:
             functions = list(self._functions.values())
         for place in functions:
@@ -309,17 +345,24 @@ class Calls:
         self._deleted[:] = [place for place in self._deleted if place.kind != kind]
 
     def _waiting_in_threads(self):
-        """Return the set of kinds of the scaled gradients that are pending in eager threads."""
-        # Unscaled gradients are left out, because `divisor` recognizes them by identity.
+        """Return the kinds of the scaled gradients that are pending in threads of eager code.
+
+        The result is a set of `LEGACY` and `KERAS3`.
+        """
+        # Omit threads whose pending gradients are unscaled, because `divisor` recognizes these
+        # gradients by identity.
         with self._lock:
             return {place.kind for place in self._threads if place.pending == SCALED}
 
     # --- Warnings.
 
     def forgotten(self):
-        """Return a warning if losses were not scaled or gradients not unscaled, else None."""
-        # As in TensorFlow 2.2-2.15, the calls of all places count, because a program may scale
-        # losses and unscale gradients in different functions.
+        """Return a warning if the program forgot to scale a loss or to unscale gradients.
+
+        If the program did both, return None.
+        """
+        # As in TensorFlow 2.2-2.15, the calls in all threads and functions count, because a
+        # program may scale losses and unscale gradients in different functions.
         what = _FORGOTTEN.get((self._has_scaled, self._has_unscaled))
         return what and (
             f"{what} before apply_gradients(), so the gradients are not what they should "
@@ -339,7 +382,10 @@ class Calls:
     # --- Places.
 
     def _place(self):
-        """Return the place of the running code. If the place does not exist, make it."""
+        """Return the `_Place`, that is the state, of the running thread or traced function.
+
+        If the `_Place` does not exist, make it.
+        """
         if not tf.executing_eagerly():
             function = _function()
             with self._lock:
@@ -356,7 +402,10 @@ class Calls:
 
 
 def _keep(place, places):
-    """Add the place of a deleted function to `places` if its gradients may still wait."""
+    """Keep the state of a deleted traced function if a program may still apply its gradients.
+
+    `place` is the state. The function adds it to the list `places`.
+    """
     if place.pending and not place.is_applied:
         places.append(place)
 

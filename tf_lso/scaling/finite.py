@@ -69,7 +69,8 @@ def _proof(tensors):
 def _kinds(tensors):
     """Return which tensors contain infinity, and which contain NaN.
 
-    The result is a list of one bool tensor of shape [number of tensors, 2].
+    The result is a list of one bool tensor of shape [number of tensors, 2]. The first column is
+    for infinity, and the second column is for NaN.
     """
     axis, kinds = tf.constant(0), []
     for vectors in gradients_lib.real_vectors(tensors):
@@ -80,7 +81,11 @@ def _kinds(tensors):
 
 
 def nonfinite_kinds(gradients):
-    """Return a bool tensor like `Verdict.kinds` for the gradients of one replica."""
+    """Return which gradients of one replica contain infinity, and which contain NaN.
+
+    The result is a bool tensor of shape [number of gradients, 2]. The first column is for
+    infinity, and the second column is for NaN.
+    """
     tensors = gradients_lib.values_of(gradients)
     if not tensors:
         return tf.zeros([0, 2], tf.bool)
@@ -92,7 +97,7 @@ def nonfinite_kinds(gradients):
 def _verdict(gradients):
     """Return the `Verdict` on the gradients of one replica.
 
-    The caller has already summed the rows with equal indices.
+    The caller has already summed the rows of slices that have equal indices.
     """
     tensors = gradients_lib.values_of([g for g in gradients if g is not None])
     if not tensors:
@@ -135,7 +140,8 @@ def _verdict_on_replica(gradients):
     finite, kinds = _verdict(gradients_lib.with_summed_rows(gradients))
     if kinds is None:
         kinds = tf.zeros([len(gradients), 2], tf.bool)
-    # TensorFlow cannot reduce booleans across replicas, so return the flag as a float.
+    # TensorFlow cannot reduce booleans across replicas. So return a float, which is 0 if the
+    # gradients are finite and 1 otherwise.
     return kinds, tf.cast(tf.logical_not(finite), tf.float32)
 
 
@@ -157,8 +163,8 @@ def agreed(gradients, are_equal=False):
         run = strategy.extended.call_for_each_replica
         kinds, flags = run(_verdict_on_replica, args=(gradients,))
         flag = strategy.reduce(add, flags, axis=None)
-        # The flag covers all replicas, but the kinds cover only the replicas of this
-        # process.
+        # `flag` covers all replicas. But `kinds`, which says which gradients contain infinity
+        # or NaN, covers only the replicas of this process.
         local = strategy.experimental_local_results(kinds)
         return Verdict(tf.equal(flag, 0), functools.reduce(tf.logical_or, local))
     if strategy.num_replicas_in_sync == 1:
@@ -171,7 +177,8 @@ def agreed(gradients, are_equal=False):
 def kinds_on_any_replica(gradients):
     """Return which gradients contain infinity or NaN on any replica of this process.
 
-    The result is a bool tensor like `Verdict.kinds`.
+    The result is a bool tensor of shape [number of gradients, 2]. The first column is for
+    infinity, and the second column is for NaN.
     """
     local = tf.distribute.get_strategy().experimental_local_results
     copies = zip(*map(local, gradients))

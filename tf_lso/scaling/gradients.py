@@ -13,7 +13,8 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 def scale_loss(loss, scale):
     """Return `loss * scale` in the dtype of `loss`. The loss may have any shape."""
-    # In float16 a product above 65504 is inf, as in TensorFlow 2.1-2.15.
+    # The scaled loss keeps the dtype of `loss`. So a scaled float16 loss above 65504 becomes
+    # inf. This is also so in TensorFlow 2.1-2.15.
     return loss * tf.cast(scale, loss.dtype)
 
 
@@ -61,7 +62,8 @@ def overwrites(variable):
 
     Such a "gradient" is not scaled.
     """
-    # The float8 layers of Keras 3 mark such variables by this attribute.
+    # The float8 layers of Keras 3 set this attribute on variables whose "gradient" is their
+    # next value.
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 

@@ -91,7 +91,8 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         del are_equal
         moved, should_apply = self.update(gradients)
         moved = graphs.known_operations([moved])
-        # In a graph of TensorFlow 1 an operation runs only if a result depends on it.
+        # In a graph of TensorFlow 1 an operation runs only if a result depends on it. So make
+        # `should_apply` depend on the update of the scale.
         if moved and graphs.in_graph_of_tensorflow_1():
             with tf.control_dependencies(moved):
                 should_apply = tf.identity(should_apply)
@@ -413,14 +414,17 @@ def _make_fixed(given):
 
 
 def arguments_of(loss_scale: Any) -> _Dict:
-    """Return a dict of the arguments of `LossScaleOptimizer` that make an equal scale."""
+    """Return the arguments of `LossScaleOptimizer` that make a scale equal to `loss_scale`.
+
+    The result is a dict that maps the name of each argument to its value.
+    """
     if isinstance(loss_scale, FixedLossScale):
         scale = loss_scale.get_config()["loss_scale_value"]
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     rule = loss_scale._rule
     if rule.backoff_factor is None and rule.growth_factor == 2:
-        # This rule divides the scale by 2. A multiplication by 0.5 gives the same result. The
-        # factor 0.5 is the default of `LossScaleOptimizer`, so the returned dict omits the
+        # To shrink, this scale is divided by 2. A multiplication by 0.5 gives the same result.
+        # The factor 0.5 is the default of `LossScaleOptimizer`, so the returned dict omits the
         # factor.
         rule = dataclasses.replace(rule, backoff_factor=0.5)
     arguments = options.arguments_of(

@@ -5,8 +5,8 @@ import math
 
 from tf_lso.scaling import rule as rule_lib
 
-# These dicts map the fields of `ScaleRule` to the argument names of `LossScaleOptimizer` and of
-# `DynamicLossScale`.
+# These dicts map each field of `ScaleRule` to the name of the same argument of
+# `LossScaleOptimizer` or of `DynamicLossScale`.
 OF_OPTIMIZER = {
     "initial_scale": "initial_scale",
     "growth_steps": "dynamic_growth_steps",
@@ -107,10 +107,12 @@ def checked_rule(names, usual, optional, **fields):
 
 
 def arguments_of(rule, names, usual, always):
-    """Return a dict of the constructor arguments that make an equal rule.
+    """Return a dict of constructor arguments that make a `ScaleRule` equal to `rule`.
 
-    The dict contains the fields in `always`, and the fields whose values differ from those
-    in `usual`. `names` is the dict that maps fields to argument names.
+    The dict maps the name of each argument to its value. It contains an argument for each field
+    of `rule` that is in `always`, and for each field whose value differs from that in `usual`,
+    the `ScaleRule` with the default values. `names` is `OF_OPTIMIZER` or
+    `OF_DYNAMIC_LOSS_SCALE`, which map the name of each field to the name of its argument.
     """
     return {
         name: getattr(rule, field)

@@ -1,9 +1,10 @@
 """The rule by which a dynamic loss scale changes, as pure functions.
 
-Eager code, graphs and tests all use these functions. This module does not import
-TensorFlow. The numbers may be Python scalars, NumPy scalars or tensors. For tensors, the
-argument `where` is `tf.where`. The first of the two values in a call of `where` determines
-the dtype of the result, so the first value is never a Python constant.
+Eager code, graphs and tests all use these functions. This module does not import TensorFlow.
+The numbers may be Python scalars, NumPy scalars or tensors. The argument `where` of a function
+chooses between two values. It is `tf.where` for tensors, and `select` for other numbers. The
+first of the two values in a call of `where` determines the dtype of the result, so the first
+value is never a Python constant.
 """
 
 import dataclasses
@@ -35,12 +36,13 @@ class ScaleRule:
 class ScaleState(NamedTuple):
     """The state of a dynamic loss scale."""
 
-    scale: Any  # float32 scalar by which the loss is multiplied
-    # int64 scalar: the number of finite steps since the scale last changed or a step was
-    # last skipped.
+    # `scale` is a float32 scalar by which the loss is multiplied.
+    scale: Any
+    # `count` is an int64 scalar: the number of finite steps since the scale last changed or a
+    # step was last skipped.
     count: Any
-    # int64 scalar: the number of consecutive skipped steps. The number is valid only while
-    # `count` is 0. So a step that only adds 1 to `count` does not have to write the number.
+    # `skipped` is an int64 scalar: the number of consecutive skipped steps. The number is valid
+    # only while `count` is 0. So a step that only adds 1 to `count` need not write the number.
     skipped: Any = 0
 
 

@@ -15,12 +15,13 @@ class ScaleVariables:
 
     def __init__(self, rule, scale, count):
         self._rule, self._scale, self._count = rule, scale, count
-        # The same rule with float32 numbers, so that eager steps round as graphs do.
+        # This rule is equal to `rule` but contains float32 numbers, so that eager steps round
+        # as graphs do.
         fields = vars(rule).items()
         floats = {name: np.float32(x) for name, x in fields if isinstance(x, float)}
         self._float32_rule = dataclasses.replace(rule, **floats)
-        # Stores `ScaleState.skipped`, the number of skipped steps that the hysteresis
-        # needs.
+        # This variable stores `ScaleState.skipped`, the number of consecutive skipped steps.
+        # The scale shrinks if this number reaches the hysteresis.
         self.skipped = graphs.unsaved_variable(0, "skipped_in_a_row")
 
     def _state(self):
@@ -73,8 +74,8 @@ class ScaleVariables:
         )
         with np.errstate(over="ignore", invalid="ignore"):
             moved = rule_lib.next_state(rule, state, finite, where)
-        # Without this dependency, a graph of TensorFlow 1 could change a variable before it
-        # reads the old value.
+        # Make the assignments depend on the values in `state`. Otherwise a graph of TensorFlow
+        # 1 could change a variable before it reads the old value.
         with tf.control_dependencies(graphs.known_operations(state)):
             return [
                 self._scale.assign(moved.scale, read_value=False),

@@ -22,8 +22,10 @@ _STUCK = (
 class Overflow(NamedTuple):
     """A variable whose gradient was not finite."""
 
-    variable: str  # the path of the variable, or its name if it has no path
-    kind: str  # what the gradient contained: "inf", "nan" or "inf, nan"
+    # `variable` is the path of the variable, or its name if it has no path.
+    variable: str
+    # `kind` says what the gradient contained: "inf", "nan" or "inf, nan".
+    kind: str
 
 
 def _path(variable):
@@ -38,13 +40,14 @@ class Skipped:
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # A vector with one index into `_KINDS` for each variable. The index says what the
-        # gradient of the variable contained in the last skipped step. The vector grows if a
-        # legacy optimizer gets further variables.
+        # A vector with one number for each variable. The number says what the gradient of the
+        # variable contained in the last skipped step. It is an index into `_KINDS`, which lists
+        # the possible contents. The vector grows if a legacy optimizer gets further variables.
         self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
-        # This list keeps the variables alive, so that no other object can get their ids.
+        # The variables in the order of the vector `_overflowed`. This list keeps the variables
+        # alive, so that no other object can get their ids.
         self._variables: list[Any] = []
-        # Maps the id of each variable to the index of the variable in `_overflowed`.
+        # Maps the id of each variable to the index of the variable in `_variables`.
         self._places: dict[int, int] = {}
         # True if XLA compiled a step that may be skipped. XLA cannot print warnings.
         self._is_unreported = False
@@ -55,7 +58,11 @@ class Skipped:
         return all(id(variable) in self._places for variable in variables)
 
     def watch(self, variables):
-        """Make room in `_overflowed` for new variables. Call this method before each step."""
+        """Prepare to record which gradients of `variables` overflow.
+
+        Call this method before a step that updates new variables. The vector `_overflowed` has
+        one number for each variable. The method makes the vector longer if variables are new.
+        """
         for variable in variables:
             if id(variable) not in self._places:
                 self._places[id(variable)] = len(self._variables)
@@ -66,7 +73,11 @@ class Skipped:
                 self._overflowed.assign(tf.pad(self._overflowed, [[0, new]]))
 
     def variables(self):
-        """Return {name: variable} for the variables of this object that traced steps use."""
+        """Return a dict of the variables of this object that traced steps use.
+
+        The dict maps names to variables. A SavedModel with traced steps must contain the
+        variables.
+        """
         variables = [self._total, self._in_a_row, self._overflowed]
         names = ["skipped_steps", "consecutive_skipped_steps", "overflowed"]
         return dict(zip(names, variables))
@@ -78,10 +89,11 @@ class Skipped:
         return [self._in_a_row.assign(0, read_value=False)]
 
     def note_skipped(self, kinds, variables):
-        """Count a skipped step, and record what overflowed. Return a list of the assign ops.
+        """Count a skipped step, and record which gradients overflowed. Return the assign ops.
 
-        Call this method before the scale changes. `kinds` is a tensor like `Verdict.kinds`
-        with one row for each of `variables`.
+        Call this method before the scale changes. `kinds` is a bool tensor with one row for
+        each of `variables`. The first column says whether the gradient of the variable contains
+        infinity. The second column says whether the gradient contains NaN.
         """
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         kinds, places = self._by_place(kinds, variables)
@@ -97,20 +109,21 @@ class Skipped:
         ]
 
     def _by_place(self, kinds, variables):
-        """Return the new value of `_overflowed`, and a list of indices into this vector.
+        """Return the new value of the vector `_overflowed`, and indices into this vector.
 
-        The list contains the indices of `variables` in ascending order.
+        The indices of `variables` are a list in ascending order. `kinds` is a tensor like that
+        of `note_skipped`.
         """
         places = [self._places[id(variable)] for variable in variables]
-        # Read the size when the graph runs, because `_overflowed` may grow after this code
-        # was traced. In TensorFlow 1 `watch` cannot resize `_overflowed`, so use the number
-        # of variables instead.
+        # Read the size of `_overflowed` when the graph runs, because `watch` may make this
+        # vector longer after this code was traced. In TensorFlow 1 `watch` cannot do so, so use
+        # the number of variables instead.
         is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         bits = tf.cast(kinds, tf.int64)
-        # If a variable occurs several times, the segment maximum combines its rows. If a
-        # variable has no row, the segment maximum is the smallest int64, which `tf.maximum`
-        # replaces by 0.
+        # If a variable occurs several times in `variables`, the segment maximum combines its
+        # rows of `bits`. If a variable does not occur in `variables`, its segment maximum is
+        # the smallest int64, which `tf.maximum` replaces by 0.
         bits = tf.maximum(tf.math.unsorted_segment_max(bits, places, size), 0)
         kinds = tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
         return kinds, sorted(set(places))
@@ -137,7 +150,7 @@ class Skipped:
         return graphs.read_or_zero(self._in_a_row)
 
     def stuck(self):
-        """Return `in_a_row` if the scale is at its minimum, else 0."""
+        """Return the result of `in_a_row` if the loss scale is at its minimum, else 0."""
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):

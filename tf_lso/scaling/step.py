@@ -22,16 +22,21 @@ from tf_lso.scaling import gradients as gradients_lib
 class Step(NamedTuple):
     """One training step of one optimizer, on the replica that calls `run`."""
 
-    family: Any  # the adapter to the inner optimizer
-    loss_scale: Any  # the optimizer's `LossScale`
-    skipped: Any  # the optimizer's `Skipped`, which knows the variables
-    variables: list[Any]  # the variable of each gradient
+    # `family` is the adapter to the inner optimizer.
+    family: Any
+    # `loss_scale` is the optimizer's `LossScale`.
+    loss_scale: Any
+    # `skipped` is the optimizer's `Skipped`, which counts the skipped steps.
+    skipped: Any
+    # `variables` contains the variable of each gradient.
+    variables: list[Any]
     # The function `unscale(gradients, variables)` returns the unscaled gradients.
     unscale: Any
     # The function `update(gradients, variables)` updates the variables, and returns the
     # result of the inner optimizer.
     update: Any
-    is_aggregated: bool  # whether the caller has summed the gradients over the replicas
+    # `is_aggregated` says whether the caller has summed the gradients over the replicas.
+    is_aggregated: bool
 
     def run(self, gradients):
         """Perform the step.
@@ -105,8 +110,8 @@ class Step(NamedTuple):
         # True.
         if isinstance(finite, numbers.Integral):
             return self._apply(to_apply) if finite else self._skip(kinds, summed)
-        # `fast.either` does what `tf.cond` does. The docstrings in `fast` say why each of these
-        # functions makes the step faster.
+        # `fast.either` does what `tf.cond` does. The docstrings of `either`, `divided_here` and
+        # `seldom` in the module `fast` say why each of these functions makes the step faster.
         return fast.either(
             finite,
             lambda: self._apply(fast.divided_here(to_apply)),
@@ -130,7 +135,8 @@ class Step(NamedTuple):
 
     def _skip(self, kinds, gradients):
         """Record what overflowed, count the step, and return False as a tensor."""
-        # The verdict of a user's own subclass of `LossScale` has no kinds.
+        # `kinds` says which gradients contain infinity or NaN. A user's own subclass of
+        # `LossScale` does not compute this, so compute it here.
         if kinds is None:
             kinds = finite_lib.kinds_on_any_replica(gradients)
         noted = self.skipped.note_skipped(kinds, self.variables)
