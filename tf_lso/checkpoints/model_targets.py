@@ -33,7 +33,7 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        # Maps a path to the object to which the path leads. A path is a tuple of steps.
+        # Maps a path from the model to the object to which the path leads.
         self._found = {(): model}
 
     def at(self, path):

@@ -2,14 +2,15 @@
 
 One optimizer supports two protocols. A legacy program calls `get_scaled_loss` and
 `get_unscaled_gradients`, and applies the unscaled gradients. A Keras 3 program calls only
-`scale_loss`, and `apply` divides the gradients. So the code that applies gradients must know
-which of these three methods the program has called before. A call of one of them is a *scaling
-call*.
+`scale_loss`, and `apply` divides the gradients. A call of `get_scaled_loss`,
+`get_unscaled_gradients` or `scale_loss` is a *scaling call*. The code that applies gradients
+must know which scaling calls the program has made before.
 
 A *place* is one thread of eager code, or one traced function including everything that is
-traced inside the function. The state of a place has two fields. `kind` is the protocol of the
-last scaling call in this place. `pending` says whether the gradients of this call are scaled or
-unscaled, and is None after the program has applied these gradients. These calls set the fields:
+traced inside the function. The state of a place has two fields. `kind`, which is `LEGACY` or
+`KERAS3`, is the protocol of the last scaling call in this place. `pending` says whether the
+gradients of this call are scaled or unscaled, and is None after the program has applied these
+gradients. These calls set the fields:
 
 | Call | kind | pending |
 |---|---|---|

@@ -195,8 +195,8 @@ def packed(function=None, *, in_graphs=False):
             arguments = [*part, *others]
             dtypes = tuple([tensor.dtype for tensor in arguments])
             graph, returned = _graph(function, len(part), dtypes)
-            # Run `graph` by a `PartitionedCall`, because a direct call of `graph` would take ten
-            # microseconds for each argument.
+            # Run `graph` by a `PartitionedCall`, because a direct call of `graph` would take
+            # ten microseconds for each argument.
             results += tf.raw_ops.PartitionedCall(
                 args=arguments, Tout=returned, f=graph
             )

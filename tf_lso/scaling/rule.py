@@ -57,7 +57,7 @@ def is_usable(scale: Any) -> Any:
 
 
 def only_counts(rule: ScaleRule, state: ScaleState, finite: Any) -> Any:
-    """Return whether a step only adds 1 to the count, as nearly all steps do."""
+    """Return whether a step only adds 1 to the count of finite steps, as most steps do."""
     return finite & is_usable(state.scale) & (state.count + 1 < rule.growth_steps)
 
 

@@ -11,7 +11,7 @@ from tf_lso.scaling import rule as rule_lib
 
 
 class ScaleVariables:
-    """The variables that store a `ScaleState`."""
+    """The variables that store a `ScaleState`, the state of a dynamic loss scale."""
 
     def __init__(self, rule, scale, count):
         self._rule, self._scale, self._count = rule, scale, count

@@ -49,7 +49,8 @@ class Skipped:
         self._variables: list[Any] = []
         # Maps the id of each variable to the index of the variable in `_variables`.
         self._places: dict[int, int] = {}
-        # True if XLA compiled a step that may be skipped. XLA cannot print warnings.
+        # True if XLA compiled a step that may be skipped. XLA cannot print the warning about a
+        # skipped step, so `report` logs the warning later.
         self._is_unreported = False
         self._reported_total = 0
 

@@ -70,7 +70,8 @@ class Step(NamedTuple):
 
     def _in_common(self, summed, to_apply):
         """Call `_finish`, in cross-replica context if the strategy requires this."""
-        # On one device and under MultiWorkerMirroredStrategy each replica continues alone.
+        # On one device and under MultiWorkerMirroredStrategy, each replica calls `_finish`
+        # itself, without a `merge_call`.
         if tf_private.needs_no_merge_call():
             return self._finish(None, summed, to_apply)
         # Under MirroredStrategy the update of an optimizer merges the replicas. In a branch
@@ -134,7 +135,7 @@ class Step(NamedTuple):
         return after([self.update(gradients, self.variables)], True)
 
     def _skip(self, kinds, gradients):
-        """Record what overflowed, count the step, and return False as a tensor."""
+        """Record which gradients overflowed, count the step, and return False as a tensor."""
         # `kinds` says which gradients contain infinity or NaN. A user's own subclass of
         # `LossScale` does not compute this, so compute it here.
         if kinds is None:
