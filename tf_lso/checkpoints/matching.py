@@ -148,8 +148,8 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # `optimizer_table` has no order for the class of this optimizer. So use the order of
-        # today's variables if the file may list its entries in the same order.
+        # `optimizer_table` does not show the order in which this class creates its slots. So
+        # use the order of today's variables if the file may list its tensors in the same order.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -269,7 +269,10 @@ def _groups_of_slots(known, averages, family):
 
 
 def _are_in_same_order(source, optimizer, matched, entries, targets):
-    """Return whether a file may list `entries` in the same order as today's `targets`."""
+    """Return whether a file may list its tensors in the order of today's variables.
+
+    `entries` describes the tensors, and `targets` holds the variables.
+    """
     state = source.optimizer
     if state.family not in (None, optimizer.family) or not _fit(entries, targets):
         return False
@@ -277,8 +280,8 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
     # as `centered` and `momentum`, may lead to the same number of slots.
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # The names of some entries contain the name of a model variable. Such an entry and its
-    # target must belong to the same model variable.
+    # The names of some tensors contain the name of a model variable. Such a tensor and the
+    # optimizer variable at the same position must belong to the same model variable.
     owners = [matched.get(layouts.any_owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 

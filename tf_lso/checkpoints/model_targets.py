@@ -140,8 +140,9 @@ def _weights(layer):
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Maps the prefix of a numbered step to a function. The function gets the parent object and
-# returns a list. The number of the step is an index into this list.
+# A step of a path may be a prefix and a number, such as "layer_with_weights-2". This dict maps
+# the prefix to a function. The function gets the object from which the step leads, and returns
+# a list. The number is an index into this list.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

@@ -128,7 +128,8 @@ class Plan:
             else:
                 self._move(None, target)
                 lacking.add(target.slot)
-        # The SGD of tf_keras makes and saves its slots even without momentum.
+        # The SGD of tf_keras creates and saves its slots even without momentum. So a file that
+        # was saved without momentum may contain slots for which this optimizer has no variable.
         is_idle = optimizer.is_sgd and state.config.get("momentum") == 0
         unmatched = [] if is_idle else matching.unmatched(state, found)
         for entry in unmatched:

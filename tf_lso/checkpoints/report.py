@@ -25,7 +25,7 @@ class Report:
         It is "model" for a checkpoint without an optimizer, and "h5" or "keras" for other
         files.
       restored: list of (key in the file, name of the variable).
-      converted: list of (key in the file, name of the variable, how).
+      converted: list of (key in the file, name of the variable, what changed).
       kept: list of (name of the variable, why) for variables that get no value from the file,
         although nothing is wrong. A restore does not change them, or sets them to their initial
         values.
@@ -61,7 +61,7 @@ class Report:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """Return one line with the number of entries in each field."""
+        """Return one line with the layout of the file and the number of rows in each list."""
         counts = [(len(vars(self)[field]), field) for field in _ROWS]
         shown = ", ".join(f"{count} {field}" for count, field in counts if count)
         return f"layout {self.layout}: {shown or 'nothing'}"

@@ -34,7 +34,7 @@ class Target:
         self.dtype = tf.as_dtype(variable.dtype).name
 
     def assign(self, value):
-        """Set the variable to an array."""
+        """Set the variable to the numbers of a NumPy array."""
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):

@@ -88,8 +88,8 @@ def next_state(
     ScaleState(scale=4.0, count=0, skipped=1)
     """
     counts = only_counts(rule, state, finite)
-    # Do not write `count == 0`. In a graph of TensorFlow 1 `==` compares objects by
-    # identity.
+    # Compare by `count < 1` and not by `count == 0`, because `==` compares objects by identity
+    # in a graph of TensorFlow 1.
     skipped = where(state.count < 1, state.skipped + 1, 1)
     scale = state.scale
     larger = scale * rule.growth_factor

@@ -99,7 +99,7 @@ class Skipped:
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         kinds, places = self._by_place(kinds, variables)
         if graphs.in_xla():
-            # XLA cannot print, so `report` logs the warning later.
+            # XLA cannot print the warning about skipped steps, so `report` logs it later.
             self._is_unreported = True
         else:
             self._warn_if_stuck(in_a_row, tf.gather(kinds, places), places)
@@ -117,8 +117,8 @@ class Skipped:
         """
         places = [self._places[id(variable)] for variable in variables]
         # Read the size of `_overflowed` when the graph runs, because `watch` may make this
-        # vector longer after this code was traced. In TensorFlow 1 `watch` cannot do so, so use
-        # the number of variables instead.
+        # vector longer after this code was traced. In TensorFlow 1 `watch` cannot make the
+        # vector longer, so use the number of variables instead.
         is_fixed = graphs.in_tensorflow_1()
         size = len(self._variables) if is_fixed else tf.size(self._overflowed)
         bits = tf.cast(kinds, tf.int64)
@@ -151,7 +151,10 @@ class Skipped:
         return graphs.read_or_zero(self._in_a_row)
 
     def stuck(self):
-        """Return the result of `in_a_row` if the loss scale is at its minimum, else 0."""
+        """Return the result of `in_a_row` if the loss scale is at its minimum, else 0.
+
+        `in_a_row` counts the consecutive skipped steps.
+        """
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):

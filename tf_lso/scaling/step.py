@@ -55,7 +55,8 @@ class Step(NamedTuple):
         # before the summation.
         summed = gradients_lib.with_summed_rows(gradients)
         to_apply = gradients if self.family.sums_rows else summed
-        # `_aggregate` may have put the variables in another order than `self.variables`.
+        # `_aggregate` may have changed the order of the gradients. So replace `self.variables`
+        # by the variables in the same order as the gradients.
         step = self._replace(variables=variables)
         return step._in_common(summed, to_apply)
 
