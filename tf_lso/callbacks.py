@@ -108,7 +108,7 @@ class LossScaleMonitor(_Callback):
             self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """If `per_batch` is True, add the values to `logs` and write summaries."""
+        """If `per_batch` is True, do what `on_epoch_end` does, also after each batch."""
         if self.per_batch:
             self._show(logs)
 

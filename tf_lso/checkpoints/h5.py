@@ -213,10 +213,12 @@ def _state(config, outer, inner, variables, default_family=None):
     Args:
       config: dict that contains the optimizer's config at the key "optimizer_config" or
         "optimizer", or {}.
-      outer: list of the entries of a `LossScaleOptimizer`. If a .keras or .weights.h5 file
-        contains another optimizer, the list contains the entries of this optimizer.
-      inner: list of the entries of the inner optimizer of a `LossScaleOptimizer`. If an .h5
-        file contains another optimizer, the list contains the entries of this optimizer.
+      outer: list of the entries that a `LossScaleOptimizer` has itself. If a .keras or
+        .weights.h5 file contains an optimizer without a loss scale, the list contains all
+        entries of that optimizer.
+      inner: list of the entries that belong to the inner optimizer of a `LossScaleOptimizer`.
+        If an .h5 file contains an optimizer without a loss scale, the list contains all
+        entries of that optimizer.
       variables: dict that maps the key of each model variable to its `Entry`.
       default_family: str or None, an optimizer family such as "new". The function assumes
         this family for the inner optimizer of a `LossScaleOptimizer` of Keras 2 if the config
@@ -273,9 +275,10 @@ def _order(entries, variables):
 
 
 def _class_of(config):
-    """Return the class name and the config of the inner optimizer that `config` describes.
+    """Return the class name and the config of the optimizer that `config` describes.
 
-    If `config` does not describe an optimizer, return (None, {}).
+    If `config` describes a `LossScaleOptimizer`, return those of its inner optimizer. If
+    `config` does not describe an optimizer, return (None, {}).
     """
     name, below = None, config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):

@@ -55,8 +55,8 @@ LOSS_SCALE = {
     "step_counter": "count",
 }
 
-# Paths from an optimizer to the variables that tf_lso adds to a SavedModel for the training
-# steps that it traced. These variables are not part of the optimizer's state.
+# If a training step was traced, tf_lso saves further variables in a SavedModel. These are the
+# paths from the optimizer to these variables. They are not part of the optimizer's state.
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",

@@ -148,8 +148,9 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # `optimizer_table` does not show the order in which this class creates its slots. So
-        # use the order of today's variables if the file may list its tensors in the same order.
+        # `optimizer_table` does not say in which order this optimizer class creates its slots.
+        # If nothing speaks against it, assume that the tensors in the file have the same order
+        # as the optimizer's variables have today.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -170,9 +171,10 @@ def _by_names(state, optimizer, matched, order):
 
     Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
     describes the tensor. If the file does not say to which model variables the tensors of a
-    slot belong, the first tensor belongs to the first model variable in `order`, and so on. A
-    scalar without a name matches if the file contains exactly one such scalar, and if exactly
-    one optimizer variable that is not a slot has no other match.
+    slot belong, the first tensor belongs to the first model variable in `order`, and so on.
+
+    At the end, the file may have one scalar left that has no name, and the optimizer may have
+    one variable left that is not a slot. Then these two match.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()

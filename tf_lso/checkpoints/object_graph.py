@@ -316,11 +316,12 @@ def _labels(graph, node, order, variables, others):
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return a dict that maps the node of each slot in a saved list to a pair (slot, of).
+    """Return the slot variables in a list that an optimizer of Keras has saved.
 
-    `node` is the node of the list, and `name` is the attribute that holds the list. In the
-    pair, `slot` is equal to `name`, and `of` is the node of the model variable to which the
-    slot belongs, or `UNKNOWN`. If an element of the list is not a variable, the dict is empty.
+    `node` is the node of the list, and `name` is the attribute that holds the list. The result
+    is a dict. Its keys are the nodes of the slot variables. Each value is a pair of `name` and
+    the node of the model variable to which the slot belongs, or `UNKNOWN`. If an element of the
+    list is not a variable, the dict is empty.
     """
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():

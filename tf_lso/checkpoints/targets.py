@@ -154,10 +154,10 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # The next two methods yield a tuple (variable, slot name, `Target` of the model variable)
-    # for each slot variable of the optimizer. The slot name is the name that the slot has in an
-    # OptimizerV2. For a class that is not in `optimizer_table`, it is the name of the attribute
-    # that holds the slot variables.
+    # The next two methods yield a tuple for each slot variable of the optimizer. The tuple
+    # contains the slot variable, the name of the slot, and the `Target` that holds the model
+    # variable. The name is the one that the slot has in an OptimizerV2. For a class that is not
+    # in `optimizer_table`, the name is that of the attribute that holds the slot variables.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:

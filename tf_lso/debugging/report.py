@@ -67,8 +67,8 @@ class Row:
         or the variable. None if training computes no such gradient.
       lost: float, the share of the gradient's nonzero values that become 0 at the loss
         scale. A value counts as nonzero if it is not 0 at a reference scale. The reference
-        is a larger scale at which no gradient overflows, or at most 1 if gradients overflow
-        at the loss scale.
+        scale is larger than the loss scale, and no gradient overflows at it. But if gradients
+        overflow at the loss scale itself, the reference scale is 1 or less.
     """
 
     name: str

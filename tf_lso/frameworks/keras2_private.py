@@ -137,9 +137,9 @@ def own_variables(optimizer):
 def known_variables(optimizer):
     """Return (indices, key), by which Keras 2 finds the index of a model variable.
 
-    `key(variable)` returns an identifier of the variable. The dict `indices` maps the
-    identifier of each model variable for which the optimizer was built to the index of the
-    variable.
+    `key(variable)` returns an identifier of the variable. The keys of the dict `indices` are
+    the identifiers of the model variables for which the optimizer was built. The values are
+    the indices of these variables.
     """
     # A user's class may override `build` without setting `_index_dict`. In this case
     # `indices` is empty.

@@ -1,8 +1,8 @@
 """Access to private names of Keras 3's optimizers and variables.
 
 Keras 3 has no public equivalents of these names. If Keras moves one of the private names,
-`check_class` or `check_instance` raises an ImportError. `install/table.py` lists the functions
-of this module that change a wrapped optimizer, such as `scale_nothing`.
+`check_class` or `check_instance` raises an ImportError. Some functions of this module, such as
+`scale_nothing`, change a wrapped optimizer. `install/table.py` lists these functions.
 """
 
 import operator
@@ -19,8 +19,9 @@ OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
 
-# Maps a private name to the first version of Keras that has this name. `_OF_CLASS` is for
-# attributes of the class, and `_OF_INSTANCE` for attributes of each instance.
+# These two dicts map a private name of Keras's optimizers to the first version of Keras that
+# has the name. `_OF_CLASS` has the attributes of the optimizer class, and `_OF_INSTANCE` has
+# the attributes that only instances of the class have.
 _OF_CLASS = {"_var_key": (3, 0), _AGGREGATES: (3, 2)}
 _OF_INSTANCE = {
     "_iterations": (3, 5),

@@ -92,7 +92,7 @@ def _package_of(config):
         return "keras"
     # Configs of TensorFlow 2.12-2.15 and configs of tf_keras look the same. If tf_keras is the
     # only Keras 2 that the program has imported, assume that tf_keras wrote the config.
-    # Otherwise the optimizer belongs to the package behind `tf.keras`.
+    # Otherwise assume that the package behind `tf.keras` wrote the config.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
     return keras_versions.package_of_tensorflow()
@@ -143,8 +143,9 @@ def _class_of_keras(config, package, base):
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
     name = short_name(config).removeprefix("experimental")
-    # Collect the classes of `optimizers` and of its submodules `legacy` and `experimental`. For
-    # instance, `optimizers` itself contains the legacy classes after `install(like="2.4")`.
+    # Collect the classes of the module `optimizers` and of its submodules `legacy` and
+    # `experimental`. Which of the three contains a class differs between versions of Keras 2,
+    # and `install(like="2.4")` puts the legacy classes into `optimizers` itself.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
@@ -277,8 +278,8 @@ def _convert_decay(cls, package, takes, config):
 def _schedule(config, package):
     """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        # Keras 3 itself saves and loads a callable `learning_rate` as such a config, so return
-        # the config unchanged.
+        # Keras 3 itself saves a callable `learning_rate` as a config, and loads that config. So
+        # return the config unchanged.
         return config
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules

@@ -48,7 +48,7 @@ def tf():
 
 
 def in_xla(graph):
-    """Return whether XLA compiles a graph."""
+    """Return whether `graph`, or a graph around it, belongs to a function that XLA compiles."""
     module = "tensorflow.python.ops.control_flow_util"
     return _find(module, "GraphOrParentsInXlaContext")(graph)
 

@@ -21,7 +21,7 @@ class CallableList(list):
     """
 
     def __call__(self):
-        """Return the list itself."""
+        """Return this list."""
         return self
 
 

@@ -14,7 +14,8 @@ from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.install import like
 
 # Maps each version of TensorFlow to the value of `tf.keras.__version__`. TensorFlow
-# 2.1.1-2.1.4 had the value 2.3.0-tf, but programs were written for TensorFlow 2.1.0.
+# 2.1.1-2.1.4 had the value 2.3.0-tf. The dict has the value of TensorFlow 2.1.0, for which
+# programs of that time were written.
 KERAS_VERSIONS = {
     (2, 0): "2.2.4-tf",
     (2, 1): "2.2.4-tf",

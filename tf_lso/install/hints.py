@@ -47,7 +47,10 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
 
 
 def _like_would_help():
-    """Return whether the program runs on Keras 3, and would use Keras 2 with `--like`."""
+    """Return whether `tf-lso run --like` would change the Keras of the program.
+
+    That is so if the program runs on Keras 3 now. With `--like`, it would run on Keras 2.
+    """
     if like_lib.VARIABLE in os.environ or "tensorflow" not in sys.modules:
         return False
     try:

@@ -160,9 +160,10 @@ class State(tf.train.experimental.PythonState):
         return in_files.variables[len(self._family.weights()) :]
 
     def layouts(self):
-        """Return two lists of `Layout`, for files and for the arrays of `set_weights`.
+        """Return the possible orders of the optimizer's arrays, as two lists of `Layout`.
 
-        See `Family.layouts`.
+        The first list is for the arrays in files, and the second is for the arrays that
+        `set_weights` accepts. See also `Family.layouts`.
         """
         scale = [variable for _, variable in self._loss_scale.named_variables()]
         return self._family.layouts(scale)
@@ -205,8 +206,8 @@ class State(tf.train.experimental.PythonState):
 
         Args:
           order: "variables" or "weights", the order of the slots, see `Layout.order`. Defaults
-            to the order in new files. If there are deferred slots, their own order is used
-            instead.
+            to the order in new files. If the state has deferred slots, which are arrays that
+            wait for the build, the list keeps their order, and `order` is ignored.
 
         Returns:
           A pair (order, list of arrays). The list includes the deferred slots.

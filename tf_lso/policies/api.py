@@ -156,9 +156,9 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle looks up a function by its module and its qualified name. Let both point
-            # to `tf_lso.policies`, which has the functions for the Keras of `tf.keras`. Skip
-            # attributes that begin with "_", because they hold helpers and Keras's functions.
+            # Pickle finds a function by its module and its qualified name. Set both to those of
+            # the same function in `tf_lso.policies`, which is for the Keras of `tf.keras`. Skip
+            # attributes whose name begins with "_": they are helpers and Keras's own functions.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"

@@ -72,9 +72,10 @@ _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
     "already. Call it once for each gradient."
 )
-# If a traced function only applies gradients, the optimizer assumes a kind for them: `LEGACY`
-# or `KERAS3`. If the first scaling call of the other kind follows, the optimizer logs a
-# warning. This dict maps the kind of the scaling call to the warning.
+# A traced function that only applies gradients does not show whether they are scaled. So the
+# optimizer assumes a protocol, `LEGACY` or `KERAS3`. If the program uses the other protocol
+# later, the assumption may have been wrong, and the optimizer logs a warning. This dict maps
+# the protocol that is used later to the warning.
 _ASSUMED_THE_OTHER_KIND = {
     kind: f"{kind}() is called, but a tf.function that only applies gradients was traced "
     f"before. It takes {gradients}. Scale, unscale and apply in one function, or call "
@@ -329,7 +330,8 @@ class Calls:
         """
         with self._lock:
             functions = list(self._functions.items())
-        # A function has returned no gradients while it is being traced or if its trace failed.
+        # Leave out traced functions that cannot have returned gradients yet, because TensorFlow
+        # is still tracing them or because the trace failed.
         places = [place for graph, place in functions if tf_private.has_returned(graph)]
         # TensorFlow does not say whether the trace of a deleted function failed. It is better
         # to refuse a step than to apply scaled gradients as if they were unscaled.

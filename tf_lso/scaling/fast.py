@@ -15,7 +15,7 @@ from tf_lso.frameworks import graphs, tf_private
 # needs its own graph, and all models share these graphs. A graph needs about 50 kB of
 # memory for each tensor.
 MOST = 64
-# The largest number of elements of a tensor that `joined` copies.
+# The function `joined` copies only tensors that have at most this number of elements.
 _SMALL = 4096
 
 
@@ -27,7 +27,8 @@ def either(condition, true_fn, false_fn, of=()):
     of a `tf.switch_case` must not use tensors of unknown shape, such as the summed rows of
     slices. So the argument `of` lists the tensors and slices that the branches use. If `of`
     contains slices or a tensor of unknown shape, the function uses `tf.cond`. For ResNet-50
-    with a Keras 3 optimizer, this trick lowers the relative cost from 0.95 to 0.86.
+    with a Keras 3 optimizer, `tf.switch_case` lowers the cost from 0.95 to 0.86 of the cost of
+    Keras 3's own `LossScaleOptimizer`.
     """
     if not graphs.in_xla():
         return tf.cond(condition, true_fn, false_fn)

@@ -70,12 +70,13 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         This method may be called in replica context and in cross-replica context.
 
         Args:
-          grads: nested structure of unscaled gradients, per-replica values and None.
+          grads: nested structure, such as a list. Each element is an unscaled gradient, a
+            per-replica value that holds one for each replica, or None.
 
         Returns:
-          A pair. The first value is the op that updates the scale in a graph, and None or a
-          tensor in eager mode. The second value is a bool or a scalar bool tensor, and is
-          False if the caller must skip the step.
+          A pair. In a graph the first value is the op that updates the scale. In eager mode it
+          is None or a tensor. The second value is a bool or a scalar bool tensor, and is False
+          if the caller must skip the step.
         """
 
     # --- A step calls the next three methods. Subclasses with their own `update` need not
@@ -337,7 +338,10 @@ class DynamicLossScale(LossScale):
         return None if tf.executing_eagerly() else moved.op, finite
 
     def _judge(self, gradients, are_equal):
-        """Return the `finite.Verdict` on the gradients, as `LossScale._judge` describes."""
+        """Return the `finite.Verdict` on the gradients of all replicas.
+
+        The base class describes the arguments.
+        """
         return finite_lib.agreed(gradients, are_equal)
 
     def _advance(self, finite):

@@ -109,10 +109,10 @@ def checked_rule(names, usual, optional, **fields):
 def arguments_of(rule, names, usual, always):
     """Return a dict of constructor arguments that make a `ScaleRule` equal to `rule`.
 
-    The dict maps the name of each argument to its value. It contains an argument for each field
-    of `rule` that is in `always`, and for each field whose value differs from that in `usual`,
-    the `ScaleRule` with the default values. `names` is `OF_OPTIMIZER` or
-    `OF_DYNAMIC_LOSS_SCALE`, which map the name of each field to the name of its argument.
+    The dict maps the name of each argument to its value. `usual` is the `ScaleRule` with the
+    default values. The dict omits the arguments of the fields whose values are the same in
+    `rule` and in `usual`, except for the fields in `always`. `names` is `OF_OPTIMIZER` or
+    `OF_DYNAMIC_LOSS_SCALE`. Both map the name of each field to the name of its argument.
     """
     return {
         name: getattr(rule, field)
