@@ -55,6 +55,26 @@ def test_tensorflow_restores_what_the_program_saved(
     assert_equal(slots_of(other), slots_of(opt))
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_restored_before_the_first_step_is_saved_again(family, tmp_path):
+    """The class of the user has no hyperparameter `learning_rate` in the legacy family."""
+
+    def made():
+        return tf_lso.LossScaleOptimizer(users.WITH_SLOTS[family](("momentum",)))
+
+    opt, of = made(), KERASES[family]
+    model = trained(of, opt)
+    path = helpers.saved(model, opt, "checkpoint", tmp_path)
+    new, other = model_of(of), made()
+    saved = tf.train.Checkpoint(model=new, optimizer=other)
+    saved.restore(path)
+    again = saved.save(str(tmp_path / "again"))
+    model, third = model_of(of), made()
+    tf.train.Checkpoint(model=model, optimizer=third).restore(again)
+    assert int(numpy(third.iterations)) == 3
+
+
 @pytest.mark.parametrize("installs", [True, False])
 @pytest.mark.parametrize("built", [True, False])
 def test_a_subclass_of_a_known_class_has_slots_of_its_own(built, installs, tmp_path):

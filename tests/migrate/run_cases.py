@@ -30,7 +30,7 @@ if __name__ == "__main__":
         done[name] = printed_by(program, name)
         import tensorflow as tf
 
-        tf.keras.config.set_dtype_policy("float32")
+        tf.keras.mixed_precision.set_global_policy("float32")
         tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite()
         if "--unmodified" not in sys.argv:
             import tf_lso

@@ -203,7 +203,7 @@ def test_on_the_keras_of_tensorflow(name, started):
 
 
 @pytest.mark.skipif(HAS_KERAS3 and not HAS_TF_KERAS, reason="it needs Keras 2")
-@pytest.mark.parametrize("name", marked_slow(EXPECTED, ()))
+@pytest.mark.parametrize("name", marked_slow(EXPECTED, (), LIMITS))
 def test_like_its_tensorflow(name, started):
     check(name, *started["test_like_its_tensorflow", name].result())
 

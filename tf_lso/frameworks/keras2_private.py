@@ -103,6 +103,11 @@ def build_legacy(optimizer, variables):
         optimizer._create_all_weights(variables)
 
 
+def create_hyperparameters(optimizer):
+    """Create the variables of a legacy optimizer's hyperparameters."""
+    optimizer._create_hypers()
+
+
 def listed_weights(optimizer):
     """Return the list (not a copy) that contains a legacy optimizer's weights."""
     return optimizer._weights

@@ -96,8 +96,7 @@ class Legacy(keras2.Keras2):
         # counter and the hyperparameters only when their variables are created. Create these
         # variables now, so that the next checkpoint contains the restored values.
         self.counter()
-        # Reading the learning rate creates the variables of all hyperparameters.
-        _ = self.inner.learning_rate
+        private.create_hyperparameters(self.inner)
         return tf_private.children(self.inner, save_type, **kwargs)
 
     def order_slots(self, wrapper, variables):
