@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.generation import HAS_KERAS3
+from tests.generation import HAS_KERAS3, NO_CHECKPOINT
 from tf_lso.frameworks import keras_versions
 from tf_lso.keras.mixed_precision import experimental
 
@@ -38,6 +38,12 @@ FAMILIES = {
     "legacy": keras2.optimizers.legacy,
     "new": keras2.optimizers,
 }
+
+# `FAMILIES` as the parameters of a test that puts an optimizer into a checkpoint.
+CHECKPOINTED = [
+    pytest.param(name, marks=NO_CHECKPOINT if name == "keras3" else ())
+    for name in FAMILIES
+]
 
 # The family of `tf.keras.optimizers`.
 CURRENT = "keras3" if HAS_KERAS3 else "new"

@@ -29,6 +29,16 @@ def limit(reason, *versions):
     return pytest.mark.xfail(KERAS in versions, reason=reason, strict=True)
 
 
+# The limits of tests in several files.
+NO_CHECKPOINT = limit(
+    "checkpoints and SavedModels of TensorFlow accept no optimizer of this Keras", "3.0"
+)
+NO_WRAPPED_H5 = limit(
+    "this Keras cannot write an .h5 file with a wrapped optimizer", "3.0"
+)
+NO_INT = limit("`int()` takes no variable of this Keras", "3.0")
+NO_LAMB = limit("this Keras has no optimizer `Lamb`", "3.0")
+
 HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None
 needs_tf_keras = pytest.mark.skipif(
     not HAS_TF_KERAS, reason="tf_keras is not installed"

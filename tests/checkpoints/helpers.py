@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.checkpoints import artifacts
 from tests.families import number, numpy
-from tests.generation import ZIPPED
+from tests.generation import NO_CHECKPOINT, NO_WRAPPED_H5, ZIPPED
 from tf_lso import checkpoints
 
 
@@ -40,6 +40,14 @@ def trained(of, opt, *names, **kwargs):
         opt.build(model.trainable_variables)
     train(model, opt)
     return model
+
+
+def expect_limits(request, family, format_, wraps=True):
+    """Mark the running test with the limit of its Keras, if it cannot write the file."""
+    if family == "keras3" and format_ == "checkpoint":
+        request.applymarker(NO_CHECKPOINT)
+    if family == "keras3" and format_ == "h5" and wraps:
+        request.applymarker(NO_WRAPPED_H5)
 
 
 def saved(model, opt, format_, folder):
