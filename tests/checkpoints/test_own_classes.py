@@ -14,7 +14,7 @@ import tf_lso
 from tests.checkpoints import helpers
 from tests.checkpoints import optimizers_of_users as users
 from tests.checkpoints.helpers import assert_equal, model_of, trained
-from tests.families import FAMILIES, KERASES, keras2, numpy
+from tests.families import CHECKPOINTED, FAMILIES, KERASES, keras2, numpy
 
 SLOTS = [("momentum",), ("m", "v", "vhat"), ("average", "mg")]
 SLOW_BUT_ONE = [SLOTS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SLOTS[1:])]
@@ -33,7 +33,7 @@ def slots_of(opt):
 )
 @pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("slots", SLOTS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CHECKPOINTED)
 def test_tensorflow_restores_what_the_program_saved(
     family, slots, built, installs, tmp_path
 ):
@@ -100,7 +100,8 @@ def test_a_subclass_of_a_known_class_has_slots_of_its_own(built, installs, tmp_p
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "weights.h5", "h5"])
 @pytest.mark.parametrize("slots", SLOW_BUT_ONE)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_restore_restores_it_whole(family, slots, format_, wraps, tmp_path):
+def test_restore_restores_it_whole(family, slots, format_, wraps, tmp_path, request):
+    helpers.expect_limits(request, family, format_, wraps)
     if (family, wraps) == ("legacy", False) and format_ in ("keras", "weights.h5"):
         pytest.skip("Keras 2 saves no state of legacy optimizers there")
 
