@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints import helpers
 from tests.checkpoints.helpers import assert_equal, model_of, refused, slots_of, trained
-from tests.families import keras, keras2, needs_keras3, wrapped
+from tests.families import keras, keras2, needs_keras3, number, wrapped
 from tf_lso import checkpoints
 
 pytestmark = needs_keras3
@@ -96,7 +96,7 @@ def unfrozen(folder):
     old_model.layers[0].trainable = True
     old.build(old_model.trainable_variables)
     whole(old_model, old, path, model, opt=opt)
-    assert int(opt.iterations) == 1
+    assert number(opt.iterations) == 1
     for variable in model.layers[0].trainable_variables:
         assert not any(np.any(opt.get_slot(variable, slot)) for slot in ("m", "v"))
 
