@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import keras, number
+from tests.generation import NO_WRAPPED_H5
 
 pytestmark = pytest.mark.keras3
 
@@ -45,7 +46,7 @@ def installed():
         yield
 
 
-@pytest.mark.parametrize("ending", ["keras", "h5"])
+@pytest.mark.parametrize("ending", ["keras", pytest.param("h5", marks=NO_WRAPPED_H5)])
 @pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop"])
 def test_decay_is_ignored_with_a_warning_and_the_model_goes_on(
     name, ending, installed, tmp_path
