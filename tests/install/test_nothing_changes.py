@@ -16,7 +16,7 @@ PROGRAM = """
     import keras
     import numpy as np
     import tensorflow as tf
-    from tests.generation import HAS_KERAS3, ZIPPED
+    from tests.generation import HAS_KERAS3, KERAS, ZIPPED
     from tests.install import traces
 
     keras2 = importlib.import_module("tf_keras") if HAS_KERAS3 else tf.keras
@@ -34,10 +34,15 @@ PROGRAM = """
         policies.set_global_policy("float32")
         model.compile(optimizer, module.losses.MeanSquaredError())
         model.fit(x, y, verbose=0)
-        saved = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        # Keras 3.0 cannot put an optimizer into a checkpoint, copy a model, or write an .h5
+        # file with a wrapped optimizer.
+        is_complete = module is keras2 or KERAS != "3.0"
+        parts = {"optimizer": model.optimizer} if is_complete else {}
+        saved = tf.train.Checkpoint(model=model, **parts)
         saved.restore(saved.save(str(folder / "checkpoint")))
-        copy.deepcopy(model)
-        files = {"m.keras": ZIPPED, "m.h5": {}}
+        if is_complete:
+            copy.deepcopy(model)
+        files = {"m.keras": ZIPPED, **({"m.h5": {}} if is_complete else {})}
         files |= {"saved": {"save_format": "tf"}} if module is keras2 else {}
         for name, options in files.items():
             model.save(str(folder / name), **options)
