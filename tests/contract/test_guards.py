@@ -15,6 +15,7 @@ from tests import families
 from tests.contract.cases import CASES, combinations
 from tests.contract.setting import Setting
 from tests.families import FAMILIES, keras, needs_keras3
+from tf_lso.frameworks import keras3_private
 from tf_lso.scaling import fast, finite
 
 AGREED = finite.agreed
@@ -95,6 +96,10 @@ GUARDS = {
 }
 
 
+# Keras 3 has summed gradients over replicas since 3.2. Before, there is no second sum that
+# these guards replace.
+AGAINST_A_SECOND_SUM = ("summing once", "adding up rows after clipping")
+
 # Without these Keras raises before there is a wrong number. Elsewhere only a failed
 # assertion counts: another error might be one of what stands in the guard's place.
 ERRORS = {
@@ -111,6 +116,8 @@ ERRORS = {
     ],
 )
 def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
+    if guard in AGAINST_A_SECOND_SUM and not keras3_private.aggregates():
+        pytest.skip("this Keras does not sum gradients")
     (place, without), of_case = GUARDS[guard]
     owner, _, attribute = place.partition(":")
     # As test_contract.py has it, where it passes.
@@ -140,4 +147,7 @@ def test_keras_3s_own_wrapper_fails_the_contract(mirrored2):
     with mirrored2.scope():
         optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     setting.linear_step(optimizer, [x])([1.0, float("nan")])
-    assert np.isnan(families.copies(x)).all(), "NaN has reached the weights"
+    # NaN has reached the weights. Keras 3.0 and 3.1 do not sum, so that only the replica with
+    # the NaN is lost.
+    lost = np.isnan(families.copies(x)).tolist()
+    assert lost == [families.bare_sums("keras3"), True]
