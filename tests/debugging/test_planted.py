@@ -11,10 +11,6 @@ LIMITS = {
         "the layers in a `MultiHeadAttention` of this Keras do not have its policy",
         *("2.12", "2.13"),
     ),
-    "keras3-x_too_large_for_float16": limit(
-        "`Sequential` of this Keras casts its inputs before its first layer is called",
-        "3.0",
-    ),
 }
 CASES = [
     pytest.param(generation, name, marks=LIMITS.get(f"{generation}-{name}", ()))
