@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, STYLES
+from tests.families import CHECKPOINTED, FAMILIES, STYLES
 
 _LOAD = """
 import sys
@@ -65,6 +65,7 @@ def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
             assert line.startswith("[(0.375, 8.0, 2), (nan, 8.0, 3)")
 
 
+@pytest.mark.parametrize("family", CHECKPOINTED)
 def test_a_module_is_saved_before_its_first_step(family, tmp_path):
     tf.saved_model.save(_Module(family), tmp_path / "m")
     loaded = tf.saved_model.load(tmp_path / "m")
