@@ -7,6 +7,9 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import STYLES, bare_step, copies
+from tests.generation import limit
+
+pytestmark = limit("this Keras has no float8 policies", "3.0")
 
 _INPUTS = np.random.RandomState(0).normal(size=(8, 16)).astype("float32")
 
