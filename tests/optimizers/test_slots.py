@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, copies, here, keras, keras2, needs_keras3, raw
+from tests.generation import NO_LAMB
 from tf_lso.frameworks import optimizer_table as table
 
 # What a class must be told to make all its slots.
@@ -19,7 +20,7 @@ ARGUMENTS = {
 SLOTS = {name: facts.slots for name, facts in table.OPTIMIZERS.items()}
 LEGACY = [name for name in SLOTS if hasattr(keras2.optimizers.legacy, name)]
 BUILT_SLOTS = [
-    (family, name, slot)
+    pytest.param(family, name, slot, marks=NO_LAMB if name == "Lamb" else ())
     for family in here("keras3", "new")
     for name in SLOTS
     for slot in SLOTS[name]
