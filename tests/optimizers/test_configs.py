@@ -482,7 +482,7 @@ def test_a_users_class_without_keywords_is_not_given_what_says_nothing():
 
     written = of("Plain", learning_rate=0.5, clipnorm=None, use_ema=False, decay=0.0)
     optimizer = load(written, {"Plain": Plain})
-    assert float(optimizer.learning_rate) == 0.5
+    assert number(optimizer.learning_rate) == 0.5
 
 
 @needs_keras3

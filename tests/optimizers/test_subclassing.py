@@ -9,6 +9,7 @@ from tests.families import (
     KERAS2_SPELLED,
     copies,
     legacy_step,
+    number,
     per_replica,
     wrapped,
 )
@@ -91,7 +92,7 @@ def test_horovods_class_of_the_inner_optimizer(family, x):
     assert int(copies(optimizer.iterations)[0]) == 2
     assert float(optimizer.loss_scale) == 2.0
     optimizer.learning_rate = 0.25
-    assert float(inner.learning_rate) == 0.25
+    assert number(inner.learning_rate) == 0.25
 
 
 def test_the_class_of_an_instance_wraps_another_optimizer_of_its_family_alone(
