@@ -159,7 +159,7 @@ class TerminateOnStuckScale(_Callback):
     >>> history = model.fit(
     ...     np.full([64, 2], np.nan), np.ones([64, 1]), batch_size=1, verbose=0,
     ...     callbacks=[tf_lso.callbacks.TerminateOnStuckScale(patience=10)])
-    >>> int(opt.iterations)
+    >>> int(opt.skipped_steps)
     10
 
     Source: tf_lso adds this; TensorFlow never had it.
