@@ -65,9 +65,9 @@ def restore(
     >>> from tf_lso import checkpoints
     >>> model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)])
     >>> opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
-    >>> opt.build(model.trainable_variables)
-    >>> saved = tf.train.Checkpoint(model=model, optimizer=opt)
-    >>> path = saved.save(tempfile.mkdtemp() + "/ckpt")
+    >>> model.compile(opt)
+    >>> path = tempfile.mkdtemp() + "/model.keras"
+    >>> model.save(path)
     >>> checkpoints.restore(path, model=model, optimizer=opt).complete
     True
 
