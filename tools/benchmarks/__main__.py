@@ -109,8 +109,10 @@ def main(arguments=None):
 
     # A signal that ends this process, for instance from a time limit, also ends its children.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    packages = ("tensorflow", "keras", "tf-keras")
-    versions = {name: importlib.metadata.version(name) for name in packages}
+    # TensorFlow comes in one of several packages.
+    packages = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
+    there = [(n, d) for n in packages for d in importlib.metadata.distributions(name=n)]
+    versions = {name: distribution.version for name, distribution in there}
     versions |= {"python": platform.python_version(), "cores": os.cpu_count()}
     result = {"environment": versions, "failures": [], "figures": []}
     print(", ".join(f"{name} {version}" for name, version in versions.items()))
