@@ -27,11 +27,8 @@ _ALL = test_programs.ALONE
 WILD = [name for name in _ALL if name.startswith("wild_")]
 # Otherwise a third of the others, since a program takes some seconds.
 NAMES = [*WILD, *[name for name in _ALL if name not in WILD][:: 1 if ONCE else 3]]
-_NO_INT = limit("`int()` takes no variable of this Keras", "3.0")
 LIMITS = {
     **test_programs.LIMITS,
-    "wild_01_ctl_scaled_loss_clip": _NO_INT,
-    "wild_02_exp_set_policy_fit": _NO_INT,
     "wild_10_lr_callbacks": limit(
         "`ModelCheckpoint` of this Keras writes no .h5 file", "3.0", "3.6"
     ),

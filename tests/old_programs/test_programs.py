@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tests import preloaded, processes
-from tests.generation import HAS_KERAS3, HAS_TF_KERAS, limit
+from tests.generation import HAS_KERAS3, HAS_TF_KERAS, NO_INT, limit
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -50,6 +50,9 @@ LIMITS = {
     "wild_08_mirrored_strategy fit": limit(
         "`fit` of this Keras does not divide the loss by the replicas", "3.0", "3.6"
     ),
+    "wild_01_ctl_scaled_loss_clip": NO_INT,
+    "wild_02_exp_set_policy_fit": NO_INT,
+    "exp_user_loss_scale": NO_INT,
 }
 
 # Keys whose numbers are the state of loss scaling, or counts: no rounding excuses them.
