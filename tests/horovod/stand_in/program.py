@@ -83,6 +83,6 @@ result = {
     "weights": [rounded(w) for w in model.get_weights()],
     "slot": rounded(slot.numpy()),
     "scale": float(opt.loss_scale),
-    "iterations": int(opt.iterations),
+    "iterations": int(opt.iterations.numpy()),
 }
 print("RESULT", json.dumps(result))
