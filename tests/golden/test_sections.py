@@ -77,8 +77,21 @@ def test_every_step(replays):
     comparing.check_all(replays)
 
 
+_NAMES_OF_POLICIES = limit(
+    "this Keras compares policies by identity and writes only their names", "3.0"
+)
+
+
 @needs_keras3
-@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=_NAMES_OF_POLICIES if name == "training-policies" else ()
+        )
+        for name in SECTIONS
+    ],
+)
 def test_every_entry_of_the_differences_holds_for_a_case(name):
     assert not SECTIONS[name].unused()
 
