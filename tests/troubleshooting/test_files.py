@@ -8,7 +8,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import keras, keras2, needs_keras3
+from tests.families import OLD_KERAS3, keras, keras2, needs_keras3, number
+from tests.generation import NO_CHECKPOINT, limit
 from tests.troubleshooting.models import (
     legacy_step,
     new_model,
@@ -18,9 +19,13 @@ from tests.troubleshooting.models import (
 from tests.troubleshooting.page import assert_explained, assert_not_explained, raises
 
 tf_keras = keras2
+ALWAYS_COMPILES = limit(
+    "`load_model` of this Keras ignores `compile=False` for .h5 files", "3.0"
+)
 
 
 @needs_keras3
+@ALWAYS_COMPILES
 def test_quantization_mode():
     old_model("mixed_float16").save("model.h5")
     with raises("quantization-mode"):
@@ -67,7 +72,10 @@ print(keras.saving.deserialize_keras_object(config).initial_scale)
 @needs_keras3
 def test_class_optimizer():
     done = preloaded.run(["-c", READS_A_CONFIG])
-    assert_explained("class-optimizer", done.stderr)
+    if OLD_KERAS3:  # it imports any module that a config names
+        assert done.stdout == "8.0\n", done.stderr
+    else:
+        assert_explained("class-optimizer", done.stderr)
 
     done = preloaded.run(["-c", f"import tf_lso\n{READS_A_CONFIG}"])
     assert done.stdout == "8.0\n", done.stderr
@@ -112,6 +120,7 @@ def opt():
 
 
 @needs_keras3
+@NO_CHECKPOINT
 def test_partial_restore(shown):
     path = old_checkpoint()
 
@@ -133,6 +142,7 @@ def test_partial_restore(shown):
 
 
 @needs_keras3
+@NO_CHECKPOINT
 def test_part(model, opt):
     tf_lso.install()
     path = old_checkpoint()
@@ -143,6 +153,7 @@ def test_part(model, opt):
 
 
 @needs_keras3
+@NO_CHECKPOINT
 def test_restore_before_build():
     class Model(keras.Model):
         def __init__(self):
@@ -180,10 +191,11 @@ def test_restore_before_build():
     tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
     np.testing.assert_array_equal(model.get_weights()[0], saved[0])
     step(model, opt)
-    assert int(opt.iterations) == 2
+    assert number(opt.iterations) == 2
 
 
 @needs_keras3
+@ALWAYS_COMPILES
 def test_h5_loss():
     old_model().save("model.h5")
     tf_lso.install()
@@ -195,7 +207,7 @@ def test_h5_loss():
         tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)), "mse"
     )
     tf_lso.checkpoints.restore("model.h5", model=model, optimizer=model.optimizer)
-    assert int(model.optimizer.iterations) == 1
+    assert number(model.optimizer.iterations) == 1
 
 
 def test_kinds():
@@ -231,7 +243,7 @@ def test_set_weights(variables):
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
     opt.build(variables)
     opt.set_weights(first.get_weights())
-    assert int(opt.iterations) == 1
+    assert number(opt.iterations) == 1
 
 
 def test_other_class(model):
@@ -245,7 +257,7 @@ def test_other_class(model):
 
     opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
     restore(opt)
-    assert int(opt.iterations) == 1
+    assert number(opt.iterations) == 1
 
 
 def test_several_models(model):
