@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
+from tests.families import number
 from tests.troubleshooting.models import legacy_step, loss_of, wrapped_sgd
 from tests.troubleshooting.page import assert_explained, assert_not_explained, raises
 
@@ -180,7 +181,7 @@ def test_set_after_trace(variables, shown):
     step = tf.function(step.python_function)
     step()  # the gradients of both steps are 4 and 2
     first_moment = 0.5 * 0.4 + 0.5 * 2
-    assert float(opt.get_slot(variables[0], "m")) == pytest.approx(first_moment)
+    assert number(opt.get_slot(variables[0], "m")) == pytest.approx(first_moment)
 
 
 def test_read_in_graph(variables):

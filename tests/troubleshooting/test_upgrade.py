@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import needs_keras3
+from tests.families import needs_keras3, number
 from tests.troubleshooting.models import legacy_step
 from tests.troubleshooting.page import raises
 
@@ -88,7 +88,7 @@ def test_lr_argument():
         opt = tf.keras.optimizers.SGD(lr=0.1)
 
     opt = tf.keras.optimizers.SGD(learning_rate=0.1)
-    assert float(opt.learning_rate) == pytest.approx(0.1)
+    assert number(opt.learning_rate) == pytest.approx(0.1)
 
 
 @needs_keras3
@@ -98,7 +98,7 @@ def test_lr_attribute():
         rate = opt.lr
 
     rate = opt.learning_rate
-    assert float(rate) == 0.25
+    assert number(rate) == 0.25
 
 
 @needs_keras3

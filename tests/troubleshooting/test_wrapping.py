@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, keras2, needs_keras3
+from tests.families import keras, keras2, needs_keras3, number
 from tests.troubleshooting.models import legacy_step, one_layer, wrapped_sgd
 from tests.troubleshooting.page import assert_explained, assert_not_explained, raises
 
@@ -140,7 +140,7 @@ def test_stateless(variables):
         opt.stateless_apply([], [tf.constant(1.0)], variables)
 
     opt.apply([tf.constant(1.0)], variables)
-    assert int(opt.iterations) == 1
+    assert number(opt.iterations) == 1
 
 
 x, y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
