@@ -153,7 +153,9 @@ def test_another_order_of_building(tmp_path):
 
     A checkpoint of Adafactor names no slots: they are in the order of its variables.
     """
-    slots = {"Adam": "_momentums", "Adafactor": "_v", "Muon": None}
+    slots = {"Adam": "_momentums", "Adafactor": "_v"}
+    if hasattr(keras.optimizers, "Muon"):  # early versions lack it
+        slots["Muon"] = None
     for name, attribute in slots.items():
         made = getattr(keras.optimizers, name)
         old = made(0.01)
