@@ -56,7 +56,7 @@ def test_tensorflow_restores_what_the_program_saved(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CHECKPOINTED)
 def test_what_was_restored_before_the_first_step_is_saved_again(family, tmp_path):
     """The class of the user has no hyperparameter `learning_rate` in the legacy family."""
 
