@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from tests.generation import LEGACY_KERAS
 from tests.old_programs.test_programs import differences, marked_slow, run
 from tf_lso import cli
 
@@ -43,7 +44,7 @@ def test_like_2_4(name, tmp_path):
     if name in IN_FLOAT16:
         after_tensorflow, variables = False, {"TF_ENABLE_ONEDNN_OPTS": "0"}
     elif after_tensorflow:
-        variables = {"TF_USE_LEGACY_KERAS": "1"}
+        variables = {"TF_USE_LEGACY_KERAS": LEGACY_KERAS}
     check(name, *run(command, tmp_path, after_tensorflow, **variables))
 
 
