@@ -4,6 +4,7 @@
     nox -s "matrix(2.15)"                    one of them, which writes its row of the table
     nox -s "matrix(2.15)" -- --quick         without the slow programs
     nox -s "matrix(2.15)" -- --core          the core alone, which writes no row
+    nox -s "matrix(2.15)" -- --all           the whole suite, which writes no row
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
     nox -s "matrix(next)" -- --quick         the nightly builds that tools/support.py names
 
@@ -11,6 +12,7 @@
 distribution in place of tensorflow-cpu; TF_LSO_TEST_MINUTES=120 is another bound.
 """
 
+import configparser
 import datetime
 import glob
 import json
@@ -47,6 +49,7 @@ _NEEDED = [
 # as they are and migrated; they start as many processes as there are cores.
 _TESTS = {
     "core": "30 -m core -n auto --maxprocesses 4 --dist loadfile",
+    "all": "200 -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder",
     "programs": "60 tests/old_programs tests/migrate/test_goes_on.py "
     "tests/migrate/test_programs.py",
 }
@@ -63,8 +66,8 @@ print(json.dumps({"python": platform.python_version(), **found}))
 @nox.parametrize("python,pair", _ROWS)
 def matrix(session, pair):
     """Run the tests on one pair, and write its row of the table."""
-    if not {"--core", "--quick"}.issuperset(session.posargs):
-        session.error(f"{session.posargs}: after -- there may be --core or --quick")
+    if not {"--core", "--quick", "--all"}.issuperset(session.posargs):
+        session.error(f"{session.posargs}: after -- only --core, --quick or --all")
     # Nightly builds may fail for reasons of their own.
     report_failure = session.warn if pair == support.NEXT else session.error
     wanted = support.requirements(pair, _DISTRIBUTION)
@@ -74,6 +77,11 @@ def matrix(session, pair):
         session.install("--no-deps", wanted["tf_keras"])
     versions = session.run("python", "-c", _VERSIONS, silent=True)
     if versions is None:  # of a run with --install-only
+        return
+    if "--all" in session.posargs:
+        session.install(*_extras("test", "demo", "matrix"), "setuptools", "tqdm")
+        if _tested(session, "all")["failed"]:
+            report_failure("the suite failed")
         return
     core = _tested(session, "core")
     if "--core" in session.posargs:
@@ -103,6 +111,14 @@ def matrix(session, pair):
     session.log(support.row(pair, result))
     if not support.is_good(result):
         report_failure(json.dumps(result, indent=1))
+
+
+def _extras(*names):
+    """Return the requirements of the extras of setup.cfg, without those of tf_lso itself."""
+    setup = configparser.ConfigParser()
+    setup.read("setup.cfg", encoding="utf-8")
+    extras = setup["options.extras_require"]
+    return [line for name in names for line in extras[name].split()]
 
 
 def _tested(session, column, *more):
