@@ -45,7 +45,7 @@ def _loads(node: cst.Call, path: str) -> bool:
 
 def _restores(program: Program, node: cst.Call, name: str, path: str) -> bool:
     """Return whether a call of a method may read the variables of an optimizer."""
-    if path and not path.startswith(_MAKERS):
+    if path and not path.startswith((".", *_MAKERS)):
         return False
     if name == "load_weights":
         # Ignore HDF5 files, because they have only the weights of layers.

@@ -20,7 +20,7 @@ _LAYOUT = "There is a comment or there are parentheses inside the name."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
 # Names that concern loss scaling, whichever module a program imports them from.
-_DISTINCTIVE = {
+DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
     *("enable_mixed_precision_graph_rewrite", "get_layer_policy"),
@@ -39,14 +39,14 @@ def find(program: Program) -> None:
         if isinstance(statement.names, cst.ImportStar):
             _star(program, statement.names, module)
         for alias in imported_names(statement):
-            if module.startswith(".") and alias.evaluated_name in _DISTINCTIVE:
+            if module.startswith(".") and alias.evaluated_name in DISTINCTIVE:
                 verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
                 program.report(UNSEEN, alias, verdict, _RELATIVE)
             _import(program, statement, alias, f"{module}.{alias.evaluated_name}")
     for parts in program.chains():
         for part in parts:
             path = program.path(part)
-            if verdicts.is_old(path) and not program.binds_attribute(part):
+            if verdicts.is_old(path):
                 _use(program, part, path)
                 break
 

@@ -7,15 +7,17 @@ from tf_lso.migrate.findings import UNSEEN, UNSURE, Verdict
 from tf_lso.migrate.nodes import attributes, root
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.methods import FRAMEWORKS, OTHERS
+from tf_lso.migrate.rules.names import DISTINCTIVE
 
 _TODAY = "Only a run can show what this refers to."
 # This rule ignores chains that begin with these packages. The other rules know the names of
 # `FRAMEWORKS`, and the packages in `OTHERS` have nothing to do with Keras.
 _KNOWN = FRAMEWORKS | OTHERS
-# The modules that `x.experimental` may mean in a chain such as `x.experimental.Policy`, if the
-# program does not show what `x` is.
+# The modules that `x` may mean in a chain such as `x.experimental.Policy` or
+# `x.FixedLossScale`, if the program does not show what `x` is.
+_STABLE = "tensorflow.keras.mixed_precision"
 _EXPERIMENTAL = (
-    "tensorflow.keras.mixed_precision.experimental",
+    f"{_STABLE}.experimental",
     "tensorflow.mixed_precision.experimental",
     "tensorflow.train.experimental",
 )
@@ -45,9 +47,14 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     path = program.path(node)
     if path.partition(".")[0] in _KNOWN:
         return ""
-    guesses = _guesses([path]) if path else _guesses(_spellings(program, node))
-    if not path and attributes(node)[-2:-1] == ["experimental"]:
-        guesses += [f"{module}.{node.attr.value}" for module in _EXPERIMENTAL]
+    first, steps = root(node), attributes(node)
+    written = ".".join([first.value, *steps] if isinstance(first, cst.Name) else steps)
+    guesses = _guesses(path or written)
+    if not path or path.startswith("."):
+        if steps[-2:-1] == ["experimental"]:
+            guesses += [f"{module}.{steps[-1]}" for module in _EXPERIMENTAL]
+        elif steps[-1] in DISTINCTIVE:
+            guesses += [f"{module}.{steps[-1]}" for module in (_STABLE, *_EXPERIMENTAL)]
     for guess in (*program.paths(node), *guesses):
         verdict = verdicts.of_path(guess) if verdicts.symbol(guess) else None
         if verdict:
@@ -55,24 +62,12 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     return ""
 
 
-def _spellings(program: Program, node: cst.Attribute) -> list[str]:
-    """Return a list of possible dotted names for a chain whose path is unknown.
-
-    The list has the chain as the program spells it. If the first name is imported, the list
-    also has the chain with the full name of the import in place of the first name.
-    """
-    first, steps = root(node), attributes(node)
-    starts = [first.value] if isinstance(first, cst.Name) else []
-    starts += [source.lstrip(".") for source in program.sources(first)]
-    return [".".join([start, *steps]) for start in starts] or [".".join(steps)]
-
-
-def _guesses(paths: list[str]) -> list[str]:
+def _guesses(path: str) -> list[str]:
     """Return possible TensorFlow paths that end with the last three or more names of a path.
 
     For the path `x.keras.mixed_precision.Policy`, one of the guesses is
     `tensorflow.keras.mixed_precision.Policy`.
     """
-    steps = [path.split(".") for path in paths]
-    ends = [".".join(one[start:]) for one in steps for start in range(len(one) - 2)]
+    steps = path.split(".")
+    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
     return [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
