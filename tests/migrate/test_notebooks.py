@@ -1,5 +1,6 @@
 """Notebooks: cells are read in one scope, and migrated with all other bytes as they are."""
 
+import json
 import re
 
 import pytest
@@ -139,8 +140,7 @@ def test_an_empty_first_cell_stays_empty(first, flags):
     assert (new, code) == (notebook(*first, f"{head}{use}", IMPORT), 0)
 
 
-# Cells as Jupyter writes them, as Colab does, and as a small one may look; and after all
-# names have moved.
+# Cells as Jupyter writes them, and after all names have moved.
 NOTEBOOK, MOVED = (
     (ROOT / f"tests/migrate/notebooks/{name}.json").read_text(encoding="utf-8")
     for name in ("before", "after")
@@ -152,6 +152,27 @@ def test_cells_move_and_all_other_bytes_stay():
     assert (new, code) == (MOVED, 0)
     assert "1 file read: 1 changed, in 2 places." in printed
     assert migrate(new)[0] == new
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"indent": 2, "ensure_ascii": False},  # Colab
+        {"separators": (",", ":"), "ensure_ascii": False},  # Kaggle
+        {"indent": "\t"},
+        {},
+    ],
+)
+def test_the_layout_of_the_file_stays(layout):
+    old, new = (json.dumps(json.loads(text), **layout) for text in (NOTEBOOK, MOVED))
+    assert migrate(old)[0] == new
+
+
+def test_a_notebook_laid_out_by_hand_is_left_and_told_of():
+    old = NOTEBOOK.replace("{", "{ ", 3)
+    new, code, printed = migrate(old)
+    assert (new, code) == (old, 0)
+    assert "why:   The notebook's JSON is not laid out as Jupyter" in printed
 
 
 @pytest.mark.parametrize("mark", ["", "\N{BYTE ORDER MARK}"])

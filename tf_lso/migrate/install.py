@@ -9,10 +9,8 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
-# The module `notebooks` replaces each line that only IPython understands by a placeholder name.
-# All placeholder names begin with this text.
-MAGIC = "tf_lso_magic_"
-_MAGIC = m.Expr(m.Name(m.MatchIfTrue(lambda name: name.startswith(MAGIC))))
+# The module `notebooks` replaces each line that only IPython understands by `pass`.
+_MAGIC = m.Pass()
 _IS_MAIN = m.SimpleString(m.MatchIfTrue(lambda text: text[1:-1] == "__main__"))
 _MAIN = m.If(
     test=m.Comparison(

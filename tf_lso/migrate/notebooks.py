@@ -1,23 +1,20 @@
 """Examine notebooks: join the cells into one program, and split the result into cells again.
 
-Cells share their variables, so they are examined as one program. A line that contains only a
-special name, such as `tf_lso_cell_2`, separates two cells. Lines that only IPython understands
-are replaced by placeholders before parsing, and restored afterwards. Apart from the cells that
-change, all bytes of the file stay the same.
+Cells share their variables, so they are examined as one program. Lines that only IPython
+understands are hidden in comments before parsing, and restored afterwards. Apart from the cells
+that change, all bytes of the file stay the same.
 """
 
+import codecs
+import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import libcst as cst
 
 from tf_lso.migrate import engine
 from tf_lso.migrate.engine import Options
-from tf_lso.migrate.findings import Examined, Unreadable, unreadable
-from tf_lso.migrate.install import MAGIC
-from tf_lso.migrate.nodes import literal
+from tf_lso.migrate.findings import Examined, Finding, Unreadable, unreadable
 
 # The cell magics after which the rest of the cell still runs as Python in the notebook. Cells
 # with other cell magics, such as `%%bash`, are skipped.
@@ -26,8 +23,7 @@ _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "
 # help, or an assignment such as `files = !ls` whose value is a magic or a shell command.
 _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
-        (?P<marked>[%!?]) .*
-      | [/,;] .*
+        (?:%[%a-zA-Z] | [!?]) .*
       | [\w.]+ (?:\[[^\]]*\])? \?\??\s*
       | (?:pip|conda|mamba|cd|ls|ll|cat|cp|mv|rm|mkdir|rmdir|run|load|env|time|timeit
           |matplotlib|man|more|less) [ \t]+ [^=\s(\[,] .*  # magics that work without `%`
@@ -35,9 +31,12 @@ _MAGIC = re.compile(
     )$""",
     re.VERBOSE,
 )
-_PLACEHOLDER = MAGIC + "{}"
-_BETWEEN = "tf_lso_cell_{}"
-_INDENTED = "if tf_lso_indented:"
+# A hidden line becomes a statement with the whole line in a comment.
+_HIDDEN = "{indent}{statement}  # tf-lso line: {line}"
+_RESTORED = re.compile(r"^.*  # tf-lso line: (.*)$", re.MULTILINE)
+_BETWEEN = "\n...  # tf-lso cell\n"
+_INDENTED = "if True:  # tf-lso indented\n"
+_LAYOUT = "The notebook's JSON is not laid out as Jupyter or Colab writes it."
 
 
 class Cell(NamedTuple):
@@ -45,9 +44,7 @@ class Cell(NamedTuple):
 
     number: int  # the number of the cell in the notebook, from 1
     text: str  # the source code of the cell in the notebook
-    python: str  # the source code with placeholders, which Python can parse
-    hidden: dict[str, str]  # maps each placeholder to the line that it replaces
-    indent: str  # the indent of the whole cell, which IPython ignores
+    python: str  # the source code that Python can parse
 
 
 def cells(data: bytes) -> Iterator[tuple[int, str]]:
@@ -70,68 +67,56 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
         raise ValueError(f"not a notebook: {error}") from error
 
 
-def parse(number: int, text: str) -> Cell | None:
-    """Return a `Cell` for the source `text`, or None if the text is blank or not Python.
+def python(text: str) -> str:
+    """Return the source code of a cell in a form that Python can parse.
 
-    Lines are replaced by placeholders only if Python cannot parse the cell. So lines with the
-    operator `%` stay unchanged.
+    The result is "" if the cell is blank or not Python. Lines are hidden only if Python cannot
+    parse the cell. So a line that begins with the operator `%` stays unchanged.
 
     Raises:
-      SyntaxError: if the cell is not Python even with placeholders.
+      SyntaxError: if the cell is not Python even with hidden lines.
     """
-    lines = _lines(text)
-    first = next(filter(str.strip, lines), "")
-    if not first:
-        return None
-    magic = re.match(r"\s*%%\s*(\S*)", first)
-    if magic and magic[1] not in _RUN_PYTHON:
-        return None
-    indent = re.match(r"[ \t]*", first)[0]  # type: ignore[index]
-    hidden: dict[str, str] = {}
-    while True:
-        python = "\n".join([_INDENTED, *lines] if indent else lines)
-        try:
-            engine.check_syntax(python)
-        except SyntaxError as error:
-            line = (error.lineno or 1) - bool(indent)
-            error.lineno = line
-            if not _hide(lines, line, hidden, number):
-                raise
-            continue
-        return Cell(number, text, python, hidden, indent)
+    stripped = text.lstrip()
+    magic = re.match(r"%%\s*(\S*)", stripped)
+    if not stripped or (magic and magic[1] not in _RUN_PYTHON):
+        return ""
+    # IPython ignores the indent of a whole cell.
+    is_indented = _indent(text) != ""
+    header = _INDENTED if is_indented else ""
+    try:
+        engine.check_syntax(header + text)
+        return header + text
+    except SyntaxError:
+        hidden = _hidden(text)
+    try:
+        engine.check_syntax(header + hidden)
+        return header + hidden
+    except SyntaxError as error:
+        error.lineno = (error.lineno or 1) - is_indented
+        raise
 
 
-def _hide(lines: list[str], number: int, hidden: dict[str, str], cell: int) -> bool:
-    """Replace one magic (a line that only IPython understands) in `lines` by a placeholder.
+def _indent(text: str) -> str:
+    """Return the white space before the first other character of a text, on its line."""
+    before, _, _ = text.partition(text.lstrip())
+    return before.rpartition("\n")[2]
 
-    The function replaces the magic at line `number`, where Python's parser has reported an
-    error. If this line has no magic, another line may have caused the error. Then the function
-    replaces the first line of the cell that begins with `%`, `!` or `?`.
 
-    Args:
-      lines: list of the lines of the cell, which is changed in place.
-      number: the number of the line with the error, from 1.
-      hidden: dict to which {placeholder: replaced line} is added.
-      cell: the number of the cell.
-
-    Returns:
-      True if a magic was replaced, False if none was found.
-    """
-    current = min(max(number, 1), len(lines)) - 1
-    for first in (current, *range(len(lines))):
-        found = _MAGIC.match(lines[first])
-        if found and (first == current or found["marked"]):
-            last = first
-            while lines[last].endswith("\\") and last + 1 < len(lines):
-                last += 1
-            for line in range(first, last + 1):
-                name = _PLACEHOLDER.format(f"{cell}_{line}")
-                hidden[name] = lines[line]
-                lines[line] = found["indent"] + name
-            if found["target"]:
-                lines[last] = f"{found['indent']}{found['target']} = {name}"
-            return True
-    return False
+def _hidden(text: str) -> str:
+    """Return a text in which the lines that only IPython understands are hidden."""
+    lines = text.split("\n")
+    indent = statement = ""
+    for number, line in enumerate(lines):
+        if found := _MAGIC.match(line):
+            indent, target = found["indent"], found["target"]
+            statement = f"{target} = None" if target else "pass"
+        if statement:
+            lines[number] = _HIDDEN.format(
+                indent=indent, statement=statement, line=line
+            )
+        # A line that ends with a backslash continues on the next line.
+        statement = "pass" if statement and line.endswith("\\") else ""
+    return "\n".join(lines)
 
 
 def examine(data: bytes, options: Options) -> Examined:
@@ -139,130 +124,79 @@ def examine(data: bytes, options: Options) -> Examined:
     parsed, failed = list[Cell](), list[Unreadable]()
     for number, text in cells(data):
         try:
-            cell = parse(number, text)
+            if code := python(text):
+                parsed.append(Cell(number, text, code))
         except engine.ERRORS as error:
             if engine.may_have_old_names(text):
                 failed.append(unreadable(error, number))
-        else:
-            parsed += [cell] if cell else []
-    joined, line = list[str](), 1
-    starts = list[tuple[int, Cell]]()
-    for cell in parsed:
-        between = [_BETWEEN.format(cell.number)] if joined else []
-        text = "\n".join([*between, cell.python])
-        starts.append((line + len(between) + bool(cell.indent), cell))
-        joined.append(text)
-        line += text.count("\n") + 1
-    result = engine.examine("\n".join(joined), options)
+    result = engine.examine(_BETWEEN.join(cell.python for cell in parsed), options)
     for found in result.findings:
-        start, cell = [item for item in starts if item[0] <= found.line][-1]
-        found.cell, found.line = cell.number, found.line - start + 1
-        found.code = _lines(cell.text)[found.line - 1].strip()
-    texts = {c.number: t for c, t in zip(parsed, _apart(result.new, parsed))}
-    changed = {c.number for c in parsed if _lines(texts[c.number]) != _lines(c.text)}
-    new = _encoded(data, {number: texts[number] for number in changed})
-    result.old, result.new, result.unreadable = data, new, failed
+        _place(found, parsed)
+    texts = map(_restored, result.new.split(_BETWEEN))
+    new = {c.number: text for c, text in zip(parsed, texts) if text != c.text}
+    result.old, result.new, result.unreadable = data, data, failed
+    try:
+        result.new = _encoded(data, new) if new else data
+    except ValueError as error:
+        for found in result.findings:
+            if found.fix:
+                found.leave(str(error))
     return result
 
 
-def _lines(text: str) -> list[str]:
-    return re.split(r"\r\n|\r|\n", text)
+def _place(found: Finding, parsed: list[Cell]) -> None:
+    """Change the position of a finding from the joined program to its cell."""
+    start = 1
+    for cell in parsed:
+        end = start + cell.python.count("\n") + _BETWEEN.count("\n")
+        if found.line < end:
+            break
+        start = end
+    found.cell = cell.number
+    found.line -= start - 1 + cell.python.startswith(_INDENTED)
+    found.code = cell.text.split("\n")[found.line - 1].strip()
 
 
-def _apart(text: str, parsed: list[Cell]) -> Iterator[str]:
-    """Split the joined program at the separating lines, and yield the text of each cell."""
-    for index, cell in enumerate(parsed):
-        if index + 1 < len(parsed):
-            between = re.compile(
-                rf"^{_BETWEEN.format(parsed[index + 1].number)}\n", re.MULTILINE
-            )
-            own, text = between.split(text, 1)
-            own = own.removesuffix("\n")
-        else:
-            own = text
-        yield _restored(own, cell)
-
-
-def _restored(text: str, cell: Cell) -> str:
-    """Return the text of a cell after its indent and its IPython lines have been restored."""
-    lines = text.split("\n")
-    if cell.indent and _INDENTED in lines:
-        index = lines.index(_INDENTED)
-        before = [cell.indent + line if line else line for line in lines[:index]]
-        lines = [*before, *lines[index + 1 :]]
-    for index, line in enumerate(lines):
-        name = re.search(rf"{MAGIC}\d+_\d+$", line)
-        if name:
-            lines[index] = cell.hidden[name[0]]
-    newline = re.search(r"\r\n|\r|\n", cell.text)
-    return (newline[0] if newline else "\n").join(lines)
-
-
-# --- Writing the file.
-
-
-class _Replace(cst.CSTTransformer):
-    """A transformer of LibCST's tree that replaces some nodes by other nodes."""
-
-    def __init__(self, new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
-        self.new = new
-
-    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Return the node that replaces `original_node`, or `updated_node` if none does."""
-        return self.new.get(original_node, updated_node)
+def _restored(text: str) -> str:
+    """Return the text of a cell with the indent and the hidden lines as they were."""
+    added, is_indented, rest = text.rpartition(_INDENTED)
+    if is_indented:
+        added = re.sub("^(?=.)", _indent(rest), added, flags=re.MULTILINE)
+    return _RESTORED.sub(r"\1", added + rest)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
     """Return the bytes of a notebook in which some cells have new sources.
 
-    The function parses the JSON text with LibCST, since the text is also an expression of
-    Python. Unlike the module `json`, LibCST keeps the layout of the rest of the text.
-
     Args:
       data: the bytes of the notebook.
       sources: dict that maps the numbers of the changed cells to their new sources.
+
+    Raises:
+      ValueError: if the module `json` cannot write the rest of the file byte for byte.
     """
-    if not sources:
-        return data
-    encoding = "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
-    text = data.decode(encoding)
-    module: Any = cst.parse_module(f"({text})")
-    listed = _item(module.body[0].body[0].value, "cells")
-    replaced: dict[cst.CSTNode, cst.CSTNode] = {}
-    for number, source in sources.items():
-        old = _item(listed.elements[number - 1].value, "source")
-        replaced[old] = _sourced(old, source, text.isascii())
-    code: str = module.visit(_Replace(replaced)).code
-    return code[1:-1].encode(encoding)
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    text = data.removeprefix(mark).decode()
+    newline = "\r\n" if "\r\n" in text else "\n"
+    plain = text.replace("\r\n", "\n")
+    end = plain[len(plain.rstrip()) :]
+    notebook, found = json.loads(text), re.match(r"\{\n([ \t]*)", plain)
+    indent = found[1] if found else None
+    # Try the layouts of Jupyter, Colab and Kaggle. The first one that reproduces the old file
+    # also writes the new file.
+    for is_ascii, separators in itertools.product((True, False), (None, (",", ":"))):
+        encoder = json.JSONEncoder(
+            ensure_ascii=is_ascii, indent=indent, separators=separators
+        )
+        if encoder.encode(notebook) + end == plain:
+            for number, source in sources.items():
+                _set_source(notebook["cells"][number - 1], source)
+            new = encoder.encode(notebook) + end
+            return mark + new.replace("\n", newline).encode()
+    raise ValueError(_LAYOUT)
 
 
-def _item(node: Any, name: str) -> Any:
-    """Return the value for the key `name` in the node of a dict.
-
-    If the key occurs several times, the last value counts, as in Python's module `json`.
-    """
-    return {literal(item.key): item.value for item in node.elements}[name]
-
-
-def _sourced(old: Any, source: str, is_ascii: bool) -> cst.CSTNode:
-    """Return the node for a new source: a list of lines if `old` is a list, else a string."""
-
-    def spelled(text: str) -> cst.SimpleString:
-        # Escape characters that are not ASCII if the file contains no such character. Then the
-        # program that wrote the notebook probably escapes them, too.
-        return cst.SimpleString(json.dumps(text, ensure_ascii=is_ascii))
-
-    if not isinstance(old, cst.List):
-        return spelled(source)
-    listed: Any = old.elements
-    kept = {json.loads(item.value.value): item.value for item in listed}
-    between = listed[0].comma
-    if len(listed) == 1:
-        # A list with one line has no comma between lines. So copy the spaces after the opening
-        # bracket to use them after each new comma.
-        between = cst.Comma(whitespace_after=old.lbracket.whitespace_after)
-    lines = re.findall(r"[^\n]*\n|[^\n]+", source)
-    values = [kept.get(line) or spelled(line) for line in lines]
-    elements = [cst.Element(value, between) for value in values[:-1]]
-    last = cst.Element(values[-1], listed[-1].comma)
-    return old.with_changes(elements=[*elements, last])
+def _set_source(cell: dict[str, Any], source: str) -> None:
+    """Set the source of a cell, as a list of lines if the cell has such a list."""
+    is_list = isinstance(cell["source"], list)
+    cell["source"] = re.findall(r"[^\n]*\n|[^\n]+", source) if is_list else source
