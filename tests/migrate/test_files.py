@@ -103,7 +103,6 @@ class TestWhatIsWritten:
 
 
 def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
-    monkeypatch.setattr("tf_lso.migrate.install._first", lambda body: 0)
     monkeypatch.setattr("tf_lso.migrate.install._may_precede", lambda line: False)
     old = "from __future__ import annotations\nimport tensorflow as tf\n"
     old += "tf.keras.mixed_precision.experimental\n"

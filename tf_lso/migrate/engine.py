@@ -186,9 +186,7 @@ def _applied(
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
         settle.settle_by_install(result.findings)
-        needing = [found.node for found in result.findings if found.needs_install]
-        late = not like and all(settle.runs_late(program, node) for node in needing)
-        module = install.with_install(module, like, late)
+        module = install.with_install(module, like)
     elif any(isinstance(node, (cst.Attribute, cst.Name)) for node in edits):
         module = install.with_import(module)
     return module

@@ -91,19 +91,6 @@ def is_installed(program: Program) -> bool:
     return "tf_lso.install" in program.called
 
 
-def runs_late(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether a node is in the body of a function, so that the node runs later.
-
-    Decorators and default values are not in the body. Python evaluates them when it defines the
-    function.
-    """
-    for parent in program.parents(node):
-        if isinstance(parent, cst.FunctionDef) and node is parent.body:
-            return True
-        node = parent
-    return False
-
-
 def _merged(findings: list[Finding]) -> list[Finding]:
     """Return the findings in the order of their positions, only one for each position.
 
