@@ -4,9 +4,13 @@ An example is the condition `if hasattr(opt, "get_scaled_loss"):`. `migrate` lis
 a guard, but does not change it.
 """
 
+from typing import Any
+
 import libcst as cst
 import libcst.matchers as m
 
+from tf_lso.migrate import verdicts
+from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 EXCEPT = "An `except` clause around it decides what runs"
@@ -17,6 +21,10 @@ _CAUGHT = {
 }
 _ASKS = m.Attribute(attr=m.Name("__version__") | m.Name("VERSION")) | m.Call(
     m.Name("hasattr")
+)
+_LOOKS_UP = m.Call(
+    func=m.Name("hasattr") | m.Name("getattr"),
+    args=[m.Arg(), m.Arg(), m.ZeroOrMore()],
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
 # A `try` around one of these definitions does not catch the errors of the code inside the
@@ -71,3 +79,17 @@ def raises(program: Program, node: cst.CSTNode) -> bool:
         if isinstance(parent, cst.If):
             return bool(m.findall(parent.body, m.Raise()))
     return False
+
+
+def asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
+    """Return whether `hasattr` or `getattr` looks up a missing old name in the module `node`.
+
+    In `hasattr(tf.mixed_precision, "experimental")`, the node is `tf.mixed_precision`.
+    """
+    argument = program.parent(node)
+    call: Any = argument and program.parent(argument)
+    if not call or not m.matches(call, _LOOKS_UP) or call.args[0] is not argument:
+        return False
+    path = f"{program.path(node)}.{literal(call.args[1].value)}"
+    known = verdicts.of_path(path, target=program.target)
+    return known is not None and not verdicts.is_there(path, program.target)

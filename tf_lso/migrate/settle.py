@@ -4,7 +4,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from tf_lso import names
-from tf_lso.migrate import verdicts
+from tf_lso.migrate import guards, verdicts
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
@@ -39,11 +39,15 @@ _INSTALLED = "tf_lso.install() is called in this file."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
+# The rules for uses that a guard around them may serve.
+_GUARDABLE = (GONE, CHANGED, SAME, ARGUMENTS, METHOD, OPTIMIZER)
 
 
 def settle(program: Program) -> list[Finding]:
     """Return the findings of a program, adjusted to facts about the whole program."""
     findings = _merged(program.findings)
+    for found in findings:
+        _settle_guard(program, found)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
         # Optimizer arguments and calls that read files do not concern loss scaling by
         # themselves. So they are not reported in a program without other findings.
@@ -51,11 +55,7 @@ def settle(program: Program) -> list[Finding]:
     if is_installed(program):
         _settle_installed(findings)
     elif _is_for_keras_3(program, findings):
-        for found in findings:
-            if found.rule in (CHANGED, SAME, ARGUMENTS):
-                found.leave(_KERAS_3)
-                found.now(WORKS, "Keras 3's own.")
-                found.needs_install = ""
+        _settle_keras_3(findings)
     elif not program.target.keras_2:
         _settle_methods(program, findings)
     if program.binds_otherwise("tf_lso"):
@@ -91,6 +91,21 @@ def is_installed(program: Program) -> bool:
     return "tf_lso.install" in program.called
 
 
+def _settle_guard(program: Program, found: Finding) -> None:
+    """Remove the fix of a finding whose use, or the import behind it, is below a guard."""
+    if found.rule not in _GUARDABLE:
+        return
+    phrases = [guards.guard(program, node) for node in (found.node, *found.edits)]
+    phrase = next(filter(None, phrases), "")
+    found.guarded = bool(phrase)
+    if phrase and found.rule == OPTIMIZER:
+        found.leave(f"{phrase}.")
+    elif phrase and found.fix:
+        found.leave(f"{phrase}: it is left to tf_lso.install().")
+        if found.is_problem or guards.asks_for_gone(program, found.node):
+            found.needs_install = "names below a guard"
+
+
 def _merged(findings: list[Finding]) -> list[Finding]:
     """Return the findings in the order of their positions, only one for each position.
 
@@ -113,6 +128,15 @@ def _settle_installed(findings: list[Finding]) -> None:
             found.leave("")
             found.now(WORKS, _INSTALLED)
         found.needs_install = ""
+
+
+def _settle_keras_3(findings: list[Finding]) -> None:
+    """Adjust the findings of a program that was written for Keras 3."""
+    for found in findings:
+        if found.rule in (CHANGED, SAME, ARGUMENTS):
+            found.leave(_KERAS_3)
+            found.now(WORKS, "Keras 3's own.")
+            found.needs_install = ""
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from tf_lso.migrate import guards, moves, verdicts
+from tf_lso.migrate import moves, verdicts
 from tf_lso.migrate.findings import ARGUMENTS, BREAKS, Verdict
 from tf_lso.migrate.nodes import keywords, literal, positional
 from tf_lso.migrate.program import Program
@@ -45,9 +45,7 @@ def _report(
 ) -> None:
     verdict = Verdict(known.name, BREAKS, today, known.replacement)
     found = program.report(ARGUMENTS, node, verdict, why_not)
-    if why_not:
-        found.guarded = bool(guards.guard(program, node))
-    else:
+    if not why_not:
         moves.fix(program, found, node.func)
 
 

@@ -107,11 +107,10 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
         status = UNSURE
         today += " Another class of this file, or tf_keras, may have it."
     why = BARE if name == "_decayed_lr" else _ELSEWHERE
-    found = program.report(METHOD, node.attr, Verdict(full, status, today), why)
-    found.guarded = bool(guards.guard(program, node))
-    if found.guarded and _is_served(program):
+    if _is_served(program) and guards.guard(program, node):
         # There is nothing to fix, because the program has another branch for Keras 3.
-        found.why_not = ""
+        why = ""
+    program.report(METHOD, node.attr, Verdict(full, status, today), why)
 
 
 def _guard(program: Program, node: cst.Call) -> None:

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from tf_lso.migrate import guards, moves, verdicts
+from tf_lso.migrate import moves, verdicts
 from tf_lso.migrate.findings import (
     CHANGED,
     GONE,
@@ -12,7 +12,7 @@ from tf_lso.migrate.findings import (
     WORKS,
     Verdict,
 )
-from tf_lso.migrate.nodes import imported_module, imported_names
+from tf_lso.migrate.nodes import imported_module
 from tf_lso.migrate.program import Program
 
 _STORED = "The program assigns something of its own to an old name."
@@ -31,18 +31,10 @@ _RELATIVE = "It comes from another module of the program, which is not read for 
 
 def find(program: Program) -> None:
     """Find imports and uses of old names, such as `tf.keras.mixed_precision.Policy`."""
-    for plain in program.nodes(cst.Import):
-        for alias in plain.names:
-            _import(program, plain, alias, alias.evaluated_name)
-    for statement in program.nodes(cst.ImportFrom):
-        module = imported_module(statement)
-        if isinstance(statement.names, cst.ImportStar):
-            _star(program, statement.names, module)
-        for alias in imported_names(statement):
-            if module.startswith(".") and alias.evaluated_name in DISTINCTIVE:
-                verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
-                program.report(UNSEEN, alias, verdict, _RELATIVE)
-            _import(program, statement, alias, f"{module}.{alias.evaluated_name}")
+    for star in program.nodes(cst.ImportStar):
+        _star(program, star)
+    for alias in program.nodes(cst.ImportAlias):
+        _import(program, alias)
     for parts in program.chains():
         for part in parts:
             path = program.path(part)
@@ -51,26 +43,29 @@ def find(program: Program) -> None:
                 break
 
 
-def _star(program: Program, node: cst.ImportStar, module: str) -> None:
+def _star(program: Program, node: cst.ImportStar) -> None:
     """Report a star import such as `from tensorflow.keras.mixed_precision import *`."""
+    module = imported_module(cst.ensure_type(program.parent(node), cst.ImportFrom))
     if verdict := verdicts.of_path(f"{module}.*", True, program.target):
         rule = UNSEEN if verdict.status == UNSURE else GONE
         program.report(rule, node, verdict, _STAR)
 
 
-def _import(
-    program: Program, node: cst.CSTNode, alias: cst.ImportAlias, path: str
-) -> None:
-    verdict = verdicts.of_path(path, True, program.target)
-    if verdict is None:
+def _import(program: Program, alias: cst.ImportAlias) -> None:
+    """Report an imported name that is old, and set the fix if there is one."""
+    path = program.imported_path(alias)
+    if path.startswith(".") and alias.evaluated_name in DISTINCTIVE:
+        verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
+        program.report(UNSEEN, alias, verdict, _RELATIVE)
+    known = verdicts.of_path(path, True, program.target)
+    if known is None:
         return
-    found = program.report(_rule(program, path, verdict), alias, verdict)
-    if verdicts.in_tf_keras(path) and verdict.status == WORKS:
+    found = program.report(_rule(program, path, known), alias, known)
+    if verdicts.in_tf_keras(path) and known.status == WORKS:
         found.why_not = _TF_KERAS
-        found.guarded = bool(guards.guard(program, node))
-    elif not moves.is_guarded(program, found, node):
-        found.fix = verdict.replacement
-        found.edits = {alias: verdict.replacement}
+    else:
+        found.fix = known.replacement
+        found.edits = {alias: known.replacement}
 
 
 def _rule(program: Program, path: str, verdict: Verdict) -> str:
@@ -86,9 +81,7 @@ def _use(program: Program, node: cst.Attribute, path: str) -> None:
         return
     found = program.report(_rule(program, path, verdict), node, verdict)
     found.why_not = _why_not(program, node, path, verdict)
-    if found.why_not:
-        found.guarded = bool(guards.guard(program, node))
-    else:
+    if not found.why_not:
         moves.fix(program, found, node)
 
 

@@ -5,7 +5,6 @@ import re
 import libcst as cst
 
 from tf_lso.frameworks import optimizer_table as table
-from tf_lso.migrate import guards
 from tf_lso.migrate.findings import BREAKS, OPTIMIZER, Verdict
 from tf_lso.migrate.nodes import keywords, positional
 from tf_lso.migrate.program import Program
@@ -39,11 +38,7 @@ def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> No
     text = f"the argument `{name}` of {optimizer}"
     verdict = Verdict(text, BREAKS, _ARGUMENTS[name])
     found = program.report(OPTIMIZER, arguments[name], verdict)
-    guard = guards.guard(program, node)
-    found.guarded = bool(guard)
-    if guard:
-        found.why_not = f"{guard}."
-    elif name == "decay":
+    if name == "decay":
         found.why_not = _schedule(program, node)
     elif "learning_rate" in arguments:
         found.why_not = _BOTH
