@@ -1,14 +1,12 @@
 """Apply the fixes to LibCST's tree: replace expressions and change imports."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 
 from tf_lso.migrate.nodes import bound_name, dotted, imported_names
-
-_Lines = cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]
 
 
 class Apply(cst.CSTTransformer):
@@ -20,6 +18,7 @@ class Apply(cst.CSTTransformer):
 
     def __init__(self, edits: Mapping[cst.CSTNode, str]) -> None:
         self.edits = edits
+        self._comments: list[Any] = []
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         """Apply the edit for a node, after the edits for its children have been applied."""
@@ -46,75 +45,44 @@ class Apply(cst.CSTTransformer):
             names.append(new)
         return updated_node.with_changes(names=names)
 
+    def leave_ImportFrom(
+        self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
+    ) -> cst.ImportFrom | cst.FlattenSentinel[cst.ImportFrom]:
+        """Rewrite a `from` import, so that its old names are imported from tf_lso."""
+        names = zip(imported_names(original_node), imported_names(updated_node))
+        kept = [new for old, new in names if old not in self.edits]
+        moved = [old for old in imported_names(original_node) if old in self.edits]
+        if not moved:
+            return updated_node
+        # The first name determines the new module for the whole statement, because one module
+        # of tf_lso replaces all old names of an old module.
+        module = dotted(self.edits[moved[0]].rpartition(".")[0])
+        if not kept:
+            return updated_node.with_changes(module=module)
+        self._comments += [c for alias in moved for c in m.findall(alias, m.Comment())]
+        first = updated_node.with_changes(names=_ended(updated_node, kept))
+        added = cst.ImportFrom(module, [_alone(alias) for alias in moved])
+        return cst.FlattenSentinel([first, added])
+
     def leave_SimpleStatementLine(
         self,
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
-    ) -> _Lines:
-        """Rewrite the `from` imports in a line, so that old names are imported from tf_lso.
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        """Give each new import a line of its own, if the old one had a line of its own.
 
-        If the line has only one statement, each new import statement gets a line of its own.
+        The comments next to names that left an import are put above the line.
         """
-        statements, comments = self._moved(original_node.body, updated_node.body)
-        above = [*updated_node.leading_lines, *comments]
-        if len(original_node.body) > 1:
-            return updated_node.with_changes(leading_lines=above, body=statements)
-        first, *others = statements
-        line = updated_node.with_changes(leading_lines=above, body=[first])
-        return cst.FlattenSentinel(
-            [line, *(cst.SimpleStatementLine([other]) for other in others)]
+        above = [cst.EmptyLine(comment=comment) for comment in self._comments]
+        self._comments = []
+        line = updated_node.with_changes(
+            leading_lines=[*updated_node.leading_lines, *above]
         )
-
-    def leave_SimpleStatementSuite(
-        self,
-        original_node: cst.SimpleStatementSuite,
-        updated_node: cst.SimpleStatementSuite,
-    ) -> cst.SimpleStatementSuite:
-        """Rewrite the `from` imports in a one-line block, such as `try: from a import b`."""
-        statements, _ = self._moved(original_node.body, updated_node.body)
-        return updated_node.with_changes(body=statements)
-
-    def _moved(
-        self,
-        old: Sequence[Any],
-        new: Sequence[Any],
-    ) -> tuple[list[Any], list[cst.EmptyLine]]:
-        """Return the statements of a line with their `from` imports rewritten.
-
-        Args:
-          old: the statements before any edit.
-          new: the same statements after the edits for their children.
-
-        Returns:
-          A tuple of the list of statements, and a list of comments. The comments were next to
-          imported names in the old statements, and the new statements do not contain them.
-        """
-        statements: list[Any] = []
-        comments: list[cst.EmptyLine] = []
-        for before, after in zip(old, new):
-            moved = self._moved_names(before)
-            if not moved:
-                statements.append(after)
-                continue
-            # The first name determines the new module for the whole statement, because one
-            # module of tf_lso replaces all old names of an old module.
-            module = dotted(self.edits[moved[0]].rpartition(".")[0])
-            names = zip(imported_names(before), imported_names(after))
-            kept = [name for old, name in names if old not in self.edits]
-            if not kept:
-                statements.append(after.with_changes(module=module))
-                continue
-            statements.append(after.with_changes(names=_ended(after, kept)))
-            statements.append(cst.ImportFrom(module, [_alone(name) for name in moved]))
-            found: list[Any] = [c for n in moved for c in m.findall(n, m.Comment())]
-            for comment in found:
-                comments.append(cst.EmptyLine(comment=comment))
-        return statements, comments
-
-    def _moved_names(self, node: cst.BaseSmallStatement) -> list[cst.ImportAlias]:
-        """Return the names in a `from` import that must be imported from tf_lso instead."""
-        names = imported_names(node) if isinstance(node, cst.ImportFrom) else []
-        return [alias for alias in names if alias in self.edits]
+        if len(original_node.body) > 1:
+            return line
+        first, *others = line.body
+        lines = [cst.SimpleStatementLine([other]) for other in others]
+        return cst.FlattenSentinel([line.with_changes(body=[first]), *lines])
 
 
 def _ended(

@@ -1,17 +1,31 @@
 """Define `Program`, which holds a parsed program, facts about it, and its findings."""
 
+import re
 from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import metadata as md
 
 from tf_lso.migrate.findings import Finding, Verdict
-from tf_lso.migrate.nodes import literal
-from tf_lso.migrate.scopes import Scopes
+from tf_lso.migrate.nodes import (
+    assigned_values,
+    attributes,
+    bound_name,
+    imported_module,
+    literal,
+    nodes_by_type,
+    root,
+)
 from tf_lso.names.targets import TODAY, Target
 
+# Matches the redundant beginning of a path with several `compat` parts. For example,
+# `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
+_COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 
-class Program(Scopes):
+
+class Program:
     """A parsed program with LibCST's metadata and the findings of the rules.
 
     Attributes:
@@ -26,11 +40,22 @@ class Program(Scopes):
     """
 
     def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
-        wrapper = md.MetadataWrapper(module, unsafe_skip_copy=True)
-        super().__init__(wrapper)
         self.module, self.target = module, target
-        self._positions = wrapper.resolve(md.PositionProvider)
         self.findings: list[Finding] = []
+        wrapper = md.MetadataWrapper(module, unsafe_skip_copy=True)
+        self._positions = wrapper.resolve(md.PositionProvider)
+        self._scopes = wrapper.resolve(md.ScopeProvider)
+        self._parents = wrapper.resolve(md.ParentNodeProvider)
+        self._contexts = wrapper.resolve(md.ExpressionContextProvider)
+        self._nodes = nodes_by_type(module)
+        # The names that patterns of `match` statements bind. LibCST does not record these
+        # bindings, so `paths` must treat the names as unknown.
+        patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
+        self._captured = {p.name.value for p in patterns if p.name}
+        self._assigned = assigned_values(self._nodes)
+        # The values whose paths `paths` is looking up now. `paths` needs this list to detect
+        # names that refer to themselves.
+        self._followed: list[cst.CSTNode] = []
         self.imported = set(map(self.imported_path, self.nodes(cst.ImportAlias)))
         self.packages = {path.partition(".")[0] for path in self.imported}
         self.defined = {node.name.value for node in self.nodes(cst.FunctionDef)}
@@ -39,6 +64,8 @@ class Program(Scopes):
         self.called = set(map(self.path, called))
         self.words = {node.attr.value for node in self.nodes(cst.Attribute)}
         self.words.update(literal(s) or "" for s in self.nodes(cst.SimpleString))
+
+    # --- Nodes.
 
     def chains(self) -> Iterator[list[cst.Attribute]]:
         """Yield a list of nodes for each chain of attributes: [`a.b.c`, `a.b`] for `a.b.c`."""
@@ -67,3 +94,100 @@ class Program(Scopes):
         finding.why_not = why_not
         self.findings.append(finding)
         return finding
+
+    def nodes(self, kind: type[_Node]) -> list[_Node]:
+        """Return the list of all nodes of a type, in the order of the program."""
+        return self._nodes.get(kind, [])
+
+    def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield all nodes that contain a node, from the parent up to the module."""
+        while parent := self._parents.get(node):
+            yield parent
+            node = parent
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """Return the parent of a node."""
+        return self._parents.get(node)
+
+    def is_stored(self, node: cst.CSTNode) -> bool:
+        """Return whether the program assigns to an expression or deletes it.
+
+        `x += 1` is not counted, since it reads the expression too.
+        """
+        stores = self._contexts.get(node) not in (None, md.ExpressionContext.LOAD)
+        return stores and not isinstance(self.parent(node), cst.AugAssign)
+
+    # --- Names.
+
+    def imported_path(self, alias: cst.ImportAlias) -> str:
+        """Return the full path of an imported module or name."""
+        statement = self.parent(alias)
+        if isinstance(statement, cst.ImportFrom):
+            return f"{imported_module(statement)}.{alias.evaluated_name}"
+        return alias.evaluated_name
+
+    def path(self, node: cst.CSTNode) -> str:
+        """Return the dotted path to which an expression refers.
+
+        Return "" if the path is unknown or the expression may refer to several paths. The path
+        begins with a dot if it comes from a relative import.
+        """
+        paths = self.paths(node)
+        return paths[0] if len(paths) == 1 else ""
+
+    def paths(self, node: cst.CSTNode) -> list[str]:
+        """Return the dotted paths to which an expression may refer. "" is an unknown path."""
+        if isinstance(node, cst.ImportAlias):
+            return [self.imported_path(node)]
+        first, rest = root(node), attributes(node)
+        if isinstance(first, cst.Name) and first.value in self._captured:
+            return []
+        starts = {p for a in self._assignments(first) for p in self._paths_of(a)}
+        paths = {start and ".".join([start, *rest]) for start in starts}
+        return sorted(_COMPAT.sub("tensorflow", path) for path in paths)
+
+    def _paths_of(self, assignment: md.BaseAssignment) -> list[str]:
+        """Return the paths to which a name may refer because of one assignment or import."""
+        if isinstance(assignment, md.ImportAssignment):
+            names = assignment.get_qualified_names_for(assignment.name)
+            return [name.name for name in names]
+        target = getattr(assignment, "node", None)
+        statement = self.parent(target) if target else None
+        if isinstance(statement, cst.AnnAssign) and statement.value is None:
+            return []  # A statement such as `x: Any` assigns nothing.
+        value = self._assigned.get(target) if target else None
+        if value is None or value in self._followed:
+            return [""]
+        self._followed.append(value)
+        paths = self.paths(value)
+        self._followed.pop()
+        return paths or [""]
+
+    def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
+        """Return LibCST's list of the assignments to which a use of a name may refer."""
+        scope = self._scopes.get(name)
+        return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
+
+    def bindings(self, name: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the nodes to which the program binds a name.
+
+        A node is an imported name, or the expression `a.b` in an assignment `name = a.b`.
+        """
+        for assignment in self._assignments(name):
+            node = getattr(assignment, "node", None)
+            if isinstance(node, (cst.Import, cst.ImportFrom)):
+                aliases = () if isinstance(node.names, cst.ImportStar) else node.names
+                yield from (a for a in aliases if bound_name(a) == assignment.name)
+            elif node in self._assigned:
+                yield self._assigned[node]
+
+    def binds_otherwise(self, package: str) -> bool:
+        """Return whether the program binds the name `package` to anything but this package."""
+        itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
+        scopes = {scope for scope in self._scopes.values() if scope}
+        return package in self._captured or any(
+            assignment.name.partition(".")[0] == package
+            and assignment.get_qualified_names_for(package) != itself
+            for scope in scopes
+            for assignment in scope.assignments
+        )
