@@ -16,10 +16,10 @@ def test_the_example_of_a_rule(rule):
     """What stands as its example fires it, and becomes what stands there."""
     before, after = example(rule)
     assert rule in [one["rule"] for one in checked(before)["findings"]]
-    new, document = migrated(before)
+    new, file = migrated(before)
     assert new == (after or before)
     if not after and rule != findings.SAME:
-        left = [one["rule"] for one in document["findings"] if one["why_not"]]
+        left = [one.rule for one in file.findings if one.why_not]
         assert left == [rule]
 
 

@@ -27,6 +27,8 @@ import subprocess
 import tempfile
 
 from tf_lso import cli, help
+from tf_lso.migrate import writing
+from tf_lso.migrate.engine import Options
 
 # Of a finding: what the report says of it.
 _WORDS = ("today", "replacement", "fix", "why_not")
@@ -75,19 +77,22 @@ def example(rule):
 
 
 def migrated(source, *flags, name="program.py"):
-    """Returns the new text of a program, and the JSON that `migrate` prints of it.
+    """Returns the new text of a program, and what `migrate` made of it as an `Examined`.
 
     The new text is Python, and the same when migrated again.
     """
-    options = ["--write", "--verbose", *flags]
     with _written(source, name) as path:
-        _, printed = run("migrate", "--format", "json", *options, path)
+        given = dict(zip(flags[::2], flags[1::2]))
+        select = tuple(filter(None, [given.pop("--select", "")]))
+        options = Options(select, given.pop("--like", ""))
+        assert not given
+        (file,) = writing.migrate([str(path)], options, write=True).files
         new = path.read_bytes()
-        again = json.loads(run("migrate", "--format", "json", *options, path)[1])
-    assert again["changed"] == []
+        assert new == file.new
+        assert writing.migrate([str(path)], options).changed == []
     if not name.endswith(".ipynb"):
         compile(new, "migrated", "exec", dont_inherit=True)
-    return new.decode(), json.loads(printed)
+    return new.decode(), file
 
 
 def diff_of(old, new):
@@ -106,14 +111,13 @@ def told(command, program, *flags):
             )
             for one in checked(program, *flags)["findings"]
         ]
-    new, document = migrated(program, *flags)
+    new, file = migrated(program, *flags)
     said = [(line, "") for line in diff_of(program, new)]
-    for one in document["findings"]:
-        if one["why_not"]:
-            place = f"left {one['line']}:{one['column']} {one['rule']} {one['name']}"
-            said.append((place, one["why_not"]))
-    reasons = [why for file in document["installs"] for why in file["needs"]]
-    return said + [("installs", why) for why in reasons]
+    for one in file.findings:
+        if one.why_not:
+            place = f"left {one.line}:{one.column} {one.rule} {one.verdict.name}"
+            said.append((place, one.why_not))
+    return said + [("installs", why) for why in file.installs]
 
 
 def table(path):

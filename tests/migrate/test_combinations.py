@@ -83,9 +83,9 @@ def test_every_name_is_the_object_that_install_gives(generated):
     with tf_lso.install():
         expected = found(program)
     assert len(expected) == count
-    new, document = migrated(program)
-    reasons = [one["why_not"] for one in document["findings"] if one["why_not"]]
-    if reasons or not document["changed"]:
+    new, file = migrated(program)
+    reasons = [one.why_not for one in file.findings if one.why_not]
+    if reasons or file.new == file.old:
         return  # two meanings of one name, a guard, or only names that work
     assert [id(thing) for thing in found(new)] == [id(thing) for thing in expected]
 
@@ -94,8 +94,8 @@ def test_every_name_is_the_object_that_install_gives(generated):
 @hypothesis.settings(deadline=None, max_examples=40)
 def test_what_is_left_is_told_and_the_rest_parses(generated):
     program, _ = generated
-    new, document = migrated(program)  # parses, and needs no second run
-    breaks = [one for one in document["findings"] if one["status"] != "works"]
-    assert "tf_lso" in new or all(one["why_not"] for one in breaks)
+    new, file = migrated(program)  # parses, and needs no second run
+    breaks = [one for one in file.findings if one.is_problem]
+    assert "tf_lso" in new or all(one.why_not for one in breaks)
     newline = "\r\n" if "\r\n" in program else "\n"
     assert new.replace(newline, "").isprintable()

@@ -4,7 +4,6 @@ import argparse
 
 from tf_lso.migrate import options
 
-_FORMATS = ("text", "json", "github")
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
 Reads Python files and notebooks without running them, and lists each use of
@@ -34,7 +33,13 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso check` to a parser."""
-    options.add_shared(parser, _FORMATS)
+    options.add_shared(parser)
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="the format of the report; text is the default, and json is one object",
+    )
     parser.add_argument(
         "--exit-zero",
         action="store_true",

@@ -1,4 +1,4 @@
-"""Write the results of `check` and `migrate` as JSON or as GitHub annotations."""
+"""Write the results of `tf-lso check` as JSON or as GitHub annotations."""
 
 import dataclasses
 import json
@@ -7,35 +7,22 @@ import os
 from tf_lso.migrate.files import Outcome
 from tf_lso.migrate.findings import LABELS, UNSURE, Finding, Unreadable
 from tf_lso.migrate.report import Style
-from tf_lso.migrate.writing import diff
 
 _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 
 
 def as_json(outcome: Outcome, style: Style) -> str:
-    """Return the results of `check` or `migrate` as the text of one JSON object, in ASCII."""
+    """Return the results of `check` as the text of one JSON object, in ASCII."""
     findings = [
         {key: getattr(found, key) for key in _WHERE} | dataclasses.asdict(found.verdict)
         for found in outcome.findings
         if style.verbose or found.is_problem
     ]
-    changed = [
-        {"file": file.path, "places": file.places, "diff": diff(file)}
-        for file in outcome.changed
-    ]
-    installs = [
-        {"file": file.path, "entry": file.entry, "needs": file.installs}
-        for file in outcome.files
-        if file.installs
-    ]
     document = {
-        "version": 3,
+        "version": 4,
         "like": outcome.options.like or None,
         "files": len(outcome.files),
-        "written": outcome.written,
         "findings": findings,
-        "changed": changed,
-        "installs": installs,
         "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
         "exit_code": outcome.exit_code,
     }

@@ -9,7 +9,6 @@ from tf_lso.migrate import options
 if TYPE_CHECKING:
     from tf_lso.migrate.files import Outcome
 
-_FORMATS = ("text", "json")
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
 Rewrites Python files and notebooks from the loss-scaling API of tf.keras
@@ -39,7 +38,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso migrate` to a parser."""
-    options.add_shared(parser, _FORMATS)
+    options.add_shared(parser)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
         "--write",
@@ -77,14 +76,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
     """Print the report to stdout, or to stderr if stdout gets the migrated program."""
-    from tf_lso.migrate import files, machine, report
+    from tf_lso.migrate import files, report
 
     style = report.Style(report.wants_colour(), args.verbose)
     if args.diff:
         print(report.painted_diff(outcome, style), end="")
         return
-    shown = machine.as_json if args.format == "json" else report.migrate_text
-    text = shown(outcome, style)
+    text = report.migrate_text(outcome, style)
     if not (args.write and files.STDIN in args.paths):
         print(text, end="")
         return

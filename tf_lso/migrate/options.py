@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tf_lso import help
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 NOTHING_READ = 2  # the exit code of a command that fails before it reads a file
 
 
-def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> None:
+def add_shared(parser: argparse.ArgumentParser) -> None:
     """Add the shared arguments, such as the paths and `--like`, to a parser."""
     parser.add_argument(
         "paths",
@@ -45,12 +44,6 @@ def add_shared(parser: argparse.ArgumentParser, formats: Collection[str]) -> Non
         metavar="RULE",
         choices=RULES,
         help=f"explain a rule with an example; one of {RULES[0]} to {RULES[-1]}",
-    )
-    parser.add_argument(
-        "--format",
-        choices=tuple(formats),
-        default="text",
-        help="the format of the report; text is the default, and json is one object",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="also print uses that work"
