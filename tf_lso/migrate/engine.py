@@ -12,17 +12,11 @@ from tf_lso import names
 from tf_lso.migrate import imports, install, settle
 from tf_lso.migrate.findings import SAME, Examined, Finding
 from tf_lso.migrate.program import Program
-from tf_lso.migrate.rules import (
-    constructors,
-    files,
-    methods,
-    optimizers,
-    unseen,
-)
+from tf_lso.migrate.rules import arguments, files, methods
 from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
-_RULES = (old_names, constructors, methods, optimizers, files, unseen)
+_RULES = (old_names, arguments, methods, files)
 # Matches a part of an old name. Every old name contains a match. So a program without a match
 # need not be parsed.
 _TOKENS = re.compile(

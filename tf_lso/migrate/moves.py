@@ -14,33 +14,25 @@ from tf_lso.migrate.program import Program
 
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
-    """Set a finding's fix, and add the edits that replace the expression `node`."""
+    """Set a finding's fix, and the edits that make the expression `node` refer to tf_lso."""
     finding.fix = finding.verdict.replacement
-    _edit(program, finding, node, finding.fix)
+    finding.edits = _edits(program, node, finding.fix)
 
 
-def _edit(program: Program, finding: Finding, node: cst.CSTNode, new: str) -> None:
-    """Add to a finding the edits that fix a chain of attributes such as `mp.Policy`.
+def _edits(program: Program, node: cst.CSTNode, new: str) -> dict[cst.CSTNode, str]:
+    """Return the edits that make a dotted name such as `mp.Policy` refer to `new`.
 
-    If the program has bound the first name of the chain to an old module or class, the edits
-    change the import or assignment that binds the name. Otherwise an edit replaces the whole
-    chain by `new`. An example is `C.mp.Policy`, where `C` is a class of the program.
+    If the program has bound the first name to an old module or class, the edits change the
+    imports or assignments that bind it. Otherwise an edit replaces the whole dotted name.
     """
     first = root(node)
-    if verdicts.moves_whole(program.path(first)):
-        for binding in program.bindings(first):
-            _move(program, finding, binding)
-    else:
-        finding.edits[node] = new
-
-
-def _move(program: Program, finding: Finding, binding: cst.CSTNode) -> None:
-    """Add to a finding the edits that make a binding refer to tf_lso.
-
-    The binding is an imported name, or the expression that the program assigns to a name.
-    """
-    verdict = verdicts.of_path(program.path(binding), target=program.target)
-    if verdict and isinstance(binding, cst.ImportAlias):
-        finding.edits[binding] = verdict.replacement
-    elif verdict:
-        _edit(program, finding, binding, verdict.replacement)
+    if not verdicts.moves_whole(program.path(first)):
+        return {node: new}
+    edits: dict[cst.CSTNode, str] = {}
+    for binding in program.bindings(first):
+        verdict = verdicts.of_path(program.path(binding), target=program.target)
+        if verdict and isinstance(binding, cst.ImportAlias):
+            edits[binding] = verdict.replacement
+        elif verdict:
+            edits |= _edits(program, binding, verdict.replacement)
+    return edits

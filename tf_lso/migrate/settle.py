@@ -19,7 +19,7 @@ from tf_lso.migrate.findings import (
     Finding,
 )
 from tf_lso.migrate.program import Program
-from tf_lso.migrate.rules.constructors import NUMBER
+from tf_lso.migrate.rules.arguments import NUMBER
 from tf_lso.migrate.rules.methods import BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 

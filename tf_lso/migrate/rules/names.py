@@ -12,21 +12,39 @@ from tf_lso.migrate.findings import (
     WORKS,
     Verdict,
 )
-from tf_lso.migrate.nodes import imported_module
+from tf_lso.migrate.nodes import attributes, imported_module, root
 from tf_lso.migrate.program import Program
+from tf_lso.migrate.rules.methods import FRAMEWORKS, OTHERS
 
 _STORED = "The program assigns something of its own to an old name."
 _LAYOUT = "There is a comment or there are parentheses inside the name."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
 # Names that concern loss scaling, whichever module a program imports them from.
-DISTINCTIVE = {
+_DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
     *("enable_mixed_precision_graph_rewrite", "get_layer_policy"),
 }
 _DECIDES = "It depends on where the name comes from."
 _RELATIVE = "It comes from another module of the program, which is not read for this."
+
+_ONLY_A_RUN = "Only a run can show what this refers to."
+# This rule ignores chains that begin with these packages. The other rules know the names of
+# `FRAMEWORKS`, and the packages in `OTHERS` have nothing to do with Keras.
+_KNOWN = FRAMEWORKS | OTHERS
+# The modules that `x` may mean in a chain such as `x.experimental.Policy` or
+# `x.FixedLossScale`, if the program does not show what `x` is.
+_STABLE = "tensorflow.keras.mixed_precision"
+_EXPERIMENTAL = (
+    f"{_STABLE}.experimental",
+    "tensorflow.mixed_precision.experimental",
+    "tensorflow.train.experimental",
+)
+_SHADOWED = (
+    "The name at its beginning is bound to something else too, or cannot be seen. "
+    "Write {} by hand."
+)
 
 
 def find(program: Program) -> None:
@@ -41,6 +59,11 @@ def find(program: Program) -> None:
             if verdicts.is_old(path):
                 _use(program, part, path)
                 break
+    for parts in program.chains():
+        for part in parts:
+            if new := _meant(program, part):
+                _unseen(program, part, new)
+                break
 
 
 def _star(program: Program, node: cst.ImportStar) -> None:
@@ -54,7 +77,7 @@ def _star(program: Program, node: cst.ImportStar) -> None:
 def _import(program: Program, alias: cst.ImportAlias) -> None:
     """Report an imported name that is old, and set the fix if there is one."""
     path = program.imported_path(alias)
-    if path.startswith(".") and alias.evaluated_name in DISTINCTIVE:
+    if path.startswith(".") and alias.evaluated_name in _DISTINCTIVE:
         verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
         program.report(UNSEEN, alias, verdict, _RELATIVE)
     known = verdicts.of_path(path, True, program.target)
@@ -93,3 +116,45 @@ def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict)
         return _TF_KERAS
     text = program.code(node.with_changes(lpar=(), rpar=()))
     return _LAYOUT if "#" in text or "(" in text else ""
+
+
+def _unseen(program: Program, node: cst.Attribute, new: str) -> None:
+    """Report a chain such as `self.tf.keras.mixed_precision.Policy`.
+
+    The rule cannot know what `self.tf` is. It reports the chain, because the chain ends like an
+    old name. The same holds if the first name of a chain is imported from another module of
+    the program, or from another package.
+    """
+    verdict = Verdict(program.code(node), UNSURE, _ONLY_A_RUN)
+    program.report(UNSEEN, node, verdict, _SHADOWED.format(new))
+
+
+def _meant(program: Program, node: cst.Attribute) -> str:
+    """Return the new name for a chain that probably is an old name, or "" for other chains."""
+    path = program.path(node)
+    if path.partition(".")[0] in _KNOWN:
+        return ""
+    first, steps = root(node), attributes(node)
+    written = ".".join([first.value, *steps] if isinstance(first, cst.Name) else steps)
+    guesses = _guesses(path or written)
+    if not path or path.startswith("."):
+        if steps[-2:-1] == ["experimental"]:
+            guesses += [f"{module}.{steps[-1]}" for module in _EXPERIMENTAL]
+        elif steps[-1] in _DISTINCTIVE:
+            guesses += [f"{module}.{steps[-1]}" for module in (_STABLE, *_EXPERIMENTAL)]
+    for guess in (*program.paths(node), *guesses):
+        verdict = verdicts.of_path(guess) if verdicts.symbol(guess) else None
+        if verdict:
+            return verdict.replacement
+    return ""
+
+
+def _guesses(path: str) -> list[str]:
+    """Return possible TensorFlow paths that end with the last three or more names of a path.
+
+    For the path `x.keras.mixed_precision.Policy`, one of the guesses is
+    `tensorflow.keras.mixed_precision.Policy`.
+    """
+    steps = path.split(".")
+    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
+    return [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]

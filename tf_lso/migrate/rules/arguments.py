@@ -1,0 +1,121 @@
+"""Rules LSO104, LSO109: find arguments that today's classes refuse or understand otherwise."""
+
+import re
+
+import libcst as cst
+
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.migrate import moves, verdicts
+from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, Verdict
+from tf_lso.migrate.nodes import keywords, literal, positional
+from tf_lso.migrate.program import Program
+
+_EXPERIMENTAL = "tf_lso.keras.mixed_precision.experimental"
+_TODAY = (
+    "Keras 3's class accepts (inner_optimizer, initial_scale, dynamic_growth_steps, name). "
+    "It refuses these arguments, or they mean something else."
+)
+_POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
+# If no old version accepted the arguments of a call, `migrate` leaves the call unchanged and
+# gives one of these reasons.
+NUMBER = (
+    "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
+    "initial_scale=… for a fixed scale."
+)
+_STABLE = "The stable class accepts no loss scale. Use"
+_SCALE = f"{_STABLE} {_EXPERIMENTAL}.LossScaleOptimizer."
+_POLICY = f"{_STABLE} {_EXPERIMENTAL}.Policy."
+_CLASS = re.compile(
+    r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"
+)
+# Maps each argument of old optimizers to a sentence about what happens today.
+_RENAMED = {
+    "lr": "ValueError: Keras 3's optimizers have no argument `lr`.",
+    "decay": "Keras 3's optimizers warn and ignore `decay`, so the learning rate stays.",
+}
+_BOTH = "The call has the argument `learning_rate` too."
+_SCHEDULE = (
+    "Write learning_rate=tf.keras.optimizers.schedules.InverseTimeDecay({rate}, 1, "
+    "{decay}), or run the program with --like."
+)
+
+
+def find(program: Program) -> None:
+    """Find calls such as `LossScaleOptimizer(opt, False, 128)` and `Adam(lr=0.1)`."""
+    for node in [] if program.target.keras_2 else program.nodes(cst.Call):
+        path = program.path(node.func)
+        _old_class(program, node, path)
+        found = _CLASS.match(path)
+        if found and found[5] in table.OLD:
+            for name in sorted(_RENAMED.keys() & keywords(node).keys()):
+                _argument(program, node, name, found[5])
+
+
+def _old_class(program: Program, node: cst.Call, path: str) -> None:
+    """Report a call of an old class whose arguments today's class does not understand."""
+    known, values = verdicts.of_path(path), positional(node)
+    is_kept = verdicts.in_tf_keras(path) or not verdicts.is_there(path)
+    if known is None or is_kept or values is None:
+        return
+    symbol = verdicts.symbol(path)
+    if symbol == "Policy" and (len(values) > 1 or "loss_scale" in keywords(node)):
+        _report(program, node, known, _POLICY_TODAY, _POLICY)
+    elif symbol == "LossScaleOptimizer" and _differs(program, node, values):
+        _report(program, node, known, _TODAY, _why_not(program, node, values))
+
+
+def _report(
+    program: Program, node: cst.Call, known: Verdict, today: str, why_not: str
+) -> None:
+    verdict = Verdict(known.name, BREAKS, today, known.replacement)
+    found = program.report(ARGUMENTS, node, verdict, why_not)
+    if not why_not:
+        moves.fix(program, found, node.func)
+
+
+def _differs(
+    program: Program, node: cst.Call, values: list[cst.BaseExpression]
+) -> bool:
+    """Return whether Keras 3's class refuses the arguments or gives them another meaning."""
+    named = keywords(node)
+    if "dynamic" in named:
+        return program.code(named["dynamic"].value) != "True"
+    return len(values) > 1 or bool({"optimizer", "loss_scale"} & named.keys())
+
+
+def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression]) -> str:
+    """Return why no old version accepted these arguments, or "" if an old version did."""
+    if "loss_scale" in keywords(node):
+        return _SCALE
+    second = values[1] if len(values) > 1 else None
+    if isinstance(second, (cst.Integer, cst.Float)):
+        return NUMBER
+    made = program.path(second.func) if isinstance(second, cst.Call) else ""
+    is_scale = verdicts.symbol(made).endswith("LossScale")
+    return _SCALE if is_scale or literal(second) else ""
+
+
+def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> None:
+    """Report the argument `lr` or `decay` in a call of an optimizer class."""
+    arguments = keywords(node)
+    text = f"the argument `{name}` of {optimizer}"
+    verdict = Verdict(text, BREAKS, _RENAMED[name])
+    found = program.report(OPTIMIZER, arguments[name], verdict)
+    if name == "decay":
+        found.why_not = _schedule(program, node)
+    elif "learning_rate" in arguments:
+        found.why_not = _BOTH
+    else:
+        found.fix = "learning_rate"
+        found.edits = {arguments[name]: "learning_rate"}
+
+
+def _schedule(program: Program, node: cst.Call) -> str:
+    """Return a sentence that recommends a learning-rate schedule in place of `decay`."""
+    arguments = keywords(node)
+    named = arguments.get("learning_rate") or arguments.get("lr")
+    rate = named.value if named else next(iter(positional(node) or ()), None)
+    return _SCHEDULE.format(
+        rate=program.code(rate) if rate else "learning_rate",
+        decay=program.code(arguments["decay"].value),
+    )
