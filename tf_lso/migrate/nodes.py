@@ -8,22 +8,12 @@ import libcst.matchers as m
 from libcst.helpers import get_full_name_for_node
 
 
-class _Collector(cst.CSTVisitor):
-    """Collects the nodes of a tree by their type."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[type[cst.CSTNode], list[Any]] = {}
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        self.nodes.setdefault(type(node), []).append(node)
-        return True
-
-
 def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
     """Return a dict that maps each type of node to its nodes, in the order of the program."""
-    collector = _Collector()
-    module.visit(collector)
-    return collector.nodes
+    nodes: dict[type[cst.CSTNode], list[Any]] = {}
+    for node in m.findall(module, m.MatchIfTrue(lambda node: True)):
+        nodes.setdefault(type(node), []).append(node)
+    return nodes
 
 
 def assigned_values(

@@ -112,9 +112,8 @@ def _merged(findings: list[Finding]) -> list[Finding]:
     If there are several findings at a position, the one about arguments is preferred.
     """
     merged: dict[tuple[int, int], Finding] = {}
-    for found in findings:
-        if found.rule == ARGUMENTS or (found.line, found.column) not in merged:
-            merged[found.line, found.column] = found
+    for found in sorted(findings, key=lambda found: found.rule != ARGUMENTS):
+        merged.setdefault((found.line, found.column), found)
     return [merged[position] for position in sorted(merged)]
 
 

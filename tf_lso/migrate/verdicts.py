@@ -3,13 +3,11 @@
 from tf_lso import names
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
-from tf_lso.names.targets import TODAY, Target, prefixes
+from tf_lso.names.targets import TODAY, Target
 
 # Maps the full name of each old module to the module of tf_lso that replaces it, without the
 # leading `tf_lso.`.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
-# The parent packages of the old modules, such as `tensorflow.keras`.
-PREFIXES = frozenset().union(*map(prefixes, MODULES)) - MODULES.keys()
 
 
 def _use(path: str) -> names.Use | None:

@@ -4,7 +4,6 @@ This is today's TensorFlow with Keras 3, or with Keras 2 under `tf-lso run --lik
 """
 
 import dataclasses
-import functools
 import re
 
 from tf_lso.names import keras3_names
@@ -38,22 +37,11 @@ class Target:
         """Whether `tf.keras.optimizers` has the classes of TensorFlow 2.0-2.10."""
         return bool(self.like) and (minor(self.like) or (2, 0)) < (2, 11)
 
-    @functools.cached_property
-    def prefixes(self) -> frozenset[str]:
-        """The parent packages of all old modules that exist, such as `tensorflow.keras`."""
-        return frozenset({"keras.src"}).union(*map(prefixes, self.modules))
-
 
 def minor(version: str) -> tuple[int, int] | None:
     """Return (2, 4) for "2.4" or "2.4.1". Return None for a text that is not a version."""
     found = re.match(r"([0-9]+)\.([0-9]+)(\.|$)", version)
     return (int(found[1]), int(found[2])) if found else None
-
-
-def prefixes(path: str) -> set[str]:
-    """Return the parent packages of a dotted path, such as {"a", "a.b"} for "a.b.c"."""
-    parts = path.split(".")
-    return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
 # `TODAY` describes which old names exist in the TensorFlow versions that have Keras 3.

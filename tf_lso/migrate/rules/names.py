@@ -55,14 +55,7 @@ def find(program: Program) -> None:
         _import(program, alias)
     for parts in program.chains():
         for part in parts:
-            path = program.path(part)
-            if verdicts.is_old(path):
-                _use(program, part, path)
-                break
-    for parts in program.chains():
-        for part in parts:
-            if new := _meant(program, part):
-                _unseen(program, part, new)
+            if _use(program, part) or _unseen(program, part):
                 break
 
 
@@ -97,15 +90,17 @@ def _rule(program: Program, path: str, verdict: Verdict) -> str:
     return CHANGED if verdicts.is_there(path, program.target) else GONE
 
 
-def _use(program: Program, node: cst.Attribute, path: str) -> None:
-    """Report a chain of attributes that is an old name, and set the fix if there is one."""
-    verdict = verdicts.of_path(path, False, program.target)
-    if verdict is None:
-        return
-    found = program.report(_rule(program, path, verdict), node, verdict)
-    found.why_not = _why_not(program, node, path, verdict)
-    if not found.why_not:
-        moves.fix(program, found, node)
+def _use(program: Program, node: cst.Attribute) -> bool:
+    """Return whether a chain of attributes is an old name. If so, report it."""
+    path = program.path(node)
+    if not verdicts.is_old(path):
+        return False
+    if verdict := verdicts.of_path(path, False, program.target):
+        found = program.report(_rule(program, path, verdict), node, verdict)
+        found.why_not = _why_not(program, node, path, verdict)
+        if not found.why_not:
+            moves.fix(program, found, node)
+    return True
 
 
 def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict) -> str:
@@ -118,15 +113,18 @@ def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict)
     return _LAYOUT if "#" in text or "(" in text else ""
 
 
-def _unseen(program: Program, node: cst.Attribute, new: str) -> None:
-    """Report a chain such as `self.tf.keras.mixed_precision.Policy`.
+def _unseen(program: Program, node: cst.Attribute) -> bool:
+    """Return whether a chain such as `self.tf.keras.mixed_precision.Policy` may be an old name.
 
     The rule cannot know what `self.tf` is. It reports the chain, because the chain ends like an
     old name. The same holds if the first name of a chain is imported from another module of
     the program, or from another package.
     """
-    verdict = Verdict(program.code(node), UNSURE, _ONLY_A_RUN)
-    program.report(UNSEEN, node, verdict, _SHADOWED.format(new))
+    new = _meant(program, node)
+    if new:
+        verdict = Verdict(program.code(node), UNSURE, _ONLY_A_RUN)
+        program.report(UNSEEN, node, verdict, _SHADOWED.format(new))
+    return bool(new)
 
 
 def _meant(program: Program, node: cst.Attribute) -> str:
