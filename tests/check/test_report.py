@@ -102,11 +102,6 @@ def test_the_last_line_says_what_was_not_looked_at(command, files, flags, closin
     assert printed.splitlines()[-1] == CLOSING + closing
 
 
-def test_the_hint_of_migrate_names_the_options_that_were_given():
-    printed = run("migrate", "--like", "2.4", "--select", "lso101", "program.py")[1]
-    assert "tf-lso migrate --write --like 2.4 --select LSO101 PATH…\n" in printed
-
-
 WORKS = "import tensorflow as tf\nprint(tf.keras.mixed_precision.global_policy())\n"
 
 

@@ -71,8 +71,7 @@ def migrate_text(outcome: Outcome, style: Style) -> str:
         summary += f"; {_plural(len(outcome.unreadable), 'file')} left alone"
     parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
     if outcome.changed and not outcome.written:
-        command = ["tf-lso migrate --write", *_arguments(outcome), "PATH…"]
-        parts.append(f"Nothing is written. To change the files: {' '.join(command)}\n")
+        parts.append("Nothing is written. Add --write to change the files.\n")
     return "".join([*parts, closing(outcome)])
 
 
@@ -104,13 +103,6 @@ def closing(outcome: Outcome) -> str:
         commands.append(f"`{call}` in the first cell of the notebook")
     ways = ", or ".join(commands)
     return f"Only loss scaling was checked. For other changes of Keras 3: {ways}\n"
-
-
-def _arguments(outcome: Outcome) -> list[str]:
-    """Return the command-line arguments that pass the same options to `tf-lso migrate`."""
-    options = outcome.options
-    like = ["--like", options.like] if options.like else []
-    return like + (["--select", ",".join(options.select)] if options.select else [])
 
 
 def _installs(outcome: Outcome) -> str:
