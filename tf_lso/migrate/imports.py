@@ -6,7 +6,7 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
-from tf_lso.migrate.nodes import bound_name, dotted, imported_names
+from tf_lso.migrate.nodes import bound_name, imported_names
 
 
 class Apply(cst.CSTTransformer):
@@ -29,7 +29,8 @@ class Apply(cst.CSTTransformer):
             return done
         if isinstance(original_node, cst.Arg):
             return done.with_changes(keyword=cst.Name(new))
-        return dotted(new).with_changes(lpar=done.lpar, rpar=done.rpar)
+        expression = cst.parse_expression(new)
+        return expression.with_changes(lpar=done.lpar, rpar=done.rpar)
 
     def leave_Import(
         self, original_node: cst.Import, updated_node: cst.Import
@@ -41,7 +42,7 @@ class Apply(cst.CSTTransformer):
                 # Without `as`, `import a.b` binds only the package `a`. So the new import
                 # imports just the package. Separate edits replace all uses of `a.b`.
                 path = self.edits[old] if old.asname else bound_name(old)
-                new = new.with_changes(name=dotted(path))
+                new = new.with_changes(name=cst.parse_expression(path))
             names.append(new)
         return updated_node.with_changes(names=names)
 
@@ -56,7 +57,8 @@ class Apply(cst.CSTTransformer):
             return updated_node
         # The first name determines the new module for the whole statement, because one module
         # of tf_lso replaces all old names of an old module.
-        module = dotted(self.edits[moved[0]].rpartition(".")[0])
+        path = self.edits[moved[0]].rpartition(".")[0]
+        module: Any = cst.parse_expression(path)
         if not kept:
             return updated_node.with_changes(module=module)
         self._comments += [c for alias in moved for c in m.findall(alias, m.Comment())]

@@ -56,16 +56,6 @@ def attributes(node: cst.CSTNode) -> list[str]:
     return names
 
 
-def dotted(path: str) -> cst.Attribute | cst.Name:
-    """Return an expression node for a dotted path such as "a.b.c"."""
-    found: cst.Attribute | cst.Name
-    first, *rest = path.split(".")
-    found = cst.Name(first)
-    for name in rest:
-        found = cst.Attribute(found, cst.Name(name))
-    return found
-
-
 def imported_module(node: cst.ImportFrom) -> str:
     """Return the module of a `from` import, including the dots of a relative import."""
     module = get_full_name_for_node(node.module) if node.module else ""
