@@ -8,12 +8,9 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
-_IS_MAIN = m.SimpleString(m.MatchIfTrue(lambda text: text[1:-1] == "__main__"))
 _MAIN = m.If(
-    test=m.Comparison(
-        left=m.Name("__name__"),
-        comparisons=[m.ComparisonTarget(m.Equal(), _IS_MAIN)],
-    ),
+    test=m.Comparison(m.Name("__name__"), [m.ComparisonTarget(m.Equal())]),
+    body=m.IndentedBlock(),
     orelse=None,
 )
 _DOCSTRING = m.SimpleStatementLine(
@@ -59,9 +56,10 @@ def with_install(module: cst.Module, like: str) -> cst.Module:
         f"tf_lso.install({argument})\n", module.config_for_parsing
     )
     body = list(module.body)
-    is_main = not like and m.matches(body[-1], _MAIN)
-    if is_main and not any(map(_may_run, body[:-1])):
-        body[-1] = _with_first(body[-1], call)
+    last: Any = body[-1]
+    is_main = m.matches(last, _MAIN) and "__main__" in module.code_for_node(last.test)
+    if is_main and not like and not any(map(_may_run, body[:-1])):
+        body[-1] = last.with_deep_changes(last.body, body=[call, *last.body.body])
         return with_import(module.with_changes(body=body))
     index = 0
     while index < len(body) and _may_precede(body[index]):
@@ -85,14 +83,6 @@ def _may_run(statement: cst.CSTNode) -> bool:
         runs = m.Call() | m.IfExp() | m.BooleanOperation()
         return bool(statement.decorators or m.findall(statement.params, runs))
     return not m.matches(statement, _IMPORTS | _DOCSTRING)
-
-
-def _with_first(guard: Any, call: Any) -> Any:
-    """Return the block `if __name__ == "__main__":` with a call as its first line."""
-    block = guard.body
-    if isinstance(block, cst.SimpleStatementSuite):
-        call = call.body[0]
-    return guard.with_changes(body=block.with_changes(body=[call, *block.body]))
 
 
 def _may_precede(statement: cst.CSTNode) -> bool:
