@@ -16,24 +16,6 @@ def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
     return nodes
 
 
-def assigned_values(
-    nodes: Mapping[type[cst.CSTNode], list[Any]],
-) -> dict[cst.CSTNode, cst.BaseExpression]:
-    """Return a dict that maps each assignment's target to the value that is assigned to it.
-
-    Only values that are dotted names count. Examples of such assignments are `x = a.b`,
-    `x: Any = a.b` and `(x := a.b)`.
-    """
-    pairs = [(t.target, n.value) for n in nodes.get(cst.Assign, []) for t in n.targets]
-    for kind in (cst.AnnAssign, cst.NamedExpr):
-        pairs += [(node.target, node.value) for node in nodes.get(kind, [])]
-    return {
-        target: value
-        for target, value in pairs
-        if isinstance(value, (cst.Name, cst.Attribute))
-    }
-
-
 def bound_name(alias: cst.ImportAlias) -> str:
     """Return the name that an import binds in the program: "a" for `import a.b`."""
     name = alias.evaluated_alias or alias.evaluated_name

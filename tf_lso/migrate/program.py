@@ -9,7 +9,6 @@ from libcst import metadata as md
 
 from tf_lso.migrate.findings import Finding, Verdict
 from tf_lso.migrate.nodes import (
-    assigned_values,
     attributes,
     bound_name,
     imported_module,
@@ -52,7 +51,13 @@ class Program:
         # bindings, so `paths` must treat the names as unknown.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        self._assigned = assigned_values(self._nodes)
+        # Maps the target of each assignment such as `x = a.b` to the dotted name.
+        self._assigned: dict[Any, cst.BaseExpression] = {
+            target.target: node.value
+            for node in self.nodes(cst.Assign)
+            for target in node.targets
+            if isinstance(node.value, (cst.Name, cst.Attribute))
+        }
         # The values whose paths `paths` is looking up now. `paths` needs this list to detect
         # names that refer to themselves.
         self._followed: list[cst.CSTNode] = []
@@ -151,11 +156,7 @@ class Program:
         if isinstance(assignment, md.ImportAssignment):
             names = assignment.get_qualified_names_for(assignment.name)
             return [name.name for name in names]
-        target = getattr(assignment, "node", None)
-        statement = self.parent(target) if target else None
-        if isinstance(statement, cst.AnnAssign) and statement.value is None:
-            return []  # A statement such as `x: Any` assigns nothing.
-        value = self._assigned.get(target) if target else None
+        value = self._assigned.get(getattr(assignment, "node", None))
         if value is None or value in self._followed:
             return [""]
         self._followed.append(value)

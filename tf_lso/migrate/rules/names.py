@@ -24,7 +24,7 @@ _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_prec
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
     *("DynamicLossScale", "FixedLossScale", "MixedPrecisionLossScaleOptimizer"),
-    *("enable_mixed_precision_graph_rewrite", "get_layer_policy"),
+    *("enable_mixed_precision_graph_rewrite", "get_layer_policy", "set_global_policy"),
 }
 _DECIDES = "It depends on where the name comes from."
 _RELATIVE = "It comes from another module of the program, which is not read for this."
