@@ -1,6 +1,7 @@
 """Rules LSO105, LSO106, LSO110, LSO112: find methods and attributes of old classes."""
 
 import libcst as cst
+import libcst.matchers as m
 
 from tf_lso import names
 from tf_lso.migrate import guards
@@ -65,6 +66,11 @@ _PRIVATE = {
         "a method that the model defines itself.",
     ),
 }
+# Matches a call that tests whether an attribute exists.
+_TESTS = m.Call(m.Name("hasattr"), [m.Arg(), m.Arg()]) | m.Call(
+    m.Name("getattr"), [m.Arg(), m.Arg(), m.Arg()]
+)
+_SELF = m.Name("self") | m.Name("cls") | m.Name("super")
 
 
 def find(program: Program) -> None:
@@ -81,7 +87,7 @@ def find(program: Program) -> None:
 
 
 def _attribute(program: Program, node: cst.Attribute, name: str) -> None:
-    if _is_self(node.value) and name in program.defined:
+    if m.matches(node.value, _SELF | m.Call(_SELF)) and name in program.defined:
         return
     _private(program, node.attr)
     if name in names.METHODS:
@@ -126,25 +132,11 @@ def _guard(program: Program, node: cst.Call) -> None:
 
 
 def _tested_method(node: cst.Call) -> str:
-    """Return the name of the loss-scaling method whose existence a call tests, or "".
-
-    Such a call is a call of `hasattr`, or a call of `getattr` with a default.
-    """
-    name = node.func.value if isinstance(node.func, cst.Name) else ""
-    needed = {"hasattr": 2, "getattr": 3}.get(str(name))
-    if needed is None or len(node.args) < needed:
-        return ""
-    method = literal(node.args[1].value)
+    """Return the name of the loss-scaling method whose existence a call tests, or ""."""
+    method = literal(node.args[1].value) if m.matches(node, _TESTS) else None
     return method if method in names.SCALING else ""
 
 
 def _is_served(program: Program) -> bool:
     """Return whether the program also uses `scale_loss`, a method of Keras 3's optimizers."""
     return "scale_loss" in program.words | program.defined
-
-
-def _is_self(node: cst.CSTNode) -> bool:
-    """Return whether an object is `self`, `cls` or `super()`."""
-    if isinstance(node, cst.Call):
-        node = node.func
-    return isinstance(node, cst.Name) and node.value in ("self", "cls", "super")
