@@ -71,7 +71,11 @@ def matrix(session, pair):
     # Nightly builds may fail for reasons of their own.
     report_failure = session.warn if pair == support.NEXT else session.error
     wanted = support.requirements(pair, _DISTRIBUTION)
-    session.install("pip", wanted["tensorflow"], wanted["keras"], *_NEEDED)
+    needed = list(_NEEDED)
+    if "--all" in session.posargs:
+        needed += [*_extras("test", "demo", "matrix"), "setuptools"]
+    # One installation, so that pip chooses a NumPy that fits TensorFlow.
+    session.install("pip", wanted["tensorflow"], wanted["keras"], *needed)
     if pair.tf_keras:
         # It requires the distribution `tensorflow`, whichever one is there.
         session.install("--no-deps", wanted["tf_keras"])
@@ -79,7 +83,6 @@ def matrix(session, pair):
     if versions is None:  # of a run with --install-only
         return
     if "--all" in session.posargs:
-        session.install(*_extras("test", "demo", "matrix"), "setuptools", "tqdm")
         if _tested(session, "all")["failed"]:
             report_failure("the suite failed")
         return
