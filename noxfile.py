@@ -82,25 +82,31 @@ def matrix(session, pair):
     versions = session.run("python", "-c", _VERSIONS, silent=True)
     if versions is None:  # of a run with --install-only
         return
-    if "--all" in session.posargs:
-        if _tested(session, "all")["failed"]:
-            report_failure("the suite failed")
-        return
-    core = _tested(session, "core")
-    if "--core" in session.posargs:
-        if core["failed"]:
-            report_failure("the core failed")
+    column = "all" if "--all" in session.posargs else "core"
+    tested = _tested(session, column)
+    if not {"--core", "--all"}.isdisjoint(session.posargs):
+        if tested["failed"]:
+            report_failure(f"{column}: {tested['failed']} tests failed")
         return
     versions = json.loads(versions)
     for framework, requirement in wanted.items():
         distribution = requirement.partition("==")[0]
         versions[framework] = versions[distribution.replace("-", "_")]
+    result = _row(session, pair, versions, core=tested)
+    support.write({**support.read(), pair.name: result})
+    session.log(support.row(pair, result))
+    if not support.is_good(result):
+        report_failure(json.dumps(result, indent=1))
+
+
+def _row(session, pair, versions, core):
+    """Run the programs, and return a row of the table."""
     quick = "--quick" in session.posargs
     # What `pip install tf-lso` would install or replace.
     pip = "python -m pip install --dry-run --quiet --report - .".split()
     would = json.loads(session.run(*pip, silent=True, stderr=None))["install"]
     would = [(one["metadata"]["name"], one["metadata"]["version"]) for one in would]
-    result = {
+    return {
         "date": datetime.date.today().isoformat(),
         "versions": {n: versions[n] for n in support.FRAMEWORKS if getattr(pair, n)},
         "installs": [
@@ -110,10 +116,6 @@ def matrix(session, pair):
         "core": core,
         "programs": _tested(session, "programs", *["-m", "not slow"] * quick),
     }
-    support.write({**support.read(), pair.name: result})
-    session.log(support.row(pair, result))
-    if not support.is_good(result):
-        report_failure(json.dumps(result, indent=1))
 
 
 def _extras(*names):
