@@ -86,7 +86,7 @@ def matrix(session, pair):
     tested = _tested(session, column)
     if not {"--core", "--all"}.isdisjoint(session.posargs):
         if tested["failed"]:
-            report_failure(f"{column}: {tested['failed']} tests failed")
+            report_failure(f"{column}: {len(tested['failed'])} tests failed")
         return
     versions = json.loads(versions)
     for framework, requirement in wanted.items():
