@@ -80,7 +80,11 @@ LEAKS = "an eager step of this TensorFlow leaks memory, also without loss scalin
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mode",
-    [pytest.param("eager", marks=limit(LEAKS, "2.12", "2.15")), "function", "fit"],
+    [
+        pytest.param("eager", marks=limit(LEAKS, "2.12", "2.15", "3.0")),
+        "function",
+        "fit",
+    ],
 )
 def test_memory_does_not_grow(family, mode, caplog):
     """No Python object stays from a step, nor a byte beyond the allocator's reserves."""

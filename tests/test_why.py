@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.checkpoints import artifacts
+from tests.generation import limit
 from tests.pages import files_of
 from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 
@@ -113,6 +114,14 @@ PROGRAMS = {
     "NaN on one of two workers": _WORKERS,
 }
 WAYS = ("Keras 3", "tf_keras", "tf_lso")
+# What Keras 3.0 itself does in another way than the Keras 3 of the table.
+OF_NEWER_KERAS = [
+    ("checkpoint of 2.8", "Keras 3"),
+    ("checkpoint of 2.8", "tf_lso"),
+    ("NaN on one of two replicas", "Keras 3"),
+    ("NaN on one of two workers", "Keras 3"),
+]
+DIFFERENT = "this Keras 3 does something else than the newer ones of the table"
 
 # Cell of the table -> a regular expression for what the program writes.
 _LEGACY_ALONE = "an instance of `tf.keras.optimizers.legacy.Optimizer`"
@@ -147,8 +156,16 @@ def test_the_readme_has_the_rows():
 
 @pytest.mark.slow
 @pytest.mark.multiworker
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("label", PROGRAMS)
+@pytest.mark.parametrize(
+    ("label", "way"),
+    [
+        pytest.param(label, way, marks=limit(DIFFERENT, "3.0"))
+        if (label, way) in OF_NEWER_KERAS
+        else (label, way)
+        for label in PROGRAMS
+        for way in WAYS
+    ],
+)
 def test_the_program_writes_what_the_table_says(label, way, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAMS[label], encoding="utf-8")

@@ -29,9 +29,9 @@ WILD = [name for name in _ALL if name.startswith("wild_")]
 NAMES = [*WILD, *[name for name in _ALL if name not in WILD][:: 1 if ONCE else 3]]
 LIMITS = {
     **test_programs.LIMITS,
-    "wild_10_lr_callbacks": limit(
-        "`ModelCheckpoint` of this Keras writes no .h5 file", "3.0", "3.6"
-    ),
+    "wild_10_lr_callbacks": [
+        limit("`ModelCheckpoint` of this Keras writes no .h5 file", "3.0", "3.6")
+    ],
 }
 
 

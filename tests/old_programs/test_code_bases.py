@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from tests.generation import LEGACY_KERAS
+from tests.generation import LEGACY_KERAS, NO_INT
 from tests.old_programs.test_programs import differences, marked_slow, run
 from tf_lso import cli
 
@@ -48,8 +48,12 @@ def test_like_2_4(name, tmp_path):
     check(name, *run(command, tmp_path, after_tensorflow, **variables))
 
 
+_CALL_INT = ("electra_cond", "trainer_steps", "tts_positional", "wgan_gp")
+LIMITS = {name: [NO_INT] for name in _CALL_INT}
+
+
 @pytest.mark.keras3
-@pytest.mark.parametrize("name", marked_slow(NAMES, QUICK))
+@pytest.mark.parametrize("name", marked_slow(NAMES, QUICK, LIMITS))
 def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
     command = ["-m", "tf_lso", "run", str(PROGRAMS / f"{name}.py")]
     printed, code, errors = run(command, tmp_path, after_tensorflow=True)
@@ -65,7 +69,7 @@ def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
 
 
 @pytest.mark.keras3
-@pytest.mark.parametrize("name", marked_slow(MIGRATED, QUICK))
+@pytest.mark.parametrize("name", marked_slow(MIGRATED, QUICK, LIMITS))
 def test_migrated(name, tmp_path):
     path = shutil.copy(PROGRAMS / f"{name}.py", tmp_path)
     assert cli.main(["migrate", "--write", path]) == 0

@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 
 from tests import preloaded, processes
-from tests.generation import HAS_KERAS3, HAS_TF_KERAS, NO_INT, limit
+from tests.generation import (
+    HAS_KERAS3,
+    HAS_TF_KERAS,
+    NO_CHECKPOINT,
+    NO_INT,
+    NO_WRAPPED_H5,
+    limit,
+)
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -38,21 +45,42 @@ QUICK = (
     "cli_main --fp16 --factor 1e30",
 )
 
-# Programs that some Keras itself cannot run, migrated or not.
+# Programs that some Keras 2 itself cannot run, migrated or not.
+LIMITS_OF_KERAS_2 = {
+    "config_roundtrip": [
+        limit(
+            "this Keras writes the class of a newer optimizer as `Custom>Adam`", "2.12"
+        )
+    ],
+    "standalone_keras": [
+        limit(
+            "the package `keras` of this version has wrappers of legacy optimizers alone",
+            "2.12",
+        )
+    ],
+}
+_NOT_DIVIDED = limit(
+    "`fit` of this Keras does not divide the loss by the replicas", "3.0", "3.6"
+)
+_CALL_INT_OR_FLOAT = (
+    *("wild_01_ctl_scaled_loss_clip", "wild_02_exp_set_policy_fit", "minimize_tape"),
+    *("exp_user_loss_scale", "ctl_accumulation", "train_step_minimize", "fit_overflow"),
+    *("save_load_keras", "config_roundtrip", "garden_configure_optimizer"),
+    *("garden_configure_optimizer --dtype fp32", "one_device", "horovod_like"),
+    *("exp_custom_loop", "exp_custom_loop 1024", "rewrite_compat_names", "jit_step"),
+    *("standalone_keras", "absl_app --dtype fp16 --steps=3", "layer_policies"),
+    *("scale_formats", "many_callbacks", "auto_mixed_precision", "gan_compile"),
+    *("exp_first_version", "embedding_sparse", "eager_and_steps", "two_groups"),
+)
+# The same of all Kerases.
 LIMITS = {
-    "config_roundtrip": limit(
-        "this Keras writes the class of a newer optimizer as `Custom>Adam`", "2.12"
-    ),
-    "standalone_keras": limit(
-        "the package `keras` of this version has wrappers of legacy optimizers alone",
-        "2.12",
-    ),
-    "wild_08_mirrored_strategy fit": limit(
-        "`fit` of this Keras does not divide the loss by the replicas", "3.0", "3.6"
-    ),
-    "wild_01_ctl_scaled_loss_clip": NO_INT,
-    "wild_02_exp_set_policy_fit": NO_INT,
-    "exp_user_loss_scale": NO_INT,
+    "wild_08_mirrored_strategy fit": [_NOT_DIVIDED],
+    "exp_mirrored_fit": [_NOT_DIVIDED],
+    "checkpoint_manager": [NO_CHECKPOINT],
+    "mirrored_accumulate": [NO_CHECKPOINT],
+    "save_load_h5": [NO_WRAPPED_H5],
+    "exp_load_custom_objects": [NO_WRAPPED_H5],
+    **{n: [*LIMITS_OF_KERAS_2.get(n, ()), NO_INT] for n in _CALL_INT_OR_FLOAT},
 }
 
 # Keys whose numbers are the state of loss scaling, or counts: no rounding excuses them.
@@ -143,7 +171,7 @@ def marked_slow(names, quick, limits=None):
     """
     marks = {name: [] if name in quick else [pytest.mark.slow] for name in names}
     for name in marks.keys() & (limits or {}):
-        marks[name].append(limits[name])
+        marks[name] += limits[name]
     return [pytest.param(name, marks=marks[name]) for name in names]
 
 
@@ -206,7 +234,7 @@ def test_on_the_keras_of_tensorflow(name, started):
 
 
 @pytest.mark.skipif(HAS_KERAS3 and not HAS_TF_KERAS, reason="it needs Keras 2")
-@pytest.mark.parametrize("name", marked_slow(EXPECTED, (), LIMITS))
+@pytest.mark.parametrize("name", marked_slow(EXPECTED, (), LIMITS_OF_KERAS_2))
 def test_like_its_tensorflow(name, started):
     check(name, *started["test_like_its_tensorflow", name].result())
 
@@ -227,7 +255,7 @@ WITH_ONE_LINE = (
     ["", pytest.param("import tensorflow as tf\n", marks=pytest.mark.slow)],
     ids=["first", "after TensorFlow"],
 )
-@pytest.mark.parametrize("name", marked_slow(WITH_ONE_LINE, WITH_ONE_LINE[:1]))
+@pytest.mark.parametrize("name", marked_slow(WITH_ONE_LINE, WITH_ONE_LINE[:1], LIMITS))
 def test_with_one_line_at_the_top(name, after, tmp_path):
     path, arguments = path_of(name)
     program = tmp_path / "program.py"

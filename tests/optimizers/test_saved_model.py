@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_lso
 from tests import preloaded
 from tests.families import CHECKPOINTED, FAMILIES, STYLES
+from tests.generation import NO_CHECKPOINT
 
 _LOAD = """
 import sys
@@ -48,6 +49,7 @@ class _Module(tf.Module):
 
 
 @pytest.mark.slow
+@NO_CHECKPOINT
 def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
     cases = list(itertools.product(FAMILIES, (True, False), STYLES))
     paths = []
