@@ -65,13 +65,25 @@ function addChoice(tables) {
   show();
 }
 
-// Shows the entries that have all words of the box; the words may be a part of a message.
+// Whether a message contains the heading of an entry or a message that its text quotes, as
+// `tf-lso help` decides. In these, "…" stands for any text.
+function explains(entry, message) {
+  const quoted = [...entry.querySelectorAll(":scope > p code")].map((c) => c.textContent);
+  const heading = entry.querySelector("h3").firstChild.textContent;
+  return [heading, ...quoted.filter((text) => text.split(/\s+/).length > 2)].some((form) => {
+    const parts = form.trim().split("…");
+    const escaped = parts.map((p) => p.trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    return parts.join("").trim() && new RegExp(escaped.join(".*"), "is").test(message);
+  });
+}
+
+// Shows the entries that have all words of the box, or that explain the message in the box.
 function addFilter(entries) {
   const box = document.createElement("p");
   box.className = "versions";
   const input = document.createElement("input");
   input.type = "search";
-  input.placeholder = "words of your message";
+  input.placeholder = "your message, or words of it";
   input.setAttribute("aria-label", "words of the message to look for");
   const count = document.createElement("span");
   const show = () => {
@@ -79,7 +91,8 @@ function addFilter(entries) {
     let shown = 0;
     for (const entry of entries) {
       const text = entry.textContent.toLowerCase();
-      entry.hidden = !words.every((word) => text.includes(word));
+      const has = words.every((word) => text.includes(word));
+      entry.hidden = !has && !explains(entry, input.value);
       shown += entry.hidden ? 0 : 1;
     }
     for (const part of document.querySelectorAll("article section section"))
