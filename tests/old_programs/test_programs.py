@@ -45,8 +45,8 @@ QUICK = (
     "cli_main --fp16 --factor 1e30",
 )
 
-# Programs that some Keras 2 itself cannot run, migrated or not.
-LIMITS_OF_KERAS_2 = {
+# Programs that some Keras itself cannot run, also with `--like`.
+LIMITS_WITH_LIKE = {
     "config_roundtrip": [
         limit(
             "this Keras writes the class of a newer optimizer as `Custom>Adam`", "2.12"
@@ -56,7 +56,8 @@ LIMITS_OF_KERAS_2 = {
         limit(
             "the package `keras` of this version has wrappers of legacy optimizers alone",
             "2.12",
-        )
+        ),
+        NO_INT,  # `keras` itself stays Keras 3
     ],
 }
 _NOT_DIVIDED = limit(
@@ -67,20 +68,23 @@ _CALL_INT_OR_FLOAT = (
     *("exp_user_loss_scale", "ctl_accumulation", "train_step_minimize", "fit_overflow"),
     *("save_load_keras", "config_roundtrip", "garden_configure_optimizer"),
     *("garden_configure_optimizer --dtype fp32", "one_device", "horovod_like"),
+    *("garden_configure_optimizer --loss_scale 128", "gan_compile", "two_groups"),
+    *("garden_configure_optimizer --dtype rewrite", "exp_first_version"),
+    *("absl_app --dtype=fp16 --loss_scale=dynamic", "embedding_sparse"),
     *("exp_custom_loop", "exp_custom_loop 1024", "rewrite_compat_names", "jit_step"),
-    *("standalone_keras", "absl_app --dtype fp16 --steps=3", "layer_policies"),
-    *("scale_formats", "many_callbacks", "auto_mixed_precision", "gan_compile"),
-    *("exp_first_version", "embedding_sparse", "eager_and_steps", "two_groups"),
+    *("absl_app --dtype fp16 --steps=3", "layer_policies", "eager_and_steps"),
+    *("scale_formats", "many_callbacks", "auto_mixed_precision"),
 )
-# The same of all Kerases.
+# Programs that some Keras itself cannot run, migrated or not.
 LIMITS = {
+    **LIMITS_WITH_LIKE,
     "wild_08_mirrored_strategy fit": [_NOT_DIVIDED],
     "exp_mirrored_fit": [_NOT_DIVIDED],
     "checkpoint_manager": [NO_CHECKPOINT],
     "mirrored_accumulate": [NO_CHECKPOINT],
     "save_load_h5": [NO_WRAPPED_H5],
     "exp_load_custom_objects": [NO_WRAPPED_H5],
-    **{n: [*LIMITS_OF_KERAS_2.get(n, ()), NO_INT] for n in _CALL_INT_OR_FLOAT},
+    **{n: [*LIMITS_WITH_LIKE.get(n, ()), NO_INT] for n in _CALL_INT_OR_FLOAT},
 }
 
 # Keys whose numbers are the state of loss scaling, or counts: no rounding excuses them.
@@ -234,7 +238,7 @@ def test_on_the_keras_of_tensorflow(name, started):
 
 
 @pytest.mark.skipif(HAS_KERAS3 and not HAS_TF_KERAS, reason="it needs Keras 2")
-@pytest.mark.parametrize("name", marked_slow(EXPECTED, (), LIMITS_OF_KERAS_2))
+@pytest.mark.parametrize("name", marked_slow(EXPECTED, (), LIMITS_WITH_LIKE))
 def test_like_its_tensorflow(name, started):
     check(name, *started["test_like_its_tensorflow", name].result())
 
