@@ -19,7 +19,14 @@ from tests.checkpoints.helpers import (
     train,
     trained,
 )
-from tests.families import CHECKPOINTED, FAMILIES, KERASES, keras, needs_keras3
+from tests.families import (
+    CHECKPOINTED,
+    FAMILIES,
+    KERASES,
+    keras,
+    keras2,
+    needs_keras3,
+)
 from tests.generation import HAS_KERAS3
 from tf_lso import checkpoints
 
@@ -148,3 +155,26 @@ def test_an_optimizer_without_a_step_does_not_stand_for_one_that_does_not_fit(tm
         names={"model": "one", "optimizer": "one_optimizer"},
     )
     assert report.complete and slots_of(found, model)
+
+
+def test_keys_of_a_dict_that_look_like_names_of_classes(tmp_path):
+    """TensorFlow saves a dict by its keys, and .keras files by the classes of the layers."""
+
+    class Heads(keras2.Model):
+        def __init__(self):
+            super().__init__()
+            self.heads = {
+                "dense_1": keras2.layers.Dense(2),
+                "dense": keras2.layers.Dense(2),
+            }
+
+        def call(self, x):
+            return self.heads["dense"](x) + self.heads["dense_1"](x)
+
+    old, new = Heads(), Heads()
+    for model in (old, new):
+        model(np.ones((1, 2), "float32"))
+    path = tf.train.Checkpoint(model=old).save(str(tmp_path / "checkpoint"))
+    assert checkpoints.restore(path, model=new).complete
+    for key, layer in old.heads.items():
+        assert_equal(new.heads[key].get_weights(), layer.get_weights())

@@ -33,15 +33,18 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        # Maps a path from the model to the object to which the path leads.
-        self._found = {(): model}
+        # Maps a pair (path from the model, whether it comes from a .keras file) to the object to
+        # which the path leads.
+        self._model, self._found = model, {}
 
     def at(self, path):
         """Return the `Target` of the model variable to which a path in a file leads, or None.
 
         The path is a tuple of steps from the model to the variable, like each of `Entry.paths`.
         """
-        return self._by_variable.get(id(self._find(path)))
+        # .keras files name the items of a dict by their classes, and checkpoints by their keys.
+        is_keras_file = any(step.startswith(f"{layouts.VARS_STEP}:") for step in path)
+        return self._by_variable.get(id(self._find(path, is_keras_file)))
 
     def named(self, name):
         """Return the `Target` of the model variable that is called `name`, or None.
@@ -53,14 +56,19 @@ class ModelTargets:
         found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
         return found[0] if len(found) == 1 else None
 
-    def _find(self, path):
-        if path not in self._found:
-            parent = self._find(path[:-1])
-            self._found[path] = None if parent is None else _child(parent, path[-1])
-        return self._found[path]
+    def _find(self, path, is_keras_file):
+        if not path:
+            return self._model
+        key = path, is_keras_file
+        if key not in self._found:
+            parent = self._find(path[:-1], is_keras_file)
+            if parent is not None:
+                parent = _child(parent, path[-1], is_keras_file)
+            self._found[key] = parent
+        return self._found[key]
 
 
-def _child(parent, step):
+def _child(parent, step, is_keras_file):
     """Return the object that one step of a path reaches from `parent`, or None."""
     if step == _LAYERS_OF_2_12:
         return _layers_of_2_12(parent)
@@ -70,8 +78,8 @@ def _child(parent, step):
     if isinstance(parent, (list, tuple)):
         parent = _by_number(parent) | _by_class(parent)
     if isinstance(parent, dict):
-        # .keras files of TensorFlow 2.12 name the items of a dict by class and not by key.
-        return (parent | _by_class(parent.values())).get(step)
+        by_class = _by_class(parent.values()) if is_keras_file else {}
+        return by_class.get(step, parent.get(step))
     own = _own_variables(parent)
     for name in (step, _TODAY.get(step)):
         named = [v for v in own if layouts.last(variables_lib.name_of(v)) == name]
