@@ -33,8 +33,8 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
-        # Maps a pair (path from the model, whether it comes from a .keras file) to the object to
-        # which the path leads.
+        # Maps a pair (path from the model, whether a .keras file has it) to the object to which
+        # the path leads.
         self._model, self._found = model, {}
 
     def at(self, path):
