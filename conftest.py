@@ -1,17 +1,18 @@
-"""The option --gpu; and files about Keras 3 alone are left out where that is not."""
+"""Add the option `--gpu`, and leave out files whose requirements are not installed."""
 
 import os
 import pathlib
 import sys
 
-if "--gpu" in sys.argv:  # before tests/conftest.py hides them
+# tests/conftest.py hides the GPUs when it is imported, so choose the devices before that.
+if "--gpu" in sys.argv:
     os.environ.setdefault("TF_LSO_DEVICES", "GPU")
 
 from tests.generation import HAS_KERAS3
 
 HERE = pathlib.Path(__file__).parent
 
-ONLY_KERAS3 = (
+NEED_KERAS3 = (
     "tests/checkpoints/test_four_lines.py",
     "tests/optimizers/test_float8.py",
     "tests/optimizers/test_keras3_state.py",
@@ -26,13 +27,16 @@ ONLY_KERAS3 = (
 
 
 def pytest_addoption(parser):
-    """Add the option of tools/test."""
+    """Add the option `--gpu`. `tools/test --gpu` passes this option to pytest."""
     text = "run tests/gpu on the GPUs of this machine, and print a report"
     parser.addoption("--gpu", action="store_true", help=text)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Read no file that needs Keras 3 or GPUs where it is not asked for or not there."""
+    """Ignore files that need Keras 3 if it is absent, and tests/gpu without `--gpu`."""
     path = collection_path.relative_to(HERE).as_posix()
-    absent = path in ONLY_KERAS3 and not HAS_KERAS3
-    return True if absent or (path == "tests/gpu" and not config.option.gpu) else None
+    if path in NEED_KERAS3 and not HAS_KERAS3:
+        return True
+    if path == "tests/gpu" and not config.option.gpu:
+        return True
+    return None  # pytest decides

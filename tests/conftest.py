@@ -24,16 +24,15 @@ devices.hide_others()
 
 
 def pytest_configure(config):
-    """Register a mark, and make the four logical CPUs that the strategies of tests use.
+    """Register a mark, and create the four logical CPUs for the strategies of the tests.
 
-    TensorFlow can make logical CPUs only before its first use, and test files use TensorFlow
+    TensorFlow can create logical CPUs only before its first use, and test files use TensorFlow
     when they are imported. The main process of pytest-xdist runs no test and needs no CPUs.
     """
     config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
-    runs_no_test = config.getoption("numprocesses", None) and not hasattr(
-        config, "workerinput"
-    )
-    if not runs_no_test:
+    uses_workers = config.getoption("numprocesses", None)
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or not uses_workers:
         import tensorflow as tf
 
         devices.make_logical_cpus(tf, 4)
@@ -44,12 +43,12 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Drop the tests of absent families, and run the files with long tests first."""
     items[:] = [item for item in items if not _is_of_absent_family(item)]
-    long = {
+    long_files = {
         item.path
         for item in items
         if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
     }
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: item.path not in long_files)
 
 
 def pytest_collection_finish():
@@ -65,9 +64,11 @@ def _is_of_absent_family(item):
     """Return whether a test has the parameter or mark `keras3`, but Keras 3 is absent."""
     if HAS_KERAS3:
         return False
-    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    named = [value for value in values if isinstance(value, str)]
-    return "keras3" in [*named, *(mark.name for mark in item.iter_markers())]
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    has_parameter = any(
+        isinstance(value, str) and value == "keras3" for value in parameters
+    )
+    return has_parameter or item.get_closest_marker("keras3") is not None
 
 
 @pytest.fixture(params=["keras3", "legacy", "new"])

@@ -33,7 +33,7 @@ def hide_others():
 
 
 def make_logical_cpus(tensorflow, count):
-    """Split one CPU into `count` logical CPUs. Call this before any use of TensorFlow."""
+    """Split one CPU into `count` logical CPUs. Call this before TensorFlow is used."""
     tensorflow.config.set_logical_device_configuration(
         tensorflow.config.list_physical_devices(CPU)[0],
         [tensorflow.config.LogicalDeviceConfiguration()] * count,
@@ -41,9 +41,10 @@ def make_logical_cpus(tensorflow, count):
 
 
 def end_replicas_at_once(tensorflow):
-    """Let `strategy.run` check every 5 ms whether its threads have ended.
+    """Make `strategy.run` return as soon as the threads of its replicas have ended.
 
-    TensorFlow checks every second. A thread that ends a moment after a check costs a second.
+    TensorFlow checks every second whether the threads have ended, so a thread that ends just
+    after a check costs a second. This function makes TensorFlow check every 5 ms.
     """
     coordinator = tensorflow.train.Coordinator
     wait = coordinator.wait_for_stop
@@ -66,14 +67,15 @@ def mirrored(count):
 def strategy(name):
     """Return the strategy with a name such as `mirrored2` or `multiworker`, or None.
 
-    Call this before any use of TensorFlow. Workers find each other through `TF_CONFIG`.
+    Call this before TensorFlow is used. Workers find each other through `TF_CONFIG`.
     """
     if name.startswith("mirrored"):
         return mirrored(int(name.removeprefix("mirrored")))
     import tensorflow as tf
 
-    is_one_of_several = name.startswith("multiworker")
-    return tf.distribute.MultiWorkerMirroredStrategy() if is_one_of_several else None
+    if name.startswith("multiworker"):
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    return None
 
 
 def wait():

@@ -28,9 +28,10 @@ importlib.import_module(KERAS2_PACKAGE)
 keras2 = keras_versions.public(KERAS2_PACKAGE)
 keras = keras_versions.public("keras")
 
+# Keras 3.0 differs from the later versions of Keras 3, so some tests do not apply to it.
 OLD_KERAS3 = keras_versions.version("keras").startswith("3.0.")
 takes_optimizers = pytest.mark.skipif(
-    OLD_KERAS3, reason="a checkpoint takes no optimizer of Keras 3.0"
+    OLD_KERAS3, reason="checkpoints accept no optimizer of Keras 3.0"
 )
 
 FAMILIES = {
@@ -55,8 +56,8 @@ PACKAGES = dict.fromkeys(KERASES, KERAS2_PACKAGE)
 if HAS_KERAS3:
     KERASES["keras3"], PACKAGES["keras3"] = keras, "keras"
 
-# The installed versions of Keras, as keys of `KERASES`.
-GENERATIONS = [name for name in ("keras3", "keras2") if name in KERASES]
+# The installed generations of Keras, as keys of `KERASES`.
+GENERATIONS = ["keras3", "keras2"] if HAS_KERAS3 else ["keras2"]
 
 
 def here(*names):
@@ -71,7 +72,10 @@ def raw(variable):
 
 
 def bare_sums(family):
-    """Return whether bare optimizers sum gradients over replicas. Keras 3 does since 3.2."""
+    """Return whether an unwrapped optimizer of a family sums gradients over replicas.
+
+    Optimizers of Keras 3 do so since Keras 3.2.
+    """
     return family != "keras3" or keras_versions.is_at_least("keras", 3, 2)
 
 
@@ -86,7 +90,7 @@ def number(value):
 
 
 def copies(variable):
-    """Return the values of a variable on all local replicas."""
+    """Return a list of the values of a variable on all local replicas."""
     variable = raw(variable)
     strategy = getattr(variable, "distribute_strategy", None)
     if strategy is None:
@@ -102,7 +106,18 @@ def per_replica(strategy, values):
 
 
 def wrapped(family, name="SGD", *args, scale=8.0, growth=1000, api="stable", **kwargs):
-    """Return a stable or experimental tf_lso optimizer around a new inner optimizer."""
+    """Return an optimizer of tf_lso that wraps a new inner optimizer.
+
+    Args:
+      family: "keras3", "legacy" or "new".
+      name: the name of the inner optimizer's class.
+      *args: the positional arguments of the class, by default a learning rate of 0.1.
+      scale: the initial loss scale.
+      growth: the number of finite steps after which the scale grows.
+      api: "stable" for the API of TensorFlow 2.4-2.15, or "experimental" for the API of
+        TensorFlow 2.1-2.3.
+      **kwargs: the keyword arguments of the class.
+    """
     inner = getattr(FAMILIES[family], name)(*args or (0.1,), **kwargs)
     if api == "experimental":
         return experimental.LossScaleOptimizer(

@@ -1,4 +1,4 @@
-"""Runs Python programs in processes in which TensorFlow is already imported.
+"""Run Python programs in processes in which TensorFlow is already imported.
 
 The import of TensorFlow takes longer than most of the programs. So a server imports TensorFlow
 once, and forks for each program. The server has not started any device or thread, so a program
@@ -31,7 +31,16 @@ _lock = threading.Lock()
 
 
 def run(arguments, cwd=None, **variables):
-    """Run Python as `processes.start` does: `-m module`, `-c program` or a path."""
+    """Run a program as `processes.start` does, in a process that has TensorFlow.
+
+    Args:
+      arguments: list of str, the arguments of Python. The first is `-m`, `-c` or a path.
+      cwd: the folder in which the program runs, by default the present one.
+      **variables: environment variables of the program.
+
+    Returns:
+      A `subprocess.CompletedProcess` with str outputs.
+    """
     if not CAN_FORK:
         return processes.start(arguments, cwd, **variables)
     environment = processes.environment(**variables)
@@ -48,15 +57,16 @@ def run(arguments, cwd=None, **variables):
                 environment["PYTHONPATH"], environment.get("TF_USE_LEGACY_KERAS", "")
             )
             print(json.dumps(request), file=server.stdin, flush=True)
-        stdout, stderr, code = files
-        while not code.exists():
+        stdout, stderr, code_file = files
+        while not code_file.exists():
             if server.poll() is not None:
                 raise RuntimeError("The server of tests/preloaded.py has ended.")
             time.sleep(0.005)
         return subprocess.CompletedProcess(
             arguments,
-            int(code.read_text()),
-            *(file.read_text("utf-8", "replace") for file in (stdout, stderr)),
+            int(code_file.read_text()),
+            stdout.read_text("utf-8", "replace"),
+            stderr.read_text("utf-8", "replace"),
         )
 
 
@@ -94,25 +104,25 @@ def serve():
     return None
 
 
-def _wait_in_parent(code):
+def _wait_in_parent(code_file):
     """Fork. The child returns, and the parent writes the child's exit code into a file."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
-        written = Path(f"{code}.new")
+        written = Path(f"{code_file}.new")
         # The folder is gone if the test process has ended.
         with contextlib.suppress(FileNotFoundError):
             written.write_text(str(os.waitstatus_to_exitcode(status)))
-            written.rename(code)
+            written.rename(code_file)
         os._exit(0)
 
 
 def run_request(arguments, cwd, environment, files):
     """Run a program in this process as if the process had just begun."""
-    stdout, stderr, code = files
-    _wait_in_parent(code)
+    stdout, stderr, code_file = files
+    _wait_in_parent(code_file)
     signal.alarm(processes.HANGS_AFTER)  # the signal kills a process that hangs
     os.chdir(cwd)
     os.environ.clear()
@@ -124,7 +134,7 @@ def run_request(arguments, cwd, environment, files):
         opened = os.open(path, mode)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdin = open(0)  # the old `sys.stdin` may have read more requests
+    sys.stdin = open(0)  # the old `sys.stdin` may have read further requests
     first, *rest = arguments
     sys.argv[:] = arguments if first not in ("-m", "-c") else [first, *rest[1:]]
     sys.path[0] = cwd

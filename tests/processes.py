@@ -29,7 +29,7 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 def environment(**variables):
-    """Return the environment for a new process: the present one with `variables` added."""
+    """Return the environment of this process with the given variables added."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **QUIET, **variables}
 
 
@@ -51,7 +51,10 @@ def start(arguments, cwd=None, stdout=subprocess.PIPE, **variables):
 
 
 def run(program, by=start, **variables):
-    """Run a Python program. Return the printed lines, or fail with the error output."""
+    """Run a Python program. Return the printed lines, or fail with the error output.
+
+    `by` is the function that runs the program: `start`, or the faster `preloaded.run`.
+    """
     done = by(["-c", textwrap.dedent(program)], **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -84,18 +87,24 @@ def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in addresses]
         stack.callback(kill, workers)  # also if a worker cannot start, and on Ctrl-C
         for index, log in enumerate(logs):
-            of_worker = {**(variables or {}), "TF_CONFIG": tf_config(addresses, index)}
+            environment_of_worker = {
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                **(variables or {}),
+                "TF_CONFIG": tf_config(addresses, index),
+            }
             worker = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **of_worker},
+                env=environment_of_worker,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
             workers.append(worker)
-        deadline, has_failed = time.monotonic() + timeout, False
+        deadline = time.monotonic() + timeout
+        has_failed = False
         # Poll every worker each time, since one may fail while an earlier one still runs.
         while None in [w.poll() for w in workers] and time.monotonic() < deadline:
             if not has_failed and any(w.returncode for w in workers):
@@ -103,15 +112,17 @@ def run_workers(argv, count, timeout, variables=None, grace=60.0, cwd=None):
                 deadline = min(deadline, time.monotonic() + grace)
             time.sleep(0.05)
         kill(workers)
-        killed = f"\n[killed: still running after {timeout} s]\n"
-        return [_result(*pair, killed) for pair in zip(workers, logs, strict=True)]
+        return [
+            _result(worker, log, timeout)
+            for worker, log in zip(workers, logs, strict=True)
+        ]
 
 
-def _result(worker, log, killed):
+def _result(worker, log, timeout):
     log.seek(0)
     text = log.read().decode("utf-8", "replace")
     if worker.returncode == -signal.SIGKILL:
-        text += killed
+        text += f"\n[killed: still running after {timeout} s]\n"
     return WorkerResult(worker.returncode, text)
 
 
