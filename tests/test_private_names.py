@@ -1,22 +1,20 @@
-"""Which private names of TensorFlow and Keras tf_lso needs, where, and what they do.
+"""Private names of TensorFlow and Keras: which names tf_lso needs, and what they do.
 
-`private_names.json` lists the names of each file, in three kinds:
+A private name is a module that is not public, or an attribute whose name begins with one
+underscore. `private_names.json` lists the private names that each file of tf_lso mentions, in
+three groups:
 
-- "used": only `frameworks/`, which knows the frameworks, and `install/`, which changes them,
-  may use a private name.
-- "overridden": the frameworks call or read these attributes of tf_lso's own objects.
-- "in files": names in checkpoints and model files. Some are those of attributes.
+- "used": names that the file reads, calls or sets. Only files in `frameworks/` and `install/`
+  may use private names.
+- "overridden": attributes of tf_lso's own classes that the frameworks call or read.
+- "in files": names in checkpoints and model files. Some of them are also names of attributes.
 
-A name that is gone, or that a further file mentions, fails here. What a name of tf_private.py
-and keras3_private.py does is tested below, that of others by the tests of what it is needed
-for.
-
-A private name is a module that is not public, or a name with an underscore that an
-object of the framework has. The sources are read by `ast`.
+The first part of this file compares the list with the source code of tf_lso, which is read by
+`ast`, and with the attributes that the frameworks have. The second part tests what the names in
+`tf_private.py` and `keras3_private.py` do.
 """
 
 import ast
-import collections
 import functools
 import importlib
 import json
@@ -30,35 +28,39 @@ import tf_lso
 from tests import preloaded
 from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2, numpy, raw
 from tests.processes import run
-from tf_lso.frameworks import keras_versions, tf_private
-from tf_lso.frameworks import optimizer_table as table
+from tf_lso.frameworks import keras_versions, optimizer_table, tf_private
 
 if HAS_KERAS3:
     from tf_lso.frameworks import keras3_private
 
 ROOT = Path(__file__).parents[1]
-# Framework -> kind -> file -> names.
+
+# Maps a framework to its groups, a group to its files, and a file to a list of names.
 TABLE = json.loads((ROOT / "tests/private_names.json").read_text(encoding="utf-8"))
 
-# The rooms that may use private names.
-ROOMS = ("tf_lso/frameworks/", "tf_lso/install/")
+# The folders whose files may use private names.
+MAY_USE = ("tf_lso/frameworks/", "tf_lso/install/")
 
-# Framework -> what modules and objects are called that are not public.
-MODULES = {
+not_keras_3_0 = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
+FRAMEWORKS = ["tensorflow", "keras2", pytest.param("keras3", marks=not_keras_3_0)]
+
+# The form of dotted names that are private. The names of Keras 2 are those that tf_lso passes
+# to `keras_versions.private`.
+DOTTED_NAMES = {
     "tensorflow": r"tensorflow\.python\..+|__internal__(\.\w+){2}",
-    "keras2": r"saving\.[\w.]+",  # as they are given to `keras_versions.private`
+    "keras2": r"saving\.[\w.]+",
     "keras3": r"keras\.src\..+",
 }
 
-# Files that are not about a framework, and so have these names by another right.
-OTHERS = {
-    "tensorflow": r"tf_lso/names/",  # the words of programs, as are the next
+# Files that contain names of a framework only as words, or that are about another framework.
+SKIPPED_FILES = {
+    "tensorflow": r"tf_lso/names/",
     "keras2": r"tf_lso/(names|migrate)/|.*keras3|tf_lso/optimizers/graph_rewrite\.py",
     "keras3": r"tf_lso/names/|.*keras2",
 }
 
-# Names of TensorFlow's classes that are also tf_lso's, Keras's or tf_keras's, with another
-# meaning where they stand: of the graphs of 2.12, of tf_keras's optimizers, of several.
+# Attributes of TensorFlow's classes whose names tf_lso, Keras or tf_keras uses for something
+# else. `_functions`, `_seed` and `_version` are attributes of graphs in TensorFlow 2.12.
 HOMONYMS = """
     _functions _seed _version
     _create_slots _create_or_restore_slot_variable _restore_slot_variable
@@ -67,16 +69,15 @@ HOMONYMS = """
     _name _optimizer _prepare _rank _shape _slots _trainable _write
 """.split()
 
-# Private names that TensorFlow 2.12 lacks. tf_lso needs them only where they exist.
-NEWER = {"_tfmw_wrapped_module"} if tf.__version__ < "2.13" else set()
-
-WITH_OTHER_NAMES = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
+# Private names that tf_lso uses only if they exist, and that TensorFlow 2.12 lacks.
+OPTIONAL = {"_tfmw_wrapped_module"} if tf.__version__ < "2.13" else set()
 
 
-# --- What the frameworks have.
+# --- The private attributes of the frameworks.
 
 
-def _of_tensorflow():
+def objects_of_tensorflow():
+    """Return classes and objects that have all attributes of TensorFlow that tf_lso needs."""
     return [
         tf_private.trackable(),
         tf_private.delegating_trackable(),
@@ -88,61 +89,144 @@ def _of_tensorflow():
         tf.distribute.DistributedValues,
         tf.function(lambda: 1).get_concrete_function().graph,
         tf.Variable(1.0),
-        *(tf.Tensor, tf.IndexedSlices, tf.Operation, tf.GradientTape()),
+        tf.Tensor,
+        tf.IndexedSlices,
+        tf.Operation,
+        tf.GradientTape(),
     ]
 
 
-def _of_a_keras(module):
-    """A model, its parts, and optimizers with all their slots."""
+def objects_of_keras(module):
+    """Return a model, its parts, and optimizers with all their slots."""
     model = module.Sequential([module.layers.InputLayer((2,)), module.layers.Dense(1)])
-    classes = [getattr(module.optimizers, name, None) for name in table.OPTIMIZERS]
-    made = [
-        *(cls() for cls in classes if cls),
+    optimizers = [
+        getattr(module.optimizers, name)()
+        for name in optimizer_table.OPTIMIZERS
+        if hasattr(module.optimizers, name)
+    ]
+    optimizers += [
         module.optimizers.SGD(momentum=0.9, use_ema=True),
         module.optimizers.RMSprop(momentum=0.9, centered=True),
         module.optimizers.Adam(amsgrad=True),
     ]
-    for optimizer in made:
+    for optimizer in optimizers:
         optimizer.build(model.trainable_variables)
     dropout = module.layers.Dropout(0.5)
-    return [*made, model, dropout, *model.layers, *model.variables]
+    return [*optimizers, model, dropout, *model.layers, *model.variables]
 
 
-def _of_keras2():
+def objects_of_keras2():
     legacy = keras2.optimizers.legacy
     package = keras_versions.package_of(keras2.Model)
-    places = [
+    return [
+        *objects_of_keras(keras2),
+        legacy.SGD(),
+        legacy.Nadam(),
         importlib.import_module(f"{keras2.Model.__module__}_v1").Model,
         keras_versions.private(package, "saving.saving_lib"),
     ]
-    return [*_of_a_keras(keras2), legacy.SGD(), legacy.Nadam(), *places]
 
 
 OBJECTS = {
-    "tensorflow": _of_tensorflow,
-    "keras2": _of_keras2,
-    "keras3": lambda: _of_a_keras(keras),
+    "tensorflow": objects_of_tensorflow,
+    "keras2": objects_of_keras2,
+    "keras3": lambda: objects_of_keras(keras),
 }
+
+
+def is_private(name):
+    """Return whether a name begins with exactly one underscore."""
+    return re.match("_[^_]", name) is not None
 
 
 @functools.cache
 def private_names(framework):
-    """The names with an underscore that objects of the framework have."""
-    objects = OBJECTS[framework]()
-    # Some of the attributes that an object has itself do not show in `dir`.
-    own = [getattr(one, "__dict__", ()) for one in objects]
-    names = set().union(*map(dir, objects), *own)
-    names = {name for name in names if re.match("_[^_]", name)}
+    """Return the private names of the attributes that objects of a framework have."""
+    names = set()
+    for one in OBJECTS[framework]():
+        names.update(dir(one))
+        names.update(getattr(one, "__dict__", ()))  # `dir` leaves out some of them
+    names = set(filter(is_private, names))
     if framework == "tensorflow":
         return names.difference(HOMONYMS)
-    return names - {*dir(tf.Module()), *dir(tf.Variable(0.0))}
+    # Keras inherits these names from TensorFlow.
+    return names.difference(dir(tf.Module()), dir(tf.Variable(0.0)))
 
 
-# --- What tf_lso mentions and uses.
+# --- The names in the source code of tf_lso.
 
 
-def _own(tree):
-    """The names that a file itself defines, or sets on `self`."""
+@functools.cache
+def sources():
+    """Return {path from the root: text} for the files of the package."""
+    paths = sorted((ROOT / "tf_lso").rglob("*.py"))
+    return {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in paths}
+
+
+def mentioned_names(tree, own=()):
+    """Yield all names and strings in a file that may be private names of a framework.
+
+    `own` contains names of the file's own attributes. `self.name` does not count if `name` is
+    in `own`, but `other.name` counts.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
+                pass
+            case ast.Attribute(value, name):
+                yield name
+                if isinstance(value, ast.Attribute):
+                    yield ast.unparse(node).removeprefix("tf.")  # a dotted name
+            case ast.Constant(str(text)):
+                yield text
+            case ast.FunctionDef(name) if name not in own:
+                yield name
+            case ast.Import(aliases):
+                yield from (alias.name for alias in aliases)
+            case ast.ImportFrom(module, aliases, 0):
+                yield from (f"{module}.{alias.name}" for alias in aliases)
+
+
+# Functions that read or set an attribute whose name is an argument.
+ACCESSORS = """
+    getattr hasattr setattr delattr attrgetter methodcaller forwarded set_untracked
+""".split()
+
+
+def used_names(tree, own=()):
+    """Yield the names of all attributes that a file reads or sets.
+
+    `own` means the same as in `mentioned_names`.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
+                pass
+            case ast.Attribute(_, name):
+                yield name
+            case ast.Call(ast.Name(function) | ast.Attribute(_, function), args) if (
+                function in ACCESSORS
+            ):
+                yield from _strings(args)
+            case ast.Call(ast.Attribute(owner), args) if _is_attribute_dict(owner):
+                yield from _strings(args)
+            case ast.Subscript(owner, index) if _is_attribute_dict(owner):
+                yield from _strings([index])
+
+
+def _strings(nodes):
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _is_attribute_dict(node):
+    """Return whether an expression is `vars(x)` or `x.__dict__`."""
+    return re.search(r"(^vars\(.*\)|\.__dict__)$", ast.unparse(node)) is not None
+
+
+def defined_names(tree):
+    """Yield the names that a file defines or assigns to, and the attributes of `self`."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
@@ -153,230 +237,187 @@ def _own(tree):
                 yield name
 
 
-def mentions(tree, own=()):
-    """The names and the texts in a file; of its `own` names those of other objects."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
-                pass
-            case ast.Attribute(value, name):
-                yield name
-                if isinstance(value, ast.Attribute):
-                    yield ast.unparse(node).removeprefix("tf.")
-            case ast.Constant(str(name)):
-                yield name
-            case ast.FunctionDef(name) if name not in own:
-                yield name
-            case ast.Import(aliases):
-                yield from (alias.name for alias in aliases)
-            case ast.ImportFrom(module, aliases, 0):
-                yield from (f"{module}.{alias.name}" for alias in aliases)
+def entries(framework):
+    """Return all (path, name) that the table lists for a framework."""
+    return {
+        (path, name)
+        for files in TABLE[framework].values()
+        for path, names in files.items()
+        for name in names
+    }
 
 
-# Functions whose arguments name an attribute of another object.
-BY_NAME = """
-    getattr hasattr setattr delattr attrgetter methodcaller forwarded set_untracked
-""".split()
-
-
-def uses(tree, own=()):
-    """The attributes in a file that are read or set; of its `own` those of other objects."""
-    for node in ast.walk(tree):
-        named = []
-        match node:
-            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
-                pass
-            case ast.Attribute(_, name):
-                yield name
-            case ast.Call(ast.Name(function) | ast.Attribute(_, function), args):
-                is_by_name = function in BY_NAME or _is_dict(node.func)
-                named = args if is_by_name else []
-            case ast.Subscript(_, index) if _is_dict(node):
-                named = [index]
-        yield from (arg.value for arg in named if isinstance(arg, ast.Constant))
-
-
-def _is_dict(node):
-    """Whether a node is `vars(x).get`, `vars(x)[...]`, or the same of `x.__dict__`."""
-    match node:
-        case ast.Attribute(owner) | ast.Subscript(owner):
-            return re.search(r"(^vars\(.*\)|\.__dict__)$", ast.unparse(owner))
-    return False
-
-
-def listed_names(framework):
-    """The names of a framework that the table lists."""
-    kinds = TABLE[framework].values()
-    return {name for files in kinds for names in files.values() for name in names}
-
-
-def private_in(framework, source, find=mentions):
-    """The private names of a framework that a source mentions, or those that it uses."""
+def private_names_in(framework, source, find=mentioned_names):
+    """Return the private names of a framework that `find` finds in a source."""
     tree = ast.parse(source)
-    # What overrides a name of TensorFlow is called by TensorFlow. Keras calls nothing of
-    # tf_lso's: there an own name is an own name.
-    own = () if framework == "tensorflow" else set(_own(tree))
-    known = private_names(framework) | listed_names(framework)
+    # TensorFlow calls methods of tf_lso that override a private name of TensorFlow, so these
+    # methods count. Keras calls no private method of tf_lso, so a name that a file defines
+    # itself has nothing to do with Keras.
+    own = () if framework == "tensorflow" else set(defined_names(tree))
+    listed = {name for _, name in entries(framework)}
+    known = private_names(framework) | listed
     return {
         name
         for name in find(tree, own)
-        if name in known or re.fullmatch(MODULES[framework], str(name))
+        if name in known or re.fullmatch(DOTTED_NAMES[framework], name)
     }
 
 
-@functools.cache
-def sources():
-    """{path from the root: text} of the package."""
-    paths = sorted((ROOT / "tf_lso").rglob("*.py"))
-    return {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in paths}
+# --- The comparison of the table with the frameworks and the source code.
 
 
-def problems(framework, sources, kinds):
-    """What of the names in sources is otherwise than the kinds of a framework list them."""
-    known = private_names(framework) | NEWER
-    listed = collections.defaultdict(set)
-    for kind, files in kinds.items():
-        for path, names in files.items():
-            listed[path].update(names)
-            if kind == "used" and not path.startswith(ROOMS):
-                yield f"{path} must not use {names}: move this to tf_lso/frameworks"
-            if gone := sorted(
-                n for n in names if re.match("_[^_]", n) and n not in known
-            ):
-                yield f"{framework} has moved {gone}, which {path} needs"
-    for path, source in sources.items():
-        if re.match(OTHERS[framework], path):
-            continue
-        now = private_in(framework, source)
-        in_room = path.startswith(ROOMS)
-        used = set() if in_room else private_in(framework, source, uses)
-        yield from (f"{path} uses {name}" for name in sorted(used))
-        yield from (f"{path} mentions {name}" for name in sorted(now - listed[path]))
-        for name in sorted(listed[path] - now):
-            yield f"{path} no longer mentions {name}"
+def found_in_sources(framework, find):
+    """Return all (path, name) of private names that `find` finds in the package."""
+    return {
+        (path, name)
+        for path, source in sources().items()
+        if not re.match(SKIPPED_FILES[framework], path)
+        for name in private_names_in(framework, source, find)
+    }
 
 
-KERAS3_HERE = pytest.param("keras3", marks=WITH_OTHER_NAMES)
-
-
-@pytest.mark.parametrize("framework", ["tensorflow", "keras2", KERAS3_HERE])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 class TestTheTable:
-    def test_only_frameworks_and_install_use_private_names(self, framework):
-        assert list(problems(framework, sources(), TABLE[framework])) == []
+    def test_lists_only_names_that_the_framework_has(self, framework):
+        """A name in `moved` has another name in this version of the framework, or is gone."""
+        known = private_names(framework) | OPTIONAL
+        moved = {
+            (path, name)
+            for path, name in entries(framework)
+            if is_private(name) and name not in known
+        }
+        assert moved == set()
 
-    def test_a_gone_name_a_stale_entry_and_a_wrong_room_are_found(self, framework):
-        path = "tf_lso/optimizers/other.py"
-        kinds = {"used": {path: ["_gone"]}, "overridden": {path: ["_old"]}}
-        assert list(problems(framework, {path: ""}, kinds)) == [
-            f"{path} must not use ['_gone']: move this to tf_lso/frameworks",
-            f"{framework} has moved ['_gone'], which {path} needs",
-            f"{framework} has moved ['_old'], which {path} needs",
-            f"{path} no longer mentions _gone",
-            f"{path} no longer mentions _old",
-        ]
+    def test_lists_uses_only_in_frameworks_and_install(self, framework):
+        paths = TABLE[framework]["used"]
+        assert [path for path in paths if not path.startswith(MAY_USE)] == []
+
+    def test_lists_exactly_the_names_that_the_files_mention(self, framework):
+        assert found_in_sources(framework, mentioned_names) == entries(framework)
+
+    def test_no_other_folder_uses_a_private_name(self, framework):
+        """Move the code that uses a name in `misplaced` to tf_lso/frameworks."""
+        used = found_in_sources(framework, used_names)
+        misplaced = {entry for entry in used if not entry[0].startswith(MAY_USE)}
+        assert misplaced == set()
+
+
+class TestTheSearch:
+    """The functions above find each form in which a file can contain a name."""
 
     @pytest.mark.parametrize(
-        ("planted", "is_use"),
+        ("source", "is_use"),
         [
-            ("x.{0}", True),
-            ("x.{0} = 1", True),
-            ("getattr(x, '{0}', None)", True),
-            ("vars(x)['{0}']", True),
-            ("vars(x).pop('{0}', None)", True),
-            ("x.__dict__['{0}'] = 1", True),
-            ("operator.attrgetter('{0}')", True),
-            ("entries['{0}']", False),
-            ("members = {{'{0}': True}}", False),
+            ("x._name", True),
+            ("x._name = 1", True),
+            ("getattr(x, '_name', None)", True),
+            ("vars(x)['_name']", True),
+            ("vars(x).pop('_name', None)", True),
+            ("x.__dict__['_name'] = 1", True),
+            ("operator.attrgetter('_name')", True),
+            ("entries['_name']", False),
+            ("members = {'_name': True}", False),
         ],
     )
-    def test_a_planted_use_is_found(self, framework, planted, is_use):
-        name = {
-            "tensorflow": "_use_locking",
-            "keras2": "_weights",
-            "keras3": "_var_key",
-        }
-        name, path = name[framework], "tf_lso/optimizers/other.py"
-        files = {path: planted.format(name)}
-        listed = {"in files": {path: [name]}}
-        found = [f"{path} uses {name}"] if is_use else []
-        assert list(problems(framework, files, listed)) == found
-        assert f"{path} mentions {name}" in list(problems(framework, files, {}))
+    def test_finds_uses(self, source, is_use):
+        tree = ast.parse(source)
+        assert ("_name" in used_names(tree)) == is_use
+        assert "_name" in mentioned_names(tree)
+
+    @pytest.mark.parametrize(
+        ("framework", "source", "names"),
+        [
+            (
+                "tensorflow",
+                "from tensorflow.python import no",
+                {"tensorflow.python.no"},
+            ),
+            ("tensorflow", "import tensorflow.python.no", {"tensorflow.python.no"}),
+            ("tensorflow", "f('tensorflow.python.no')", {"tensorflow.python.no"}),
+            ("tensorflow", "tf.__internal__.no.such()", {"__internal__.no.such"}),
+            ("tensorflow", "x._track_trackable(y)", {"_track_trackable"}),
+            ("tensorflow", "def _trackable_children(x): 1", {"_trackable_children"}),
+            ("keras2", "keras_versions.private(k, 'saving.no')", {"saving.no"}),
+            ("keras2", "self._set_hyper(y)", {"_set_hyper"}),
+            # The file defines this name itself.
+            ("keras2", "def _set_hyper(self): self._set_hyper()", set()),
+        ],
+    )
+    def test_finds_mentions(self, framework, source, names):
+        assert private_names_in(framework, source) == names
 
 
-@pytest.mark.parametrize(
-    ("framework", "source", "names"),
-    [
-        ("tensorflow", "from tensorflow.python import no", {"tensorflow.python.no"}),
-        ("tensorflow", "import tensorflow.python.no", {"tensorflow.python.no"}),
-        ("tensorflow", "f('tensorflow.python.no')", {"tensorflow.python.no"}),
-        ("tensorflow", "tf.__internal__.no.such()", {"__internal__.no.such"}),
-        ("tensorflow", "x._track_trackable(y)", {"_track_trackable"}),
-        ("tensorflow", "getattr(x, '_use_locking')", {"_use_locking"}),
-        ("tensorflow", "def _trackable_children(x): 1", {"_trackable_children"}),
-        ("keras2", "keras_versions.private(k, 'saving.no')", {"saving.no"}),
-        ("keras2", "x._set_hyper(y)", {"_set_hyper"}),
-        ("keras2", "self._set_hyper(y)", {"_set_hyper"}),
-        ("keras2", "def _set_hyper(self): self._set_hyper()", set()),  # its own
-    ],
-)
-def test_a_mention_is_found(framework, source, names):
-    assert private_in(framework, source) == names
-
-
-def _attributes_of_classes(tree):
-    """The attributes that the classes of a file define, or set on `self`."""
+def attributes_of_classes(tree):
+    """Return the attributes that the classes of a file define, or set on `self`."""
+    names = set()
     for node in ast.walk(tree):
         match node:
-            case ast.ClassDef(body=body):
-                functions = [one for one in body if isinstance(one, ast.FunctionDef)]
-                others = [one for one in body if one not in functions]
-                yield from (function.name for function in functions)
-                for name in (n for one in others for n in ast.walk(one)):
-                    if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
-                        yield name.id
+            case ast.ClassDef(body=statements):
+                for statement in statements:
+                    if isinstance(statement, ast.FunctionDef):
+                        names.add(statement.name)
+                    else:
+                        names.update(_assigned_names(statement))
             case ast.Attribute(ast.Name("self"), name, ctx=ast.Store()):
-                yield name
+                names.add(name)
+    return names
 
 
-def attributes_of_others(sources):
-    """The private attributes that rooms use, and that no class of these rooms defines."""
-    trees = {p: ast.parse(s) for p, s in sources.items() if not p.startswith(ROOMS)}
-    # `binding` puts the attribute `_unbound` into the classes that it makes, and each
-    # named tuple has the public method `_replace`.
-    own = {"_unbound", "_replace"}.union(*map(_attributes_of_classes, trees.values()))
+def _assigned_names(statement):
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def private_attributes_of_others(sources):
+    """Return the uses of private attributes that no class of tf_lso defines.
+
+    Files in the folders `MAY_USE` do not count.
+    """
+    trees = {
+        path: ast.parse(source)
+        for path, source in sources.items()
+        if not path.startswith(MAY_USE)
+    }
+    # `binding` puts the attribute `_unbound` into the classes that it makes, and each named
+    # tuple has the public method `_replace`.
+    defined = {"_unbound", "_replace"}
+    for tree in trees.values():
+        defined |= attributes_of_classes(tree)
     return {
         f"{path} uses {name}"
         for path, tree in trees.items()
-        for name in map(str, uses(tree))
-        if re.match("_[^_]", name) and name not in own
+        for name in used_names(tree)
+        if is_private(name) and name not in defined
     }
 
 
-def test_other_rooms_use_only_private_attributes_of_tf_lso():
-    """This also finds names that no object above has, and those in `HOMONYMS`."""
-    assert attributes_of_others(sources()) == set()
+def test_other_folders_use_only_private_attributes_of_tf_lso():
+    """This also finds `HOMONYMS`, and names that none of the objects above have."""
+    assert private_attributes_of_others(sources()) == set()
     planted = {"tf_lso/optimizers/other.py": "def f(x): return x._name"}
     found = {"tf_lso/optimizers/other.py uses _name"}
-    assert attributes_of_others({**sources(), **planted}) == found
+    assert private_attributes_of_others({**sources(), **planted}) == found
 
 
-def test_no_import_of_tf_lso_needs_a_private_module():
-    private = re.compile("|".join((*MODULES.values(), r"tf_keras\.src\..+")))
-    needing = {
-        name: path
+def test_no_module_of_tf_lso_imports_a_private_module_at_its_beginning():
+    private = re.compile("|".join([*DOTTED_NAMES.values(), r"tf_keras\.src\..+"]))
+    found = {
+        path: name
         for path, source in sources().items()
-        for node in ast.parse(source).body
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for name in mentions(node)
+        for statement in ast.parse(source).body
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+        for name in mentioned_names(statement)
         if private.fullmatch(name)
     }
-    assert needing == {}
+    assert found == {}
 
 
-# --- What TensorFlow's do.
+# --- What the private names of TensorFlow do.
 
 
-WITHOUT_THEM = """
+# Hides private names of TensorFlow, and then imports tf_lso.
+WITHOUT_PRIVATE_NAMES = """
     import sys
     import tensorflow as tf
     for name in ("ops.control_flow_util", "eager.record"):
@@ -393,23 +434,58 @@ WITHOUT_THEM = """
 """
 
 
+@pytest.fixture(scope="class")
+def nested_graphs():
+    """Trace a function in a branch in a function.
+
+    Return three dicts whose keys are "outer", "branch" and "inner": the graph, its outermost
+    graph, and the names of the earlier graphs whose tensors can be used in the graph.
+    """
+    graphs, outermost, usable = {}, {}, {}
+
+    def record(name):
+        graph = tf.compat.v1.get_default_graph()
+        graphs[name] = graph
+        outermost[name] = tf_private.outermost(graph)
+        usable[name] = [n for n, other in graphs.items() if tf_private.is_within(other)]
+
+    @tf.function
+    def inner(x):
+        record("inner")
+        return x
+
+    @tf.function
+    def outer(x):
+        def branch():
+            record("branch")
+            return inner(x)
+
+        record("outer")
+        return tf.cond(x > 0, branch, lambda: x)
+
+    outer.get_concrete_function(tf.constant(1.0))
+    return graphs, outermost, usable
+
+
 class TestTensorFlow:
-    def test_a_name_that_moved_is_told(self):
+    def test_a_missing_name_is_an_error_with_its_name(self):
         with pytest.raises(ImportError, match=r"no tensorflow\.no\.such.*tf_private"):
             tf_private._find("tensorflow", "no.such")
 
-    def test_the_import_needs_none(self):
-        said = run(WITHOUT_THEM, by=preloaded.run)[-1]
-        assert "has no tensorflow.__internal__.tracking.Trackable" in said
-        assert "tf_private.py" in said
+    def test_the_import_of_tf_lso_needs_no_private_name(self):
+        printed = run(WITHOUT_PRIVATE_NAMES, by=preloaded.run)[-1]
+        assert "has no tensorflow.__internal__.tracking.Trackable" in printed
+        assert "tf_private.py" in printed
 
     @pytest.mark.parametrize("compiled", [True, False])
     def test_in_xla(self, compiled):
-        def ask():
+        seen = []
+
+        @tf.function(jit_compile=compiled)
+        def function():
             seen.append(tf_private.in_xla(tf.compat.v1.get_default_graph()))
 
-        seen = []
-        tf.function(ask, jit_compile=compiled)()
+        function()
         assert seen == [compiled]
 
     def test_is_recording(self):
@@ -419,38 +495,24 @@ class TestTensorFlow:
         with tf.autodiff.ForwardAccumulator(tf.Variable(1.0), tf.constant(1.0)):
             assert tf_private.is_recording()
 
-    def test_graphs_in_graphs(self):
-        graphs, outermost, seen_in = {}, {}, {}
-
-        def ask(where):
-            graphs[where] = graph = tf.compat.v1.get_default_graph()
-            outermost[where] = tf_private.outermost(graph)
-            seen_in[where] = [n for n, g in graphs.items() if tf_private.is_within(g)]
-
-        @tf.function
-        def inner(x):
-            ask("inner")
-            return x
-
-        @tf.function
-        def outer(x):
-            def branch():
-                ask("branch")
-                return inner(x)
-
-            ask("outer")
-            return tf.cond(x > 0, branch, lambda: x)
-
-        outer.get_concrete_function(tf.constant(1.0))
-        assert len(set(map(id, graphs.values()))) == 3
+    def test_graph_around(self, nested_graphs):
+        graphs, _, _ = nested_graphs
         assert tf_private.graph_around(graphs["branch"]) is graphs["outer"]
         assert tf_private.graph_around(tf.Graph()) is None
+
+    def test_outermost(self, nested_graphs):
+        graphs, outermost, _ = nested_graphs
         assert all(graph is graphs["outer"] for graph in outermost.values())
-        assert seen_in["outer"] == ["outer"]
-        assert seen_in["branch"] == ["outer", "branch"]
-        assert seen_in["inner"] == ["inner"]
         with tf.Graph().as_default() as graph:
             assert tf_private.outermost(graph) is graph
+
+    def test_is_within(self, nested_graphs):
+        _, _, usable = nested_graphs
+        assert usable == {
+            "outer": ["outer"],
+            "branch": ["outer", "branch"],
+            "inner": ["inner"],
+        }
 
     def test_has_returned(self):
         graphs, x = [], tf.Variable(1.0)
@@ -473,59 +535,79 @@ class TestTensorFlow:
         assert returned == [True, True, False]
         assert tf_private.has_returned(tf.Graph())
 
-    def test_replicas(self, mirrored2):
-        calls, merging = [], [tf_private.needs_no_merge_call()]
+    def test_once_for_replicas(self, mirrored2):
+        calls = []
 
-        def ask():
+        def replica():
             tf_private.once_for_replicas(calls.append, 1)
-            merging.append(tf_private.needs_no_merge_call())
 
-        tf.distribute.get_strategy().run(ask)
-        tf.distribute.OneDeviceStrategy("CPU:0").run(ask)
-        mirrored2.run(ask)
+        tf.distribute.get_strategy().run(replica)
+        tf.distribute.OneDeviceStrategy("CPU:0").run(replica)
+        mirrored2.run(replica)
         assert calls == [1, 1, 1]
-        assert merging == [True, True, False, False, False]
+
+    def test_needs_no_merge_call(self, mirrored2):
+        results = []
+
+        def replica():
+            results.append(tf_private.needs_no_merge_call())
+
+        replica()
+        tf.distribute.get_strategy().run(replica)
+        tf.distribute.OneDeviceStrategy("CPU:0").run(replica)
+        mirrored2.run(replica)
+        assert results == [True, True, False, False, False]
 
     def test_wrapped_module(self):
-        wraps = tf.__version__ >= "2.13"  # 2.12 makes no such wrappers
+        wraps = tf.__version__ >= "2.13"  # TensorFlow 2.12 has no such wrappers
         assert (tf_private.wrapped_module(tf.compat.v1.train) is not None) == wraps
         assert tf_private.wrapped_module(tf.train) is None
 
-    def test_tracking(self):
+    def test_track_and_children(self):
         scale, other = tf_lso.DynamicLossScale(8.0), tf.Variable(1.0)
         tf_private.track(scale, other, "other")
         assert tf_private.children(scale)["other"] is other
+
+    def test_children_of_a_checkpoint_and_of_a_saved_model(self):
+        scale = tf_lso.DynamicLossScale(8.0)
         assert "current_loss_scale" in tf_private.children(scale)
         assert "skipped_in_a_row" not in tf_private.children(scale)
         assert "skipped_in_a_row" in tf_private.children(scale, "savedmodel")
-        assert isinstance(tf.train.Checkpoint(), tf_private.trackable())
-        delegating = tf_private.delegating_trackable()(tf.train.Checkpoint(x=other))
-        assert tf_private.children(delegating)["x"] is other
 
-    def test_dependencies(self, tmp_path):
-        class Late(tf_private.Dependencies, tf_private.trackable()):
+    def test_trackable(self):
+        assert isinstance(tf.train.Checkpoint(), tf_private.trackable())
+
+    def test_delegating_trackable(self):
+        x = tf.Variable(1.0)
+        delegating = tf_private.delegating_trackable()(tf.train.Checkpoint(x=x))
+        assert tf_private.children(delegating)["x"] is x
+
+    def test_dependencies_that_are_looked_up_during_a_restore(self, tmp_path):
+        calls, x = [], tf.Variable(0.0)
+
+        class Restored(tf_private.Dependencies, tf_private.trackable()):
             def _dependency(self, name, known):
-                asked.append(name)
-                return found if name == "x" else super()._dependency(name, known)
+                calls.append(name)
+                return x if name == "x" else super()._dependency(name, known)
 
             def _awaited_dependencies(self):
-                asked.append("awaited")
+                calls.append("awaited")
                 return super()._awaited_dependencies()
 
-        asked, found, late = [], tf.Variable(0.0), Late()
         saved = tf.train.Checkpoint(x=tf.Variable(3.0), y=tf.Variable(4.0))
-        path = tf.train.Checkpoint(late=saved).write(str(tmp_path / "saved"))
-        tf.train.Checkpoint(late=late).read(path)
-        assert float(found) == 3.0
-        assert {"x", "y", "awaited"} <= set(asked)
-        assert "y" in tf_private.deferred(late)
+        path = tf.train.Checkpoint(root=saved).write(str(tmp_path / "saved"))
+        restored = Restored()
+        tf.train.Checkpoint(root=restored).read(path)
+        assert float(x) == 3.0
+        assert {"x", "y", "awaited"} <= set(calls)
+        assert "y" in tf_private.deferred(restored)
 
 
-# --- What Keras 3's do.
+# --- What the private names of Keras 3 do.
 
 
-# Takes a name away from the class of optimizers, before tf_lso is used.
-RENAMED = """
+# Removes a private name from the class of optimizers before tf_lso is used.
+WITHOUT_A_NAME = """
     import keras, tf_lso
 
     for cls in keras.optimizers.Optimizer.__mro__:
@@ -540,13 +622,13 @@ RENAMED = """
 """
 
 
-def _says(message, name):
-    parts = (f"keras {keras.__version__}", name, "keras3_private.py", "Install")
-    return all(part in message for part in parts)
+def assert_names_what_is_missing(message, name):
+    for part in (f"keras {keras.__version__}", name, "keras3_private.py", "Install"):
+        assert part in message
 
 
 @pytest.mark.keras3
-@WITH_OTHER_NAMES
+@not_keras_3_0
 class TestKeras3:
     @pytest.fixture
     def variable(self):
@@ -558,19 +640,29 @@ class TestKeras3:
         optimizer.build([variable])
         return optimizer
 
-    def test_variables(self, optimizer, variable):
-        assert any(optimizer._learning_rate is own for own in optimizer.variables)
+    def test_learning_rate_is_a_variable_or_a_schedule(self, optimizer):
+        learning_rate = keras3_private.learning_rate(optimizer)
+        assert any(learning_rate is variable for variable in optimizer.variables)
         schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
-        assert keras.optimizers.SGD(schedule)._learning_rate is schedule
-        assert [v is variable for v in optimizer._trainable_variables] == [True]
-        nothing = keras.optimizers.SGD()
-        nothing.build([])
-        assert nothing.built and nothing._trainable_variables == []
-        known, key = keras3_private.known_variables(optimizer)
-        assert known == {key(variable): 0}
-        assert key(keras.Variable(1.0)) not in known
-        own = keras.optimizers.LossScaleOptimizer(optimizer)._variables
-        assert all(isinstance(one, keras_versions.variable_of_keras3()) for one in own)
+        scheduled = keras.optimizers.SGD(schedule)
+        assert keras3_private.learning_rate(scheduled) is schedule
+
+    def test_built_variables_are_those_of_the_model(self, optimizer, variable):
+        (built,) = keras3_private.built_variables(optimizer)
+        assert built is variable
+        without = keras.optimizers.SGD()
+        without.build([])
+        assert without.built and keras3_private.built_variables(without) == []
+
+    def test_known_variables_have_an_index(self, optimizer, variable):
+        indices, key = keras3_private.known_variables(optimizer)
+        assert indices == {key(variable): 0}
+        assert key(keras.Variable(1.0)) not in indices
+
+    def test_own_variables_are_variables_of_keras(self, optimizer):
+        wrapper = keras.optimizers.LossScaleOptimizer(optimizer)
+        cls = keras_versions.variable_of_keras3()
+        assert all(isinstance(v, cls) for v in keras3_private.own_variables(wrapper))
 
     def test_steps_are_counted_by_a_method_of_the_variable(self, optimizer):
         counter, calls = keras3_private.iteration_variable(optimizer), []
@@ -593,17 +685,17 @@ class TestKeras3:
         optimizer.apply([tf.constant(1.0)])
         assert calls == [1]
 
-    def test_the_strategy_is_asked_at_each_step(self, optimizer):
+    def test_each_step_reads_the_strategy(self, optimizer):
         assert optimizer._distribution_strategy is tf.distribute.get_strategy()
         optimizer.__dict__["_distribution_strategy"] = None
         with pytest.raises(AttributeError, match="NoneType"):
             optimizer.apply([tf.constant(1.0)])
 
-    @pytest.mark.parametrize("name", keras3_private._OF_CLASS if HAS_KERAS3 else ())
+    @pytest.mark.parametrize("name", ["_var_key", "_all_reduce_sum_gradients"])
     def test_a_class_without_a_name_is_refused_at_import(self, name):
-        """Without `_all_reduce_sum_gradients` two replicas would sum twice, in silence."""
-        (message,) = run(RENAMED.format(name=name), by=preloaded.run)
-        assert _says(message, name)
+        """Two replicas would silently sum twice without `_all_reduce_sum_gradients`."""
+        (message,) = run(WITHOUT_A_NAME.format(name=name), by=preloaded.run)
+        assert_names_what_is_missing(message, name)
 
     @pytest.mark.parametrize("name", keras3_private._OF_INSTANCE if HAS_KERAS3 else ())
     def test_an_optimizer_without_a_name_is_refused(self, name):
@@ -611,9 +703,9 @@ class TestKeras3:
         inner.__dict__["renamed"] = inner.__dict__.pop(name)
         with pytest.raises(ImportError) as caught:
             keras3_private.check_instance(inner)
-        assert _says(str(caught.value), name)
+        assert_names_what_is_missing(str(caught.value), name)
 
-    def test_a_wrapped_optimizer_is_checked(self):
+    def test_the_wrapper_refuses_an_optimizer_without_a_name(self):
         inner = keras.optimizers.SGD(0.5)
         del inner.__dict__["_distribution_strategy"]
         with pytest.raises(ImportError, match="_distribution_strategy"):
