@@ -1,4 +1,4 @@
-"""The callbacks of `fit`, for both Kerases."""
+"""Test the callbacks for `fit` with each optimizer family."""
 
 import csv
 import functools
@@ -16,7 +16,7 @@ NAN = float("nan")
 
 
 def model_of(family, scale=8.0, replicas=None, **compiling):
-    """A model of one weight whose loss is NaN for inputs that are NaN."""
+    """Return a model with one Dense layer. Its loss is NaN for inputs that are NaN."""
     library = KERASES[family]
     with (replicas or tf.distribute.get_strategy()).scope():
         layers = [library.layers.Input([1]), library.layers.Dense(1, name="only")]
@@ -31,7 +31,7 @@ def data(*values):
 
 
 def written(folder):
-    """The tag, step and value of each scalar in the event files below a folder."""
+    """Yield the tag, step and value of each scalar in the event files below a folder."""
     for path in sorted(folder.rglob("*tfevents*")):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             for value in event.summary.value:
@@ -39,7 +39,7 @@ def written(folder):
 
 
 def scalars(folder):
-    """{tag: {step: value}} of the event files below a folder."""
+    """Return {tag: {step: value}} of the scalars in the event files below a folder."""
     found = {}
     for tag, step, value in written(folder):
         found.setdefault(tag, {})[step] = value
@@ -61,7 +61,7 @@ class TestLossScaleMonitor:
         with table.open() as file:
             rows = list(csv.DictReader(file))
         assert [float(row["loss_scale"]) for row in rows] == [4.0, 2.0]
-        said = capsys.readouterr().out  # of the progress bar
+        said = capsys.readouterr().out  # the progress bar
         assert "loss_scale: 4" in said and "skipped_steps: 1" in said
 
     def test_shows_them_at_each_batch_if_wished(self, family):
@@ -94,7 +94,7 @@ class TestLossScaleMonitor:
 
 @functools.cache
 def weights(family, callback=None, replicas=None):
-    """What a training ends with, the bytes of each weight."""
+    """Return the bytes of each weight at the end of a training."""
     KERASES[family].utils.set_random_seed(1)
     model = model_of(family, replicas=replicas)
     batches = data(1, 2, NAN, 3, 4, 5, 6, 7).unbatch().batch(2 if replicas else 1)
@@ -134,15 +134,17 @@ class TestTerminateOnStuckScale:
         "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
     )
     def test_ends_the_training(self, family, jit_compile, steps_per_execution, caplog):
+        # tf_keras compiles a loop of several steps with XLA only for its newer optimizers.
         if family == "legacy" and jit_compile and steps_per_execution > 1:
-            steps_per_execution = 1  # tf_keras compiles its loop only for newer ones
+            steps_per_execution = 1
         ways = {"jit_compile": jit_compile, "steps_per_execution": steps_per_execution}
         model = model_of(family, scale=2.0, **ways)
         callback = tf_lso.callbacks.TerminateOnStuckScale(patience=6)
         caplog.set_level(logging.WARNING, logger="tensorflow")
         batches = data(*[1.0] * 3, *[NAN] * 40)
         model.fit(batches, epochs=3, verbose=0, callbacks=[callback])
-        # 3 finite steps, and 6 that are skipped, the first of which shrinks the scale to 1.
+        # There are 3 finite steps and 6 skipped steps. The first skipped step shrinks the
+        # scale to 1. With 4 steps per execution, the callback can stop only after step 12.
         ended = 9 if steps_per_execution == 1 else 12
         assert number(model.optimizer.iterations) == ended
         (said,) = [text for text in caplog.messages if "run is lost" in text]
@@ -179,7 +181,7 @@ class TestTerminateOnStuckScale:
         monkeypatch.setattr(Skipped, "stuck", counted)
         callback = tf_lso.callbacks.TerminateOnStuckScale(10)
         model.fit(data(*[1.0] * 40), verbose=0, callbacks=[callback])
-        assert sum(reads) == 5  # at the begin, then at each tenth batch
+        assert sum(reads) == 5  # at the beginning, then at each tenth batch
 
     @pytest.mark.parametrize("patience", [0, -1, 1.5, "3", None, True])
     def test_refuses_a_patience_that_is_none(self, patience):

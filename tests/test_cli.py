@@ -1,4 +1,4 @@
-"""`tf-lso run`: programs run as Python would run them."""
+"""Test the command `tf-lso`, above all `tf-lso run`, which runs programs as Python does."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from tf_lso.migrate import files
 
 @pytest.fixture
 def script(tmp_path):
-    """Writes a program; returns its path."""
+    """A function that writes a program into a file, and returns the path of the file."""
 
     def write(text, name="train.py"):
         path = tmp_path / name
@@ -32,20 +32,24 @@ def script(tmp_path):
 
 
 def tf_lso(*arguments, by=start, **options):
-    """`by`: `preloaded.run` where the program imports TensorFlow first."""
+    """Run `tf-lso` in a process.
+
+    `by` is the function that runs the process: `start`, or the faster `preloaded.run` for a
+    program that imports TensorFlow first.
+    """
     return by(["-m", "tf_lso", *map(str, arguments)], **options)
 
 
 @contextlib.contextmanager
 def started(*arguments):
-    """`tf-lso` as a process that ends at once when the terminal interrupts it."""
+    """Start `tf-lso`, which receives SIGINT as if it ran in a terminal, and kill it later."""
     with subprocess.Popen(
         [sys.executable, "-m", "tf_lso", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
-        # Shells start what runs in the background without it, and it is inherited.
+        # A shell makes background processes ignore SIGINT, and child processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         try:
@@ -81,11 +85,11 @@ def test_a_shell_can_complete_a_word(line, completions, tmp_path):
 
 
 def without_paths(text):
-    """A traceback without what Python 3.11 and later mark beneath the lines."""
+    """Return the lines of a traceback without the marks `^^^` of Python 3.11 and later."""
     return [line for line in text.splitlines() if set(line) - set(" ^~")]
 
 
-# Each is run by Python and by tf-lso, with the same result.
+# Programs that `python` and `tf-lso run` must run with the same result.
 AS_PYTHON = {
     "arguments": "import sys; print(sys.argv[1:], len(sys.argv[0]))",
     "main": "print(__name__, __file__, __package__, __spec__ is None)",
@@ -188,7 +192,7 @@ def test_the_names_are_there_whatever_is_imported_first(script, first):
 
 
 def test_the_names_are_there_where_tensorflow_was_imported_before(script):
-    """As by a `sitecustomize` of the user's own."""
+    """For example, a `sitecustomize` of the user may have imported TensorFlow."""
     path = script("""
         from tensorflow.keras.mixed_precision import experimental
         import tensorflow as tf
@@ -258,7 +262,7 @@ def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
     pipe = tmp_path / "a.py"
     os.mkfifo(pipe)
     with started("check", pipe) as process:
-        with open(pipe, "w"):  # waits until the check reads it
+        with open(pipe, "w"):  # `open` waits until the check has opened the pipe, too
             process.send_signal(signal.SIGINT)
             printed = process.communicate(timeout=HANGS_AFTER)
     assert printed == ("", "tf-lso check: interrupted\n")
@@ -317,7 +321,7 @@ def test_the_old_convert_names_the_four_lines(capsys, more):
 
 
 def told(capsys, *arguments):
-    """The exit code of `tf-lso`, and what it prints."""
+    """Return the exit code of `tf-lso`, its output and its error output."""
     with pytest.raises(SystemExit) as end:
         cli.main(arguments)
     return end.value.code, *capsys.readouterr()

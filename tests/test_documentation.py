@@ -1,7 +1,7 @@
-"""The documentation does what it says: its code runs, its links and names exist.
+"""The code of the documentation runs, and the links and names in the documentation exist.
 
-`pages.py` has the marks of blocks of code. TensorFlow is there before the first block
-begins, but for the pages in `IMPORT_TF_LSO_FIRST`.
+`pages.py` explains the marks of code blocks. The code runs in processes in which TensorFlow is
+already imported, except for the pages in `IMPORT_TF_LSO_FIRST`.
 """
 
 import ast
@@ -18,10 +18,11 @@ from tests.processes import ROOT, start
 _FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("compat_docs/**/*.md")]
 TEXTS = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in _FILES}
 PAGES = sorted(TEXTS)
-# A process costs some seconds, so the quick run has the pages that are read first.
+# The pages whose code runs in the quick run. The code of other pages is slow, because each
+# process takes some seconds.
 QUICK = ("README.md", "compat_docs/start.md")
 IMPORT_TF_LSO_FIRST = ("README.md", "compat_docs/how-to/run.md")
-# Pages whose code needs what Keras 3.0 cannot do, such as `int()` of a variable.
+# Pages whose code needs something that Keras 3.0 lacks, such as `int()` of a variable.
 OF_NEWER_KERAS = {
     *("explanation/verdict.md", "how-to/accumulate.md", "how-to/checkpoints.md"),
     *("how-to/gan.md", "how-to/leave.md", "how-to/resume.md", "how-to/scale.md"),
@@ -111,7 +112,8 @@ def test_wrong_commands_and_wrong_output_are_found(tmp_path):
     assert pages.unused_files(_FILE + right) == []
 
 
-# --- What the text of a page must not have: functions of (path, text) that return it.
+# --- Checks of the text of a page. Each check is a function of the path and the text of a page,
+# --- and returns a list of what is wrong.
 
 
 def _without_code(text):
@@ -119,7 +121,7 @@ def _without_code(text):
 
 
 def broken_links(page, text):
-    """The links of a page into the repository that lead nowhere."""
+    """Return the links to files of the repository, or to parts of files, that do not exist."""
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", _without_code(text)):
         path, _, anchor = link.partition("#")
@@ -132,7 +134,7 @@ def broken_links(page, text):
 
 
 def _has(target, anchor):
-    """Whether a page has a heading, or a Python file a name."""
+    """Return whether a page has a heading, or a Python file defines a name."""
     if target.suffix == ".py":
         return _defines(target, anchor.split("."))
     text = target.read_text("utf-8") if target.is_file() else ""
@@ -142,7 +144,7 @@ def _has(target, anchor):
 
 
 def missing_names(page, text):
-    """The files and the `file.py::name` in backticks that do not exist."""
+    """Return the files and the names such as `file.py::name` in backticks that do not exist."""
     missing = []
     for name in re.findall(r"`((?:tf_lso|tests|tools|compat_docs)/[^`\s]*)`", text):
         path, *names = name.split("::")
@@ -152,7 +154,12 @@ def missing_names(page, text):
 
 
 def _defines(path, names):
-    """Whether a file has the function, or the class and in it the method."""
+    """Return whether a file defines a function, a class, or a method in a class.
+
+    Args:
+      path: the path of a Python file.
+      names: a list such as ["function"] or ["Class", "method"].
+    """
     scope = ast.parse(path.read_text(encoding="utf-8")) if names else None
     for name in names:
         scope = next((n for n in scope.body if getattr(n, "name", "") == name), None)
@@ -162,14 +169,17 @@ def _defines(path, names):
 
 
 def ways_into_the_source(page, text):
-    """The paths of the source in a page that is for users."""
+    """Return the paths of source files that a page for users names."""
     if not re.search(r"(start|how-to/.*)\.md$", str(page)):
         return []
     return re.findall(r"\b(?:tf_lso|tests)/\S+", _without_code(text))
 
 
 def shell_problems(page, text):
-    """Lines of ```sh blocks that no shell could read, or with a wrong TF_CONFIG."""
+    """Return the ```sh blocks that have a syntax error, and the wrong values of TF_CONFIG.
+
+    The values of TF_CONFIG on one page must describe the same cluster.
+    """
     problems, clusters = [], set()
     for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         if subprocess.run(["bash", "-n"], input=block, text=True).returncode:
@@ -182,12 +192,12 @@ def shell_problems(page, text):
     return problems + sorted(clusters)[1:]
 
 
-# Of the project itself: a site, a repository, a package of an index.
+# The address of a site, of a repository, or of a package of this project.
 _OUR_ADDRESS = re.compile(r"https?://[^\s)\"'`>]*tf[-_]lso[^\s)\"'`>]*")
 
 
 def addresses_of_ours(page, text):
-    """The addresses, none of which exists: there is no site yet."""
+    """Return the addresses of this project. None of them exists, since nothing is published."""
     return _OUR_ADDRESS.findall(text)
 
 
@@ -198,7 +208,7 @@ _ROW_OF_A_DIFFERENCE = re.compile(
 
 
 def incomplete_rows(page, text):
-    """The rows of tables with a column `Versions` that lack a test or a version."""
+    """Return the rows without a test or a version, in tables with the column `Versions`."""
     rows, in_table = [], False
     for line in text.splitlines():
         if not line.startswith("|"):
@@ -211,7 +221,7 @@ def incomplete_rows(page, text):
 
 
 def unused_files(page, text):
-    """The files that no command of the page uses."""
+    """Return the files of a page that no command of the page uses."""
     return pages.unused_files(text)
 
 
@@ -228,7 +238,8 @@ _NAMES.append(f"{_PAGES}::Command::gone")
 _ROWS = ["| b | 2.0\u20132.3 |", "| c ([test](../../tests/x.py)) | never |"]
 _ROW = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
 
-# Check -> a text of compat_docs/start.md without what it finds, one with that, and that.
+# Maps a check to three values: a text of compat_docs/start.md without mistakes, a text with
+# mistakes, and what the check must return for the second text.
 CHECKS = {
     broken_links: (
         _all("[]({})", ["#install", "../LICENSE", "http:#d", f"../{_PAGES}#Command"]),

@@ -1,4 +1,4 @@
-"""What importing tf_lso does, and does not do."""
+"""Importing tf_lso changes nothing and reports versions that do not work."""
 
 import importlib
 import importlib.metadata
@@ -71,7 +71,7 @@ FIRST_IMPORT = """
 
 @pytest.fixture(scope="module")
 def first_import():
-    """What a new process reports, by the moment and the subject."""
+    """Return {(moment, subject): text} of what a new process reports."""
     lines = [line.split(" ", 2) for line in run(FIRST_IMPORT, by=preloaded.run)]
     return {(moment, subject): text for moment, subject, text in lines}
 
@@ -89,7 +89,7 @@ def test_the_comparison_sees_a_patch(first_import):
 
 
 def test_a_reload_changes_nothing():
-    """A cell of a notebook may do it; what was made before goes on too."""
+    """A notebook may reload tf_lso. Objects from before the reload must work afterwards."""
     assert run(
         """
         import importlib
@@ -112,7 +112,7 @@ def test_a_reload_changes_nothing():
 
 
 def errors_of(*uses, hidden, **variables):
-    """The messages of the errors of imports where some packages cannot be found."""
+    """Return the messages of the errors of statements if some packages are not installed."""
     tries = textwrap.dedent(f"""
         import tf_lso
         for use in {uses!r}:
@@ -128,7 +128,7 @@ def errors_of(*uses, hidden, **variables):
 
 def test_without_tensorflow_the_error_names_the_extras():
     messages = errors_of(
-        "raise ImportError(tf_lso.__version__)",  # `import tf_lso` needs none
+        "raise ImportError(tf_lso.__version__)",  # `import tf_lso` itself works
         "tf_lso.LossScaleOptimizer",
         "tf_lso.wrap",
         "import tf_lso.keras.mixed_precision",
@@ -165,7 +165,8 @@ def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named():
         assert f'pip install "tf-keras=={minor}.*"' in message
 
 
-# TensorFlow, a Keras and its version, and the remedy in the message.
+# Each row has the version of TensorFlow, a Keras package and its version, and the
+# requirement that the message tells the user to install.
 REFUSED = [
     (("1.15.5", "keras", "2.15.0"), "tensorflow>=2.12"),
     (("2.11.1", "keras", "2.11.0"), "tensorflow>=2.12"),
@@ -202,7 +203,7 @@ NEWER = [
 
 
 def provide_tensorflow_by(monkeypatch, distribution):
-    """Make a distribution the one that TensorFlow is installed from."""
+    """Pretend that TensorFlow was installed from this distribution."""
     installed = {"tensorflow": [distribution]}
     metadata = importlib.metadata
     monkeypatch.setattr(metadata, "packages_distributions", lambda: installed)
@@ -354,7 +355,7 @@ class TestThePublicNames:
         public = {n: v for n, v in vars(tf_lso).items() if not n.startswith("_")}
         modules = {n for n, v in public.items() if isinstance(v, types.ModuleType)}
         assert public.keys() - modules == NAMES
-        # No module of another package.
+        # All public modules belong to tf_lso.
         assert all(public[n].__name__.startswith("tf_lso.") for n in modules)
 
     def test_a_star_import_replaces_no_module_of_the_notebook(self):

@@ -1,4 +1,4 @@
-"""The metadata, the tools, and what is published: the sdist and the wheel."""
+"""Test the metadata of the package, the tools, and the sdist and wheel to be published."""
 
 import configparser
 import email
@@ -27,7 +27,7 @@ def config() -> configparser.ConfigParser:
 
 
 def _names(requirements: str) -> set[str]:
-    """The distributions that lines such as `keras>=3.0` name."""
+    """Return the names of distributions in lines such as `keras>=3.0`."""
     return set(re.findall(r"^\s*([A-Za-z0-9._-]+)", requirements, re.MULTILINE))
 
 
@@ -39,7 +39,7 @@ def test_metadata(config):
 
 
 def test_the_version_stands_in_one_place(config):
-    """Built metadata have it from there; the citation and the changelog have the same."""
+    """The metadata read the version from the package, and two other files repeat it."""
     assert config["metadata"]["version"] == "attr: tf_lso.__version__"
     assert re.fullmatch(r"\d+\.\d+\.\d+", tf_lso.__version__)
     assert f"\nversion: {tf_lso.__version__}\n" in (ROOT / "CITATION.cff").read_text()
@@ -48,7 +48,7 @@ def test_the_version_stands_in_one_place(config):
 
 
 def test_neither_tensorflow_nor_its_keras_is_required(config):
-    """To require Keras 3 would put it over the Keras 2 of TensorFlow 2.15 and older."""
+    """If Keras 3 were required, pip would replace the Keras 2 of TensorFlow 2.15 and older."""
     assert _names(config["options"]["install_requires"]) == {"h5py", "numpy"}
 
 
@@ -68,7 +68,7 @@ def test_extras(config, extra, distributions):
 
 
 def unnamed_extras(text, extras):
-    """The extras that no row of a table names, and those named that do not exist."""
+    """Return the extras that no table row names, and names in rows that are no extras."""
     rows = "\n".join(re.findall(r"^\|.*", text, re.MULTILINE))
     return set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows)) ^ set(extras)
 
@@ -117,7 +117,7 @@ def test_only_the_package_is_shipped(config):
 
 
 def test_every_folder_of_the_package_is_a_package():
-    # find: leaves out a folder without __init__.py, and nobody notices before release.
+    # `find:` in setup.cfg silently leaves out a folder without __init__.py.
     folders = {path.parent for path in (ROOT / "tf_lso").rglob("*.py")}
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
@@ -136,7 +136,8 @@ def test_actions_are_pinned_by_the_hash_of_a_commit():
     assert [u for u in used if not re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", u)] == []
 
 
-_PLAIN_EXTRA = re.compile(r"pip install (?!['\"])\S*\[")  # zsh takes [ for a pattern
+# A command that zsh refuses, because zsh reads `[` as the beginning of a pattern.
+_PLAIN_EXTRA = re.compile(r"pip install (?!['\"])\S*\[")
 
 
 def test_pip_install_with_an_extra_is_quoted():
@@ -154,7 +155,7 @@ def test_tools_are_executable_and_parse(tool):
 
 
 def _without_python(tmp_path, tool, *arguments):
-    """A tool with a Python that does not exist: an environment cannot be made."""
+    """Run a tool with a Python that does not exist, so it cannot create an environment."""
     environment = {**os.environ, "PYTHON": "no-such-python"}
     options = {"env": environment, "cwd": tmp_path, "capture_output": True}
     return subprocess.run([ROOT / tool, *arguments], **options, text=True)
@@ -179,7 +180,7 @@ def test_an_unsuitable_python_is_refused_by_name(tmp_path):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """The folder with the sdist, and the wheel that was built from it."""
+    """The folder with the sdist, and with the wheel that was built from the sdist."""
     folder = tmp_path_factory.mktemp("build")
     ignored = shutil.ignore_patterns(
         ".git", ".venv*", ".nox", "*.egg-info", "build", ".*_cache"
@@ -190,7 +191,7 @@ def published(tmp_path_factory):
 
 
 def run(*command, **options):
-    """Run a command, without the checkout on its path; return what it wrote, or fail."""
+    """Run a command without the checkout on its path. Return its output, or fail."""
     without = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     options = {"env": without, "text": True, "timeout": HANGS_AFTER, **options}
     written = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
