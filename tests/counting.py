@@ -51,7 +51,7 @@ def host_operations(graph):
 
 
 def resident_bytes():
-    """Return the bytes of memory that this process uses now, or None if they are unknown."""
+    """Return how many bytes of memory this process uses now, or None if that is unknown."""
     return _status("VmRSS")
 
 
@@ -62,7 +62,7 @@ def reset_peak():
 
 
 def peak_bytes():
-    """Return the most bytes that this process has used at once, or None if unknown."""
+    """Return the largest number of bytes that this process has used, or None if unknown."""
     return _status("VmHWM")
 
 

@@ -37,7 +37,7 @@ _CONSOLE = re.compile(r"^```console\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOT
 MARKS = ("", "own process", "own process, 2 workers", "does not run today")
 _END = "--- end of a block ---"
 _WIDE = {"COLUMNS": "88"}
-# Runs the program of a worker. The two output streams of a worker are one file, so this code
+# Runs the program of a worker. Both output streams of a worker go into one file, so this code
 # writes everything that the program prints after everything that TensorFlow logs.
 _APART = """
 import contextlib, io, runpy, sys

@@ -8,10 +8,10 @@ import pytest
 
 @contextlib.contextmanager
 def refused(expected):
-    """Expect an error such as `ValueError: 'grads' ... 1 elements`.
+    """Expect an error, such as `ValueError: 'grads' ... 1 elements`.
 
-    The class of the error must be exactly the given class, not a subclass. The message must
-    contain all parts, in any order.
+    The text before the colon is the name of the error's class. The error must not belong to a
+    subclass. The parts between the dots must stand in the message, in any order.
     """
     name, _, parts = expected.partition(": ")
     error = getattr(builtins, name)

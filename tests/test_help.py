@@ -1,4 +1,4 @@
-"""`tf-lso help`: the entries of the troubleshooting page, without a network."""
+"""Test `tf-lso help`, which shows the entries of the troubleshooting page offline."""
 
 import re
 
@@ -12,7 +12,7 @@ LISTED = re.compile(r"^  ([\w-]+) ", re.MULTILINE)  # the names of entries
 
 @pytest.fixture
 def printed(capsys):
-    """Runs `tf-lso help`; returns its exit code, its output and its errors."""
+    """A function that runs `tf-lso help` and returns its exit code, output and errors."""
 
     def run(*words):
         code = cli.main(["help", *words])
@@ -56,10 +56,10 @@ def test_searches_words_by_their_beginnings(printed):
     assert code == 0
     assert {"stuck", "nan-loss"} <= set(LISTED.findall(out))
     assert len(LISTED.findall(out)) < 9
-    _, out, _ = printed("lr")  # not the middle of «already»
+    _, out, _ = printed("lr")  # "lr" does not find "already"
     assert "scaled-twice" not in out and "lr-attribute" in out
     assert printed("Float16", "CAST", "exceed") == printed("float16-loss")
-    assert printed("keyerror") == printed("history-lr")  # a word of its heading
+    assert printed("keyerror") == printed("history-lr")  # a word in the heading
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_searches_words_by_their_beginnings(printed):
         ("Loss scaling is not supported with the tf.distribute.Strategy: TPUStrategy. "
          "Use", "strategy"),
         ("RuntimeError: raise_if_stuck() must be called in eager code: it reads",
-         "read-in-graph"),  # another form, which the text of the entry names
-        ("TypeError: 'patience' must be an int, but got: 'a'.", "argument"),  # general
+         "read-in-graph"),  # the entry's text names this form of the message
+        ("TypeError: 'patience' must be an int, but got: 'a'.", "argument"),  # for many
         ("TypeError: 'dynamic' must be a bool, but got: 128.", "dynamic-bool"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a notebook shows of tf_lso: values at the end of a cell, names, missing packages."""
+"""What a notebook shows: the values of tf_lso in a cell, and errors about missing packages."""
 
 import sys
 

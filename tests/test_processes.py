@@ -1,4 +1,4 @@
-"""`run_workers`, which the multi-worker tests use: nothing that a worker does may hang it."""
+"""Test `run_workers`, which the multi-worker tests use. No worker may make it hang."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Long runs: one trace, no growth of memory, nothing that waits for the host."""
+"""A traced step never waits for the host, and long runs do not use more and more memory."""
 
 import gc
 
@@ -15,7 +15,10 @@ INF = float("inf")
 
 
 def traced(family, **kwargs):
-    """An optimizer, a variable, and a step: factor of the gradient -> nothing."""
+    """Return an optimizer, a variable, and a traced step.
+
+    The argument of the step is a factor of the loss, and so of the gradients.
+    """
     x = tf.Variable([1.0, 2.0])
     optimizer = wrapped(family, "SGD", 0.01, momentum=0.9, **kwargs)
     optimizer.build([x])
@@ -35,7 +38,7 @@ class TestATracedStep:
         graph = step.get_concrete_function(tf.constant(1.0)).graph
         used = {op.type for op in graph.get_operations()}
         assert not {"PyFunc", "EagerPyFunc", "PrintV2"} & used
-        # A report of a scale that is stuck stands in a branch that is seldom taken.
+        # The step may print only in the rarely taken branch that reports a stuck loss scale.
         allowed = [] if jit_compile else ["PrintV2"]
         assert counting.host_operations(graph) in ([], allowed)
 
@@ -55,7 +58,7 @@ _STEPS = 4000
 
 
 def train(family, mode):
-    """A generator that takes 1,000 steps at a time, a twentieth of them skipped."""
+    """Take 1,000 steps, yield the optimizer, and repeat. Every 20th step is skipped."""
     factors = [INF if number % 20 == 0 else 1.0 for number in range(1000)]
     if mode == "fit":
         layers = KERASES[family].layers
@@ -87,8 +90,8 @@ LEAKS = "an eager step of this TensorFlow leaks memory, also without loss scalin
     ],
 )
 def test_memory_does_not_grow(family, mode, caplog):
-    """No Python object stays from a step, nor a byte beyond the allocator's reserves."""
-    caplog.set_level("ERROR", "tensorflow")  # pytest keeps what is logged
+    """No step leaves a Python object behind, and the process needs hardly more memory."""
+    caplog.set_level("ERROR", "tensorflow")  # pytest keeps all logged messages
     optimizers, held, objects = train(family, mode), [], []
     for _ in range(_STEPS // 1000):
         optimizer = next(optimizers)
@@ -96,10 +99,10 @@ def test_memory_does_not_grow(family, mode, caplog):
         objects.append(len(gc.get_objects()))
         held.append(counting.resident_bytes())
     assert int(numpy(optimizer.iterations)) == _STEPS
-    # One object a skipped step would be 150; `fit` itself keeps a few.
+    # One object for each skipped step would be 150 objects. `fit` itself keeps a few.
     assert objects[-1] - objects[0] < 50, objects
     if held[0] is None:
         pytest.skip("the system does not tell what memory a process holds")
-    # The allocator's own reserves settle in the first quarter.
+    # The allocator itself reserves memory in the first quarter of the run.
     early, late = held[len(held) // 4], held[-1]
     assert late - early < 400 * _STEPS, [round(bytes_ / 1e6) for bytes_ in held]

@@ -1,7 +1,7 @@
-"""What a type checker says of a user's program: nothing of a right one, and each mistake.
+"""Type checkers accept a correct program of a user, and find each mistake in a wrong one.
 
-mypy runs with --strict. pyright runs where it is installed: in the environment, by the
-extra tf-lso[test], or on the PATH.
+mypy runs with `--strict`. pyright runs if it is installed in the environment, as it is with the
+extra `tf-lso[test]`, or if it is on the PATH.
 """
 
 import os
@@ -49,7 +49,8 @@ def train(model: tf.keras.Model, x: tf.Tensor, y: tf.Tensor) -> float:
     return float(opt.loss_scale) + float(opt.beta_1) + int(opt.skipped_steps)
 """
 
-# Each line has a mistake.
+# Each line with the comment `# mistake` has a mistake. mypy cannot find the mistake that is
+# marked `where tensors have types`.
 WRONG = """\
 import tensorflow as tf
 import tf_lso
@@ -76,9 +77,9 @@ def _mypy(file):
     config = file.with_name("mypy.ini")
     config.write_text(
         "[mypy]\nstrict = true\nignore_missing_imports = true\n"
-        # TensorFlow has no types; its source would take minutes.
+        # TensorFlow has no types, and mypy would need minutes for its source.
         "[mypy-tensorflow.*,keras.*,tf_keras.*]\nfollow_imports = skip\n"
-        # The package's own lines are what tools/test checks.
+        # `tools/test` checks the source of tf_lso.
         "[mypy-tf_lso.*]\nfollow_imports = silent\n"
     )
     command = [sys.executable, "-m", "mypy", "--config-file", str(config)]
@@ -88,7 +89,7 @@ def _mypy(file):
 def _pyright(file):
     folder = Path(sys.executable).parent
     found = shutil.which("pyright", path=f"{folder}{os.pathsep}{os.environ['PATH']}")
-    # What pip installs gets the rest from npm at its first call.
+    # The pyright that pip installs downloads the rest from npm at its first call.
     if found is None or subprocess.run([found, "--version"], check=False).returncode:
         pytest.skip("pyright is not installed, or not whole")
     return [found, "--pythonpath", sys.executable, str(file)]
@@ -109,7 +110,7 @@ def test_each_mistake_of_a_users_program_is_an_error(program, checker, tmp_path)
         timeout=HANGS_AFTER,
         check=False,
     )
-    # To mypy a tensor is Any, so it cannot tell which of two signatures is meant.
+    # mypy treats a tensor as `Any`, so it cannot choose between two signatures.
     mark = r"# mistake$" if checker is _mypy else r"# mistake"
     lines = enumerate(program.splitlines(), 1)
     mistakes = {number for number, line in lines if re.search(mark, line)}

@@ -1,7 +1,7 @@
-"""Why not Keras 3, why not tf_keras alone: the five programs of the README's table.
+"""Run the five programs of the README's table, which compares tf_lso with the alternatives.
 
-Each is run with Keras 3, with tf_keras (`TF_USE_LEGACY_KERAS=1`) and by `tf-lso run`. The
-README has a row for each, and in it what is expected.
+Each program has a row in the table. The test runs it with Keras 3, with tf_keras
+(`TF_USE_LEGACY_KERAS=1`), and by `tf-lso run`. The cells of the row say what each run prints.
 """
 
 import re
@@ -14,7 +14,7 @@ from tests.generation import limit
 from tests.pages import files_of
 from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 
-# A loop of TensorFlow 2.4.
+# A training loop as programs for TensorFlow 2.4 have it.
 _LOOP = """
 import tensorflow as tf
 x = tf.Variable(3.0)
@@ -45,7 +45,7 @@ print("restored", same, "of 4 weights, iterations", int(opt.iterations))
 print("scale", float(getattr(opt, "loss_scale", opt.__dict__.get("dynamic_scale", 0))))
 """
 
-# What each API calls the same steps.
+# A step with the methods that the optimizer has: those of TensorFlow 2.4 or of Keras 3.
 _STEP = """
 def step(factor):
     with tf.GradientTape() as tape:
@@ -84,7 +84,8 @@ tf.function(lambda: strategy.run(bad_step))()
 print("weight", float(v.numpy()))
 """
 
-# A step that takes so many seconds has hung: without a NaN it takes less than one.
+# A step that is still running after HUNG_AFTER seconds has hung. A step without a NaN takes
+# less than a second.
 _WORKERS = f"""
 import os, threading
 import tensorflow as tf
@@ -114,7 +115,7 @@ PROGRAMS = {
     "NaN on one of two workers": _WORKERS,
 }
 WAYS = ("Keras 3", "tf_keras", "tf_lso")
-# What Keras 3.0 itself does in another way than the Keras 3 of the table.
+# The runs in which Keras 3.0 behaves differently from the Keras 3 that the table describes.
 OF_NEWER_KERAS = [
     ("checkpoint of 2.8", "Keras 3"),
     ("checkpoint of 2.8", "tf_lso"),
@@ -123,7 +124,7 @@ OF_NEWER_KERAS = [
 ]
 DIFFERENT = "this Keras 3 does something else than the newer ones of the table"
 
-# Cell of the table -> a regular expression for what the program writes.
+# Maps the text of a cell to a regular expression for the output of the program.
 _LEGACY_ALONE = "an instance of `tf.keras.optimizers.legacy.Optimizer`"
 WRITTEN = {
     "`AttributeError`": "AttributeError: .* no attribute 'get_scaled_loss'",
@@ -142,7 +143,7 @@ WRITTEN = {
 
 
 def _cells(label):
-    """{way: what the README says of it} of the row with that label."""
+    """Return {way of running: text of the cell} for the row with this label."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (cells,) = re.findall(rf"^\| {label} \| (.*) \|$", readme, re.MULTILINE)
     return dict(zip(WAYS, cells.split(" | "), strict=True))
@@ -174,7 +175,7 @@ def test_the_program_writes_what_the_table_says(label, way, tmp_path):
     command += [str(path), *([str(saved)] if "checkpoint" in label else [])]
     expected = WRITTEN[_cells(label)[way]]
     variables = {**QUIET, "TF_USE_LEGACY_KERAS": "01"[way == "tf_keras"]}
-    # Where a program is to hang, there is no need to wait.
+    # If the program is expected to hang, 10 seconds are enough to see that.
     variables["HUNG_AFTER"] = "10" if "hangs" in expected else "60"
     count = 2 if "workers" in label else 1
     results = run_workers(command, count, HANGS_AFTER, variables, cwd=ROOT)
