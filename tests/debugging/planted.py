@@ -1,7 +1,6 @@
-"""Models with a trouble planted in one layer, for both Kerases.
+"""Models in which one layer has a numerical problem, for Keras 2 and Keras 3.
 
-Each function of `CASES` takes the module keras or tf_keras and returns a model, a batch,
-and what is planted: the kind, the layer's name, and the loss scale.
+Each function in `CASES` has one argument, the module of a Keras, and returns a `Case`.
 """
 
 from typing import Any, NamedTuple
@@ -45,7 +44,10 @@ def dense(keras, units, name, value=0.1, **kwargs):
 
 
 def owned(keras, name, function, inner=()):
-    """A layer of the program's own, which calls `function(tensor, *inner layers)`."""
+    """Return a layer of a user's class, which calls `function(tensor, *inner)`.
+
+    `inner` are layers that the returned layer contains.
+    """
 
     class Own(keras.layers.Layer):
         def __init__(self):
@@ -64,7 +66,7 @@ def scaled_backward(x, factor):
 
 
 def times_backward(keras, name, factor):
-    """A layer that changes only gradients, by a factor."""
+    """Return a layer that multiplies gradients by a factor, and changes nothing else."""
     return owned(keras, name, lambda x: scaled_backward(x, factor))
 
 
@@ -73,7 +75,7 @@ def sequential(keras, *layers):
 
 
 def around(keras, bad, before=0.1, after=0.1):
-    """A model of a Dense layer "a", a layer `bad`, and a Dense layer "b"."""
+    """Return a model with a Dense layer "a", the layer `bad`, and a Dense layer "b"."""
     last = dense(keras, 1, "b", after)
     return sequential(keras, dense(keras, 4, "a", before), bad, last)
 
@@ -83,13 +85,13 @@ def around_large(keras, **kwargs):
 
 
 def functional(keras, function, shape=(3,), last=0.1):
-    """A model of a function of the inputs, and a Dense layer "b"."""
+    """Return a model that calls a function of the inputs, and then a Dense layer "b"."""
     inputs = keras.layers.Input(shape)
     return keras.Model(inputs, dense(keras, 1, "b", last)(function(inputs)))
 
 
 def branches(keras, left, right, before=0.1):
-    """A model of a Dense layer "stem", two branches, and a Dense layer "b"."""
+    """Return a model with a Dense layer "stem", two branches, and a Dense layer "b"."""
 
     def joined(inputs):
         stem = dense(keras, 4, "stem", before)(inputs)
@@ -114,7 +116,7 @@ def subclassed(keras, blocks, between=lambda x: x):
 
 
 def of_integers(keras, layer, **kwargs):
-    """A model of an Embedding, a layer, and a Dense layer "b"."""
+    """Return a model for integers, with an Embedding, a layer, and a Dense layer "b"."""
     embedding = keras.layers.Embedding(5, 2, **HALF, **kwargs)
     inputs = keras.layers.Input((3,), dtype="int32")
     return keras.Sequential([inputs, embedding, layer, dense(keras, 1, "b")])
@@ -314,8 +316,8 @@ CASES = {
 
 
 def explained(case, **kwargs):
-    """The report of `explain` on a case."""
-    if not case.model.built:  # a subclass
+    """Return the report of `explain` on a case."""
+    if not case.model.built:  # a model of a subclass
         case.model(case.x)
     arguments = {"loss": case.loss, "loss_scale": case.scale, **kwargs}
     return debugging.explain(case.model, case.x, case.y, **arguments)

@@ -1,4 +1,4 @@
-"""Kinds of models, losses, optimizers and data that can be explained, or are refused."""
+"""Test which models, losses, optimizers and data `debugging.explain` accepts or refuses."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def explain(model, x=X, y=Y, loss=planted.error, **kwargs):
 
 
 def subclass(module):
-    """The class of a model with a layer "head" of its own."""
+    """Return the class of a subclassed model that has a layer "head"."""
     return type(planted.subclassed(module, []))
 
 
@@ -268,4 +268,4 @@ def test_slices(module):
     model = planted.of_integers(module, module.layers.Flatten(**HALF))
     x = np.zeros((4, 3), "int32")
     (embedding, *_) = explain(model, x).variables
-    assert embedding.gradient.size == 2  # the one row, summed up
+    assert embedding.gradient.size == 2  # all examples use one row

@@ -1,4 +1,4 @@
-"""A trouble that is planted in a layer is found there, of its kind."""
+"""`debugging.explain` names the kind and the layer of each planted problem."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_the_planted_trouble_is_named(generation, name):
     if case.kind == "backward nan":
         assert fitting is None
     if case.kind == "underflow" or (case.kind == planted.BACKWARD and fitting):
-        # The scale that fits is at most a factor of 4 below the first that does not.
+        # The fitting scale works, and a scale that is 4 times larger overflows.
         below = planted.explained(case, loss_scale=fitting).first.kind
         above = planted.explained(case, loss_scale=4 * fitting).first.kind
         assert (below, above) == (None, planted.BACKWARD)

@@ -1,4 +1,4 @@
-"""What a report holds, prints and draws."""
+"""Test the values, the text and the plot of a report."""
 
 import functools
 import re
@@ -38,13 +38,13 @@ class TestStatistics:
 
 
 class TestScale:
-    """The scale that fits, and the share of values that are lost at the loss scale."""
+    """The report names the scale that fits, and the share of values that become 0."""
 
     @pytest.mark.parametrize(
         "gradients, fitting",
         [
             ([3.0, None, 1000.0], 2.0 ** (8 + 5)),  # 1000 * 2**5 is below 2**15
-            ([0.0], 2.0 ** (8 + 39)),  # what became 0 is below 2**-24
+            ([0.0], 2.0 ** (8 + 39)),  # values that became 0 are below 2**-24
             ([3.0, np.inf], None),
             ([np.nan], None),
             ([None], None),
@@ -134,7 +134,7 @@ class TestText:
 
 
 class TestAdvice:
-    """The advice about an overflow names what is large: the input, the weights, or neither."""
+    """The advice about an overflow says whether the input, the weights or neither is large."""
 
     def test_a_large_factor_in_a_layer_is_neither(self):
         times = planted.owned(keras, "times", lambda x: x * 2e5)
@@ -161,11 +161,11 @@ class TestAdvice:
         assert "a division by a value near 0" in message
         message = report_of("zero_by_zero").first.message
         assert "Look for a division by 0" in message
-        # 1e-7 is a number in float16, but what is divided by it soon overflows.
+        # float16 can represent 1e-7, but almost any number divided by it overflows.
         assert "such as 1e-4 (1e-8 becomes 0)" in message
 
     def test_code_between_the_layers(self):
-        """It may overflow or compute a NaN, and each has its own advice."""
+        """The advice about an overflow differs from the advice about a NaN."""
         large = report_of("code_between_the_layers").first.message
         assert "a product with a large factor, a division by a value near 0" in large
         block, zero = planted.dense(keras, 3, "a"), lambda x: (x - x) / (x - x)
@@ -176,7 +176,7 @@ class TestAdvice:
         assert "smaller" not in first.message
 
     def test_nan_of_a_large_input(self):
-        """Either the layer overflows within, or it computes NaN from large values."""
+        """The layer may overflow internally, or it may compute NaN from large values."""
         log = planted.owned(keras, "log", lambda x: tf.math.log(x - 3000))
         model = planted.sequential(keras, log, planted.dense(keras, 1, "b"))
         case = planted.Case(model, None, x=planted.X * 1000)
@@ -204,7 +204,7 @@ class TestAdvice:
 
 
 def _ends(axes):
-    """Returns row -> where its last bar in a panel of a picture begins and ends."""
+    """Return {row: (begin, end)} of the last bar of each row in a panel of the plot."""
     bars = [bar for container in axes.containers for bar in container]
     return {
         round(bar.get_y() + bar.get_height() / 2): (
@@ -229,8 +229,8 @@ class TestPlot:
         pytest.importorskip("matplotlib", reason="an optional extra")
         report = report_of("huge_kernel")
         outputs, gradients = report.plot().axes
-        # Row 0 is "a" with finite outputs, row 1 "bad" and row 2 "b", both all inf. No
-        # gradient is finite.
+        # Row 0 is the layer "a", whose outputs are finite. Row 1 is "bad" and row 2 is "b".
+        # Their outputs are all inf. No gradient is finite.
         ends = [_ends(axes) for axes in (outputs, gradients)]
         assert ends[0][0][1] < plot.OVERFLOW < min(ends[0][1][0], ends[0][2][0])
         assert min(begin for begin, _ in ends[1].values()) > plot.OVERFLOW

@@ -1,4 +1,4 @@
-"""After a pass variables and random state are what they were."""
+"""`debugging.explain` leaves all variables and all random state as they were."""
 
 import contextlib
 import functools
@@ -35,20 +35,20 @@ def model_of(family, seed=None, last=(), **compiled):
         planted.dense(module, 4, "a"),
         layers.BatchNormalization(name="normalization", **planted.HALF),
         layers.Dropout(0.4, seed=seed, name="dropout", **planted.HALF),
-        # That of Keras 3.0 draws float32 in every layer, and cannot add it to float16.
+        # The GaussianNoise of Keras 3.0 always draws float32, which float16 inputs do not fit.
         layers.GaussianNoise(0.1, seed=seed, name="noise", dtype="float32"),
         layers.ActivityRegularization(0.1, name="regularization", dtype="float32"),
         *(planted.dense(module, 1, "b"), *last),
     )
     inner = FAMILIES[family].Adam(0.05)
-    # Whatever the layers draw, no gradient overflows.
+    # With this scale no gradient overflows, whatever numbers the layers draw.
     optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=1024)
     model.compile(optimizer, loss="mse", metrics=metrics, **compiled)
     return model
 
 
 def values(model):
-    """All numbers that a model and its optimizer hold."""
+    """Return the values of all variables of a model and its optimizer, and of the scale."""
     optimizer = model.optimizer
     held = [*model.variables, *optimizer.variables]
     if getattr(
@@ -60,7 +60,7 @@ def values(model):
 
 
 def set_all_seeds(seed):
-    """Begin all random state anew; `set_random_seed` of Keras 3.0 leaves Keras's own."""
+    """Reset all random state. `set_random_seed` of Keras 3.0 does not reset Keras's own."""
     keras.utils.set_random_seed(seed)
     if HAS_KERAS3:
         state = keras_versions.state_of_keras3()
@@ -69,7 +69,10 @@ def set_all_seeds(seed):
 
 
 def number_of_keras3():
-    """A number of the generator of Keras 3, which the first call makes; Keras 2 has none."""
+    """Draw a number with the global generator of Keras 3. Return 0 if Keras 3 is absent.
+
+    The first call creates the generator.
+    """
     return keras.random.normal(()) if HAS_KERAS3 else 0.0
 
 
@@ -79,7 +82,7 @@ def keras_generator():
 
 
 def draws():
-    """What the generators give next, after which they are as before."""
+    """Return the state of all random generators, without changing the state."""
     context = tf_private.eager_context()
     return (
         random.getstate(),
@@ -143,7 +146,7 @@ class TestWhatIsRestored:
                 self.part = tf.Module()
                 self.part.count = tf.Variable(0)
                 self.generator = tf.random.Generator.from_seed(1)
-                # TensorFlow refuses to track a list with a part that was replaced.
+                # TensorFlow cannot track a list after one of its elements was replaced.
                 self.settings = [tf.Module(), 2]
                 self.settings[0] = 1
 

@@ -1,4 +1,4 @@
-"""What tells of the loss scale changes no training on two real workers."""
+"""On two real workers, reading and explaining the loss scale does not change the training."""
 
 import sys
 
@@ -7,8 +7,8 @@ import pytest
 from tests.families import FAMILIES
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
-# Each family trains twice in the same processes, the second time while all that tells of
-# the loss scale is used. The first worker alone has a NaN, in the third step.
+# Trains twice with each family. The second training also reads the loss scale in all possible
+# ways. In the third step, the first worker has a NaN.
 PROGRAM = """
 import tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

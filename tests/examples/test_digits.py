@@ -1,4 +1,4 @@
-"""The shipped example, run as a user runs it: alone, and as a cluster of two."""
+"""Run the example as a user does, in one process and on a cluster of two workers."""
 
 import re
 import sys
@@ -29,14 +29,14 @@ _ARGUMENTS = ["-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
 
 
 def _installed_digits():
-    """The example as a module, with the old names in place while it is imported."""
+    """Import the example while the old names are installed, and return the module."""
     with tf_lso.install():
         from tf_lso.examples import digits
     return digits
 
 
 def _table(output: str) -> dict[str, str]:
-    """The rows that the example prints at its end, by name."""
+    """Return {name: value} of the rows that the example prints at its end."""
     return dict(re.findall(r"^(\S.*?\S) {2,}(\S+)$", output, re.MULTILINE))
 
 
@@ -54,7 +54,7 @@ def _check_png(path: Path) -> None:
 
 
 def _check_scalars(log_dir: Path, output: str) -> None:
-    """One process wrote loss, scale and skipped steps of each step, as in the table."""
+    """Assert that one process logged each step, with the same values as in the table."""
     table, found = _table(output), scalars(log_dir)
     assert len(list(log_dir.rglob("*tfevents*"))) == 1
     steps = int(table["steps"])
@@ -115,7 +115,7 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
     _check_learnt_with_skips(chief)
     _check_png(plot)
     _check_scalars(tmp_path / "logs", chief)
-    # The chief reports; the others say one line, and have reached the same weights.
+    # The chief prints a report. The other worker prints one line, and has the same weights.
     accuracy = _table(chief)["accuracy on held-out digits"]
     assert f"worker 1 is done: accuracy {accuracy}" in other
     assert "final loss scale" not in other
@@ -123,7 +123,7 @@ def test_the_same_program_trains_on_a_cluster(tmp_path):
 
 
 def test_is_a_program_of_2020():
-    """It uses old names, and of tf_lso only its own helper module."""
+    """The example uses old names. From tf_lso it imports only its helper module."""
     source = (ROOT / "tf_lso/examples/digits.py").read_text(encoding="utf-8")
     ours = re.findall(r"^(?:from|import) (tf_lso\S*)", source, re.MULTILINE)
     assert set(ours) == {"tf_lso.examples.history"}

@@ -1,5 +1,5 @@
-"""`tools/test --gpu`: what can only be tested on GPUs, and a report of it."""
+"""The tests of `tools/test --gpu`, which need GPUs, and their report."""
 
 import pytest
 
-LINES = pytest.StashKey[list]()  # what the report says of the machine
+LINES = pytest.StashKey[list]()  # the report's lines about the machine

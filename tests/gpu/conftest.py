@@ -1,4 +1,4 @@
-"""Prints the block of text that people paste into an issue, after `pytest --gpu`."""
+"""After `pytest --gpu`, print a block of text that users can paste into an issue."""
 
 from tests.gpu import LINES
 
@@ -6,7 +6,7 @@ _FORM = ".github/ISSUE_TEMPLATE/gpu.yml"
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Print what the machine is, and what came of each part."""
+    """Print a description of the machine and the outcome of each test."""
     if not config.option.gpu or LINES not in config.stash:
         return
     lines, failed = [*config.stash[LINES]], []

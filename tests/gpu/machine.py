@@ -1,6 +1,7 @@
-"""What a report says of the machine. `python -m tests.gpu.machine` prints it as JSON.
+"""Describe the machine for the report. `python -m tests.gpu.machine` prints JSON.
 
-In a process of its own: TensorFlow keeps the memory of the GPUs that it has used.
+This must run in a separate process, because TensorFlow keeps the memory of the GPUs that it has
+used.
 """
 
 import collections
@@ -12,7 +13,7 @@ from tests import devices
 
 
 def facts():
-    """How many devices there are, and lines of text."""
+    """Return the number of devices, and lines of text about the machine."""
     import tensorflow as tf
 
     import tf_lso

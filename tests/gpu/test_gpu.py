@@ -1,7 +1,7 @@
-"""The contract and the example on all GPUs of this machine, with `pytest --gpu`.
+"""Run the contract and the example on all GPUs of this machine, with `pytest --gpu`.
 
-With TF_LSO_DEVICES=CPU two logical CPUs stand in, with little of the contract, so that
-the report can be tested. Each part is a process of its own.
+With TF_LSO_DEVICES=CPU, the tests use two logical CPUs and a small part of the contract, so
+that the report can be tested without GPUs. Each test runs a separate process.
 """
 
 import json
@@ -21,10 +21,11 @@ pytestmark = pytest.mark.timeout(60 * (MINUTES + 1))
 
 
 def run(*arguments):
-    """Run Python on the devices; return what it printed, or fail with that."""
+    """Run Python on the chosen devices. Return its output, or fail with its output."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
     variables |= {devices.VARIABLE: devices.kind(), **devices.environment()}
-    variables.pop("TF_CONFIG", None)  # which would make it a worker of a cluster
+    # With TF_CONFIG the process would be a worker of a cluster.
+    variables.pop("TF_CONFIG", None)
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
@@ -42,7 +43,7 @@ def run(*arguments):
 
 @pytest.fixture(scope="module")
 def count(request):
-    """How many devices there are."""
+    """The number of devices."""
     found = re.search("^FACTS (.*)", run("-m", "tests.gpu.machine"), re.MULTILINE)
     number, request.config.stash[LINES] = json.loads(found[1])
     if not number:
@@ -77,7 +78,7 @@ def test_contract_on_all_devices(count, record_property):
 
 
 def test_example(count, record_property, tmp_path):
-    """A training loop of 2020 in float16, which must skip steps, and learn."""
+    """Run a training loop of 2020 with float16, which must learn and skip some steps."""
     digits = str(ROOT / "tf_lso" / "examples" / "digits.py")
     printed = run("-m", "tf_lso", "run", digits, "--output", str(tmp_path / "it.png"))
     names = ("accuracy on held-out digits", "replicas", "skipped steps")

@@ -1,3 +1,3 @@
-"""Keeps pytest from importing the program and the stand-in: they run in processes."""
+"""Keep pytest from importing the program and the stand-in, which run in processes."""
 
 collect_ignore = ["stand_in"]

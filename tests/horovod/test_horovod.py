@@ -1,7 +1,8 @@
-"""Loss scaling with Horovod: the orders of wrapping, in one process and in two.
+"""Test loss scaling with Horovod in one process and in two, for each order of wrapping.
 
-`stand_in` has Horovod's interface, beside the program that imports it. `expected.json` is
-what that printed under TensorFlow 2.4.4, in which all orders give the same.
+The folder `stand_in` contains a replacement for Horovod and the program that imports it.
+`expected.json` contains the output of the program under TensorFlow 2.4.4. There, all orders of
+wrapping give the same output.
 """
 
 import json
@@ -21,9 +22,9 @@ EXPECTED = json.loads((HERE / "expected.json").read_text())
 
 
 def workers(order, size, *options):
-    """Run the program in `size` processes; return each one's RESULT and output.
+    """Run the program in `size` processes. Return a list of (result, output) for them.
 
-    One alone chooses the Keras of `--like` by itself.
+    A single process gets no TF_USE_LEGACY_KERAS, so that `--like` itself chooses the Keras.
     """
     run = [sys.executable, "-m", "tf_lso", "run", *options, PROGRAM, order]
     variables, found = dict(QUIET), []

@@ -1,4 +1,4 @@
-"""The benchmark: that it measures what it says. How long anything takes is no test."""
+"""Test that the benchmark measures what it says. No test depends on a measured time."""
 
 import collections
 import gc
@@ -20,7 +20,7 @@ SETTING = plan.Setting("function", "default", "keras3", "tiny")
 
 @pytest.fixture
 def tool(monkeypatch, tmp_path):
-    """Runs the tool; returns what it writes, {candidate: figures}."""
+    """A function that runs the tool and returns {candidate: figures}."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     usual = ("--modes", "function", "--rounds", "1", "--out", str(tmp_path))
 
@@ -43,7 +43,7 @@ class TestTheTool:
         for name, row in rows.items():
             assert len(row["seconds"]) == 3 and row["ms"] > 0
             assert row["traces"] == 1 and row["collectives"] == 0
-            more = row.get("operations_per_gradient", 0)  # the limit has none
+            more = row.get("operations_per_gradient", 0)  # the lower limit has none
             assert (more > 0) == (name in (plan.OWN, plan.OURS))
             assert re.search(rf"^\| +{name} \| .*\d", printed, re.MULTILINE)
         plots = [path.name for path in tmp_path.glob("*.png")]
@@ -59,7 +59,7 @@ class TestTheTool:
     @pytest.mark.slow
     def test_sees_a_dense_temporary_in_the_peak_memory(self, tool):
         rows = tool("--workloads", "embedding", "--families", "keras3", "--memory")
-        # A byte or more for each of 64 M values.
+        # A dense temporary takes at least a byte for each of 64 million values.
         assert rows[plan.OWN]["added_peak_mb"] > 60
         assert rows[plan.OURS]["added_peak_mb"] < 20
 
@@ -93,11 +93,11 @@ class TestTheTool:
 
 
 def test_workloads_have_the_shapes_of_the_networks():
-    # The numbers of trainable parameters that the papers' code prints.
+    # The code of the papers prints these numbers of trainable parameters.
     resnet, bert = plan.workload("resnet50"), plan.workload("bert")
     assert (len(resnet.shapes), resnet.values) == (161, 25_557_032)
     assert (len(bert.shapes), bert.values) == (199, 109_482_240)
-    assert plan.workload("embedding").values == 64 * 64  # of the rows touched
+    assert plan.workload("embedding").values == 64 * 64  # the rows of one step
     assert plan.workload("100x256").values == 25_600
 
 
@@ -107,11 +107,11 @@ def test_workloads_have_the_shapes_of_the_networks():
 @pytest.mark.parametrize("name", ["tiny", "model", "sparse"])
 @pytest.mark.parametrize("family", plan.FAMILIES)
 def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
-    """What is timed is the step of the bare optimizer, with unscaled gradients."""
+    """Each candidate changes the variables as the bare optimizer does."""
     sparse = plan.Workload("", [(8, 2), (4, 3)], rows=2)
     monkeypatch.setitem(plan.WORKLOADS, "sparse", sparse)
     trains = plan.workload(name).trains
-    if not trains:  # the usual steps vanish in rounding, once unscaled
+    if not trains:  # unscaled gradients are so small that usual steps would round to 0
         monkeypatch.setattr(one_process, "_LEARNING_RATE", 100.0)
     steps = one_process.Steps(plan.Setting(mode, "default", family, name))
     start = [v.numpy() for v in steps.variables]
@@ -123,8 +123,8 @@ def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
         moved[candidate] = [v.numpy() - a for v, a in zip(steps.variables, start)]
     bare = moved.pop(plan.BARE)
     assert all(np.abs(change).max() > 0 for change in bare)
-    factor = 1.0 if trains else 2.0**-15  # only a loss in a tape is scaled
-    close = {"rtol": 1e-3, "atol": 3e-8}  # to the last bits of about 0.1
+    factor = 1.0 if trains else 2.0**-15  # only training steps scale the loss
+    close = {"rtol": 1e-3, "atol": 3e-8}  # values of about 0.1 have this rounding error
     for changes in moved.values():
         for change, expected in zip(changes, bare, strict=True):
             np.testing.assert_allclose(change, expected * factor, **close)
@@ -152,11 +152,11 @@ def test_there_is_a_setting_for_all_that_is_chosen_but_replicas_under_xla():
     ]
 
 
-STEPS = plan.CANDIDATES[1:]  # without the limit, which is no step
+STEPS = plan.CANDIDATES[1:]  # the first candidate is the lower limit, which is no step
 
 
 def figures(bare, own, ours, setting=SETTING, **measured):
-    """The figures of candidates that took so many seconds in each round."""
+    """Return the figures of three candidates that took these seconds in each round."""
     columns = {"seconds": (bare, own, ours), **measured}
     rows = (dict(zip(columns, row)) for row in zip(*columns.values(), strict=True))
     return report.figures(setting, dict(zip(STEPS, rows)))
@@ -164,7 +164,7 @@ def figures(bare, own, ours, setting=SETTING, **measured):
 
 class TestFigures:
     def test_compare_within_a_round(self):
-        # The machine is slower in the second round; the difference is not.
+        # In the second round the machine is slower, but the difference is the same.
         quartiles = report.added([0.003, 0.013, 0.003], [0.001, 0.011, 0.002])
         assert quartiles == pytest.approx([1.5, 2.0, 2.0])
         assert report.added([0.003], [0.001]) == [pytest.approx(2.0)] * 3
@@ -201,9 +201,9 @@ class TestFigures:
 
 
 def test_a_plot_shows_every_figure(tmp_path, monkeypatch):
-    """A panel for each workload; bars of nothing and below zero have their numbers.
+    """Each workload has a panel, and small and negative bars are labeled with numbers.
 
-    What an earlier tool measured beside today's candidates is not drawn.
+    The plot leaves out candidates of earlier versions of the tool.
     """
     rows = []
     for family in ("keras3", "legacy"):
@@ -270,7 +270,7 @@ NAMES_IN_TABLES["400 \N{MULTIPLICATION SIGN} 256"] = "small400"
 
 
 def graph_of(function):
-    """The graph of a function of a scalar."""
+    """Return the graph of a function of a scalar."""
     scalar = tf.TensorSpec([], tf.float32)
     return tf.function(function).get_concrete_function(scalar).graph
 

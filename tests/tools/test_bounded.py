@@ -1,4 +1,4 @@
-"""The bound that tools/test puts over the whole run."""
+"""Test `tools/bounded.py`, which ends a run of tools/test that takes too long."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ import pytest
 from tests.processes import HANGS_AFTER, ROOT, start
 from tools import bounded
 
-# With less patience for what it has interrupted.
+# Runs `bounded` with a tenth of the time that interrupted processes have to end.
 IMPATIENT = f"""
 import sys
 from tools import bounded
@@ -22,8 +22,8 @@ sys.exit(bounded.main(*sys.argv[1:]))
 
 PATIENCE_SECONDS = 10
 
-# A child, which starts a grandchild with the arguments of this program, prints both
-# process IDs, and waits until it is interrupted.
+# A child process. It starts a grandchild, which runs the program in the first argument, prints
+# both process IDs, and waits until it is interrupted.
 FAMILY = """
 import os, subprocess, sys, time
 grandchild = subprocess.Popen(
@@ -49,7 +49,7 @@ def run(minutes, program):
 
 
 def still_there(pids):
-    """Return those of the processes that exist; wait until the system has reaped them."""
+    """Wait until the processes have ended. Return those that still exist after some time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while running := [pid for pid in pids if exists(pid)]:
         if time.monotonic() > deadline:
@@ -74,7 +74,7 @@ def test_a_command_that_ends_keeps_its_exit_code():
 def test_a_command_that_hangs_is_ended_with_its_children():
     child = "import time; time.sleep(10_000)"
     program = f"import subprocess as s, sys; s.run([sys.executable, '-c', {child!r}])"
-    # The child has the pipes too: `run` returns after it is gone.
+    # The child has the pipes too, so `run` returns only after the child has ended.
     done = run("0.02", program)
     assert done.returncode == 124
     assert "still ran after 0.02 minutes" in done.stderr
@@ -110,7 +110,7 @@ def test_a_signal_ends_the_command_with_its_descendants(number, leader, grandchi
         process.communicate()
 
 
-# Says that it was interrupted, and what it can say after another signal was sent.
+# Prints that it was interrupted, and then a line that it reads after a second signal.
 REPORTS = """
 import time
 try:
@@ -138,7 +138,8 @@ def test_the_second_sigterm_of_timeout_does_not_cut_the_report_short():
     assert (rest, process.returncode) == ("what failed\n", 128 + signal.SIGTERM)
 
 
-# Stuck in C between two tests, where no signal and no timeout of a test reaches it.
+# A pytest plugin whose worker hangs in C code between two tests. No signal and no timeout of a
+# test can end the worker there.
 STUCK = """
 import ctypes, os, signal
 

@@ -1,10 +1,10 @@
-"""tools/corpus.py counts what both commands find in other people's code."""
+"""Test tools/corpus.py, which counts the findings of check and migrate in other projects."""
 
 from tests.processes import start
 
 
 def test_it_prints_a_row_for_each_folder(tmp_path):
-    folder = tmp_path / "site-packages" / "lib"  # installed packages too
+    folder = tmp_path / "site-packages" / "lib"  # packages that pip installed count
     folder.mkdir(parents=True)
     use = "from tensorflow.keras.mixed_precision import experimental\n"
     (folder / "a.py").write_text(use)

@@ -1,4 +1,4 @@
-"""`tools/test --gpu`: all of it but the GPUs, on logical CPU devices."""
+"""Test `tools/test --gpu` on logical CPUs, which take the place of GPUs."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def report(**variables):
 
 @pytest.mark.slow
 def test_all_parts_pass_on_logical_cpus_and_are_told():
-    """What runs on GPUs, but little of the contract, and without GPUs."""
+    """The run uses logical CPUs, and a small part of the contract."""
     done = report(TF_LSO_DEVICES="CPU")
     assert done.returncode == 0, done.stdout + done.stderr
     _, block = done.stdout.split("its form is .github/ISSUE_TEMPLATE/gpu.yml")
@@ -58,7 +58,7 @@ def test_a_part_that_fails_is_told_with_its_end():
     reporter, config = mock.Mock(), mock.Mock(stash={})
     reporter.getreports = {"passed": [good], "failed": [bad]}.get
     conftest.pytest_terminal_summary(reporter, config)
-    assert reporter.method_calls == []  # of a machine without GPUs
+    assert reporter.method_calls == []  # a machine without GPUs has no report
     config.stash[LINES] = ["a machine"]
     conftest.pytest_terminal_summary(reporter, config)
     (_, (heading,), _), (_, (block,), _) = reporter.method_calls

@@ -1,4 +1,4 @@
-"""The supported pairs, and the table of what noxfile.py ran on each."""
+"""Test the supported pairs of versions, and the table of the test results for each pair."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tools.support import NEXT, PAIRS, REFERENCE, ROWS
 
 BY_NAME = {pair.name: pair for pair in ROWS}
 GOOD = {"passed": 3, "skipped": 1, "failed": {}, "limits": {}}
-# What came out of an environment in which all went well.
+# The result of an environment in which all tests passed.
 VERSIONS = {"python": "3.11.7", "tensorflow": "2.15.1", "keras": "2.15.0"}
 RESULT = {"date": "2026-01-02", "versions": VERSIONS, "installs": [], "quick": False}
 RESULT |= {"core": GOOD, "programs": GOOD}
@@ -173,7 +173,7 @@ def test_the_readme_says_what_ran_without_a_failure():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "](compat_docs/reference/support.md)" in readme
     results = support.read()
-    results.pop(NEXT.name, None)  # no release
+    results.pop(NEXT.name, None)  # this is not a release
     good = [r["versions"] for r in results.values() if support.is_good(r)]
     for told, package, version in KERAS:
         ((oldest, newest),) = re.findall(told, readme)
@@ -191,7 +191,7 @@ def test_the_readme_says_what_ran_without_a_failure():
 
 @pytest.mark.slow
 def test_pip_installs_nothing_beside_the_package():
-    """Of this environment; noxfile.py asks the same in each of its own."""
+    """This test uses the present environment. noxfile.py checks each of its environments."""
     pip = "-m pip install --dry-run --quiet --report - .".split()
     done = start(pip, ROOT)
     planned = [item["metadata"]["name"] for item in json.loads(done.stdout)["install"]]

@@ -1,4 +1,4 @@
-"""The site is built without a warning, and has what the pages promise."""
+"""The site is built without a warning, and contains all public names and tests."""
 
 import importlib
 import re
@@ -14,7 +14,7 @@ MIRRORS = {"compat", "keras", "mixed_precision", "train"}
 
 
 def public_names():
-    """Every public name that is no old name, a list."""
+    """Return a sorted list of all public names of tf_lso that are not old names."""
     names = []
     for name in {n for n in dir(tf_lso) if not n.startswith("_")} - MIRRORS:
         value = getattr(tf_lso, name)

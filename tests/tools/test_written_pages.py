@@ -1,4 +1,4 @@
-"""Parts of pages are what tools/written_pages.py makes of the tables of the package."""
+"""The generated parts of pages agree with the tables of the package."""
 
 import pytest
 

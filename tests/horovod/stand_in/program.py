@@ -1,11 +1,11 @@
-"""Trains with Horovod in one of the orders of wrapping, as programs of TF 2.4 did."""
+"""Train with Horovod, with one order of wrapping, as programs for TensorFlow 2.4 did."""
 
 import json
 import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# `run_workers` tells its processes by TF_CONFIG, which Horovod knows nothing of.
+# `run_workers` describes the processes in TF_CONFIG, but Horovod needs other variables.
 config = json.loads(os.environ.pop("TF_CONFIG"))
 addresses = config["cluster"]["worker"]
 os.environ["HOROVOD_RANK"] = str(config["task"]["index"])

@@ -1,6 +1,7 @@
-"""A stand-in for Horovod: its documented interface over sockets of 127.0.0.1.
+"""A stand-in for Horovod, whose processes communicate over sockets of 127.0.0.1.
 
-Written after the documentation of Horovod 0.19-0.28, for the part that programs of mixed
-precision use: `horovod.tensorflow` and `horovod.tensorflow.keras`. As in Horovod, the
-distributed optimizer is a class made at run time below the optimizer's own.
+The stand-in follows the documentation of Horovod 0.19-0.28. It has the parts that programs with
+mixed precision use, namely `horovod.tensorflow` and `horovod.tensorflow.keras`. As in Horovod,
+the class of a distributed optimizer is created at run time and derives from the class of the
+optimizer.
 """

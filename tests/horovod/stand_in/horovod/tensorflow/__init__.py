@@ -1,4 +1,4 @@
-"""Sums and means of tensors over processes, and a tape that returns means."""
+"""Sums and means of tensors over processes, and a tape that returns mean gradients."""
 
 import os
 import time
@@ -7,17 +7,18 @@ from multiprocessing import connection
 import tensorflow as tf
 
 Average, Sum = "Average", "Sum"
-_peers = []  # in rank 0 the connections of the others, in the others that of rank 0
+# Rank 0 has connections to all other processes, and they have a connection to rank 0.
+_peers = []
 
 
 class Compression:
-    """What gradients are sent as."""
+    """The dtypes in which gradients can be sent."""
 
     none, fp16 = "none", "fp16"
 
 
 def init():
-    """Connect the processes; HOROVOD_RANK, HOROVOD_SIZE and the port are in the environment."""
+    """Connect the processes. Environment variables contain the rank, size and port."""
     if size() == 1 or _peers:
         return
     address = "127.0.0.1", int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
@@ -48,7 +49,7 @@ local_rank, local_size = rank, size
 
 
 def _together(values, combine):
-    """Combine the lists of arrays of all processes; each gets the result."""
+    """Combine the lists of arrays of all processes. Return the result in every process."""
     if rank() != 0:
         _peers[0].send(values)
         return _peers[0].recv()
@@ -63,7 +64,7 @@ def _sums(lists):
 
 
 def _all_together(tensors, combine):
-    """Do so with tensors, in order, also in a graph."""
+    """Combine lists of tensors of all processes, eagerly or in a graph."""
     if size() == 1 or not tensors:
         return tensors
 
@@ -78,7 +79,7 @@ def _all_together(tensors, combine):
 
 
 def grouped_allreduce(tensors, average=None, op=None, compression=Compression.none):
-    """Return the mean (or the sum) over the processes of each tensor; None stays None."""
+    """Return the mean or sum of each tensor over the processes. None stays None."""
     del average
     there = [tf.convert_to_tensor(tensor) for tensor in tensors if tensor is not None]
     sent = [
@@ -94,13 +95,13 @@ def grouped_allreduce(tensors, average=None, op=None, compression=Compression.no
 
 
 def allreduce(tensor, average=None, op=None, compression=Compression.none, name=None):
-    """Return the mean (or the sum) over the processes."""
+    """Return the mean or sum of a tensor over the processes."""
     del name
     return grouped_allreduce([tensor], average, op, compression)[0]
 
 
 def broadcast_variables(variables, root_rank):
-    """Give all processes the values of one."""
+    """Assign the values of rank 0 to the variables of all processes."""
     assert root_rank == 0
     values = _all_together([tf.identity(v) for v in variables], lambda lists: lists[0])
     for variable, value in zip(variables, values):
@@ -128,7 +129,7 @@ def DistributedGradientTape(
     sparse_as_dense=False,
     op=Average,
 ):
-    """Return a tape whose `gradient` is the mean over the processes."""
+    """Return a tape whose gradients are means over the processes."""
     del device_dense, device_sparse, sparse_as_dense
     cls = type(
         gradtape.__class__.__name__,

@@ -28,8 +28,9 @@ def DistributedOptimizer(
 ):
     """Return an optimizer like `optimizer` whose gradients are means over the processes.
 
-    It is of a class below the optimizer's own. Keras calls its `_compute_gradients` in
-    `minimize`; what a loop passes to `apply_gradients` it applies as it is.
+    The class of the new optimizer derives from the class of `optimizer`. In `minimize`, Keras
+    calls `_compute_gradients`, which computes the means. A loop passes gradients directly to
+    `apply_gradients`, which applies them unchanged.
     """
 
     def reduced(grads_and_vars):
@@ -72,7 +73,7 @@ def DistributedOptimizer(
 
 
 class _Broadcast(tf.keras.callbacks.Callback):
-    """Gives all processes the variables of one, after the first batch."""
+    """Broadcasts the variables of one process to all others after the first batch."""
 
     def __init__(self, root_rank):
         super().__init__()
