@@ -21,33 +21,35 @@ FIRST_IMPORT = """
     import tensorflow as tf
     import keras
 
-    PLACES = (
+    NAMESPACES = (
         keras, keras.optimizers, keras.mixed_precision, keras.saving, keras.Model,
         keras.optimizers.Optimizer, tf.keras.mixed_precision.LossScaleOptimizer,
         keras.optimizers.SGD, tf, tf.keras, tf.train, tf.distribute, tf.compat.v1,
         tf.compat.v1.train, tf.compat.v1.mixed_precision, tf.GradientTape, tf.Variable,
     )
-    MADE_BY_READING = ("__annotations__",)
+    # Python itself creates these attributes when they are read.
+    CREATED_BY_READING = ("__annotations__",)
 
-    # TensorFlow's modules load some names only when they are read.
-    for place in PLACES:
-        for name in dir(place):
-            getattr(place, name, None)
+    # Modules of TensorFlow load some attributes only when the attributes are read.
+    for namespace in NAMESPACES:
+        for name in dir(namespace):
+            getattr(namespace, name, None)
 
-    def seen():
-        return [{n: id(v) for n, v in vars(place).items()} for place in PLACES]
+    def contents():
+        return [{n: id(v) for n, v in vars(space).items()} for space in NAMESPACES]
 
-    def report(what, before):
+    def report(moment, before):
         changed = [
-            f"{place.__name__}.{name}"
-            for place, old, new in zip(PLACES, before, seen())
+            f"{namespace.__name__}.{name}"
+            for namespace, old, new in zip(NAMESPACES, before, contents())
             for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name) and name not in MADE_BY_READING
+            if old.get(name) != new.get(name) and name not in CREATED_BY_READING
         ]
-        print(what, "changed", changed)
-        print(what, "tf_keras", any(n.split(".")[0] == "tf_keras" for n in sys.modules))
+        imported = {name.split(".")[0] for name in sys.modules}
+        print(moment, "changed", changed)
+        print(moment, "tf_keras", "tf_keras" in imported)
 
-    before = seen()
+    before = contents()
     import tf_lso
     report("import", before)
 
@@ -83,9 +85,9 @@ def test_the_first_import_patches_nothing_and_imports_no_tf_keras(first_import, 
 
 
 @needs_keras3
-def test_the_comparison_sees_a_patch(first_import):
-    found = first_import["patch", "changed"]
-    assert found == "['keras.mixed_precision.extra', 'SGD.apply']"
+def test_the_report_shows_a_patch(first_import):
+    changed = first_import["patch", "changed"]
+    assert changed == "['keras.mixed_precision.extra', 'SGD.apply']"
 
 
 def test_a_reload_changes_nothing():
@@ -111,23 +113,29 @@ def test_a_reload_changes_nothing():
     ) == ["True 8.0", "True"]
 
 
-def errors_of(*uses, hidden, **variables):
-    """Return the messages of the errors of statements if some packages are not installed."""
-    tries = textwrap.dedent(f"""
+def messages_of_errors(*statements, hidden, **variables):
+    """Return the messages of the errors of statements if some packages are not installed.
+
+    Args:
+      *statements: str, statements that raise an ImportError.
+      hidden: the names of the packages that cannot be imported.
+      **variables: environment variables of the process.
+    """
+    program = textwrap.dedent(f"""
         import tf_lso
-        for use in {uses!r}:
+        for statement in {statements!r}:
             try:
-                exec(use)
+                exec(statement)
             except ImportError as error:
                 print(type(error).__name__ + ":", error)
     """)
-    messages = run(hiding(*hidden) + tries, **variables)
-    assert len(messages) == len(uses)
+    messages = run(hiding(*hidden) + program, **variables)
+    assert len(messages) == len(statements)
     return messages
 
 
 def test_without_tensorflow_the_error_names_the_extras():
-    messages = errors_of(
+    messages = messages_of_errors(
         "raise ImportError(tf_lso.__version__)",  # `import tf_lso` itself works
         "tf_lso.LossScaleOptimizer",
         "tf_lso.wrap",
@@ -147,17 +155,19 @@ def test_without_tensorflow_the_error_names_the_extras():
 @pytest.mark.skipif(
     tf.__version__ < "2.15", reason="tf.keras is never tf_keras before TensorFlow 2.15"
 )
-def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named():
-    needs_none = "import keras; tf_lso.LossScaleOptimizer(keras.optimizers.SGD())"
-    *messages, last = errors_of(
+def test_a_missing_tf_keras_that_tensorflow_is_to_use_is_an_error():
+    needs_no_tf_keras = (
+        "import keras; tf_lso.LossScaleOptimizer(keras.optimizers.SGD())"
+    )
+    *messages, last = messages_of_errors(
         "tf_lso.install()",
         "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
         "tf_lso.keras.mixed_precision.experimental.Policy",
-        f"{needs_none}; raise ImportError('made')",
+        f"{needs_no_tf_keras}; raise ImportError('the optimizer was created')",
         hidden=("tf_keras",),
         TF_USE_LEGACY_KERAS="1",
     )
-    assert last == "ImportError: made"
+    assert last == "ImportError: the optimizer was created"
     minor = tf.__version__.rpartition(".")[0]
     for message in messages:
         assert "TF_USE_LEGACY_KERAS=1" in message
@@ -167,7 +177,7 @@ def test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named():
 
 # Each row has the version of TensorFlow, a Keras package and its version, and the
 # requirement that the message tells the user to install.
-REFUSED = [
+REFUSED_VERSIONS = [
     (("1.15.5", "keras", "2.15.0"), "tensorflow>=2.12"),
     (("2.11.1", "keras", "2.11.0"), "tensorflow>=2.12"),
     (("2.12.1", "keras", "2.11.0"), "keras>=2.12,<2.13"),
@@ -181,7 +191,7 @@ REFUSED = [
     (("2.22.0", "keras", "2.15.0"), "keras>=3.0"),
     (("2.22.0", "tf_keras", "2.15.0"), "keras>=2.16"),
 ]
-TESTED = [
+TESTED_VERSIONS = [
     ("2.12.1", "keras", "2.12.0"),
     ("2.13.1", "keras", "2.13.1"),
     ("2.14.0", "keras", "2.14.0"),
@@ -192,7 +202,7 @@ TESTED = [
     ("2.21.0-rc1", "keras", "3.15.1"),
     ("2.21.0", "tf_keras", "2.21.0"),
 ]
-NEWER = [
+NEWER_VERSIONS = [
     ("2.22.0.dev20260101", "keras", "3.15.0"),
     ("2.22.0", "tf_keras", "2.22.0"),
     ("3.0.0", "keras", "4.0.0"),
@@ -202,78 +212,90 @@ NEWER = [
 ]
 
 
-def provide_tensorflow_by(monkeypatch, distribution):
+def pretend_tensorflow_is_from(monkeypatch, distribution):
     """Pretend that TensorFlow was installed from this distribution."""
     installed = {"tensorflow": [distribution]}
     metadata = importlib.metadata
     monkeypatch.setattr(metadata, "packages_distributions", lambda: installed)
 
 
-class TestAPairOfVersions:
+class TestVersions:
     @pytest.fixture(autouse=True)
     def forget_earlier_warnings(self, monkeypatch, caplog):
         monkeypatch.setattr(environment, "_warnings", [])
         caplog.set_level("WARNING", "tensorflow")
 
-    @pytest.mark.parametrize(("pair", "remedy"), REFUSED)
-    def test_that_is_too_old_or_does_not_fit_is_refused(self, pair, remedy):
+    @pytest.mark.parametrize(("pair", "remedy"), REFUSED_VERSIONS)
+    def test_that_are_too_old_or_do_not_fit_are_refused(self, pair, remedy):
+        tensorflow_version, _, keras_version = pair
         with pytest.raises(ImportError) as caught:
             environment.check_pair(*pair)
         message = str(caught.value)
-        assert pair[0] in message
+        assert tensorflow_version in message
         assert f'{remedy}"`' in message.replace("tensorflow-cpu", "tensorflow")
         assert "pip install" in message
-        assert pair[2] in message or "tensorflow>=" in remedy
+        assert keras_version in message or "tensorflow>=" in remedy
 
-    @pytest.mark.parametrize("pair", TESTED)
-    def test_that_is_tested_is_accepted_silently(self, pair, caplog):
+    @pytest.mark.parametrize("pair", TESTED_VERSIONS)
+    def test_that_are_tested_are_accepted_silently(self, pair, caplog):
         environment.check_pair(*pair)
         assert not caplog.text
 
-    @pytest.mark.parametrize("pair", NEWER)
-    def test_that_is_newer_is_accepted_with_a_warning(self, pair, caplog):
+    @pytest.mark.parametrize("pair", NEWER_VERSIONS)
+    def test_that_are_newer_are_accepted_with_a_warning(self, pair, caplog):
         environment.check_pair(*pair)
+        tensorflow_version, _, keras_version = pair
         (record,) = caplog.records
         major, newest = max(environment.PAIRS)
         tested = f"tested with TensorFlow 2.12 to {major}.{newest}, Keras 3.0"
         assert tested in record.message
-        assert pair[0] in record.message and pair[2] in record.message
+        assert tensorflow_version in record.message
+        assert keras_version in record.message
 
-    def test_warns_once_in_a_process(self, caplog):
-        for pair in NEWER:
+    def test_the_warning_appears_once_in_a_process(self, caplog):
+        for pair in NEWER_VERSIONS:
             environment.check_pair(*pair)
         assert len(caplog.records) == 1
 
-    def test_names_what_can_be_installed_in_place_of_a_nightly_build(self, monkeypatch):
-        provide_tensorflow_by(monkeypatch, "tf_nightly_cpu")
+    def test_of_an_old_nightly_build_are_refused_with_the_release(self, monkeypatch):
+        pretend_tensorflow_is_from(monkeypatch, "tf_nightly_cpu")
         with pytest.raises(ImportError, match=r'"tensorflow>=2\.12"'):
             environment.check_pair("2.11.0.dev20220901", "keras", "2.11.0")
+
+    @pytest.mark.parametrize(
+        ("distribution", "version", "requirement"),
+        [
+            ("tf_nightly_cpu", (2, 99), "--no-deps tf_keras-nightly"),
+            ("tensorflow", (2, 21), r'"tf-keras==2\.21\.\*"'),
+        ],
+    )
+    def test_of_tf_keras_follow_tensorflow(
+        self, monkeypatch, distribution, version, requirement
+    ):
+        pretend_tensorflow_is_from(monkeypatch, distribution)
         monkeypatch.setitem(sys.modules, "tf_keras", None)
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-        with pytest.raises(ImportError, match="--no-deps tf_keras-nightly"):
-            environment.require_tf_keras("like='2.4'", (2, 99))
-        provide_tensorflow_by(monkeypatch, "tensorflow")
-        with pytest.raises(ImportError, match=r'"tf-keras==2\.21\.\*"'):
-            environment.require_tf_keras("like='2.4'", (2, 21))
+        with pytest.raises(ImportError, match=requirement):
+            environment.require_tf_keras("like='2.4'", version)
 
     @pytest.mark.parametrize("changed", ["tensorflow", "keras"])
-    def test_is_asked_of_the_frameworks_that_are_there(self, monkeypatch, changed):
+    def test_of_the_imported_frameworks_are_checked(self, monkeypatch, changed):
         monkeypatch.setattr(sys.modules[changed], "__version__", "1.2.3")
         with pytest.raises(ImportError, match=r"found 1\.2\.3"):
             environment.require_tensorflow()
 
-    def test_is_known_also_where_keras_cannot_be_imported(self, monkeypatch):
+    def test_of_a_keras_that_cannot_be_imported_are_checked(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "keras", None)
         monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.2.3")
         with pytest.raises(ImportError, match=r"found 1\.2\.3"):
             environment.require_tensorflow()
 
-    def test_a_keras_that_is_broken_is_named(self, monkeypatch):
+    def test_a_keras_that_cannot_be_imported_is_to_be_reinstalled(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "keras", None)
         with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
             environment.require_tensorflow()
 
-    def test_that_is_refused_changes_nothing(self):
+    def test_that_are_refused_change_nothing(self):
         lines = run(
             """
             import sys
@@ -303,7 +325,7 @@ class TestAPairOfVersions:
             "from tf_lso.mixed_precision.experimental import LossScale",
         ],
     )
-    def test_is_asked_whatever_is_used_first(self, statement):
+    def test_are_checked_whatever_is_used_first(self, statement):
         (message,) = run(
             f"""
             import tensorflow as tf
@@ -336,27 +358,46 @@ def test_another_keras_backend_does_not_matter_to_tf_keras(monkeypatch, family):
 
 
 MODULES = {
-    *("callbacks", "checkpoints", "compat", "debugging", "keras"),
-    *("mixed_precision", "summary", "train"),
+    "callbacks",
+    "checkpoints",
+    "compat",
+    "debugging",
+    "keras",
+    "mixed_precision",
+    "summary",
+    "train",
 }
 NAMES = {
-    *("DynamicLossScale", "FixedLossScale", "LossScale", "LossScaleOptimizer"),
-    *("install", "raise_if_stuck", "uninstall", "wrap"),
+    "DynamicLossScale",
+    "FixedLossScale",
+    "LossScale",
+    "LossScaleOptimizer",
+    "install",
+    "raise_if_stuck",
+    "uninstall",
+    "wrap",
 }
 
 
 class TestThePublicNames:
-    def test_are_those_that_a_notebook_shows(self):
+    def test_are_those_that_a_notebook_completes(self):
         importlib.import_module("tf_lso.scaling.rule")
-        shown = {name for name in dir(tf_lso) if not name.startswith("__")}
-        assert shown == NAMES | MODULES
-        assert all(hasattr(tf_lso, name) for name in shown)
+        completed = {name for name in dir(tf_lso) if not name.startswith("__")}
+        assert completed == NAMES | MODULES
+        assert all(hasattr(tf_lso, name) for name in completed)
+
+    def test_are_in_all(self):
         assert list(tf_lso.__all__) == sorted({*NAMES, "__version__"})
+
+    def test_are_the_only_public_attributes_that_are_no_modules_of_tf_lso(self):
+        importlib.import_module("tf_lso.scaling.rule")
+        for name in MODULES | NAMES:
+            getattr(tf_lso, name)  # loads the attribute
         public = {n: v for n, v in vars(tf_lso).items() if not n.startswith("_")}
-        modules = {n for n, v in public.items() if isinstance(v, types.ModuleType)}
-        assert public.keys() - modules == NAMES
-        # All public modules belong to tf_lso.
-        assert all(public[n].__name__.startswith("tf_lso.") for n in modules)
+        modules = {n: v for n, v in public.items() if isinstance(v, types.ModuleType)}
+        assert public.keys() - modules.keys() == NAMES
+        for module in modules.values():
+            assert module.__name__.startswith("tf_lso.")
 
     def test_a_star_import_replaces_no_module_of_the_notebook(self):
         namespace = {}

@@ -15,9 +15,9 @@ from tests.troubleshooting.page import ENTRIES
 # Entries whose message a test in another folder meets. Their fixes are commands.
 ELSEWHERE = {
     "no-tensorflow": "test_import.py::test_without_tensorflow_the_error_names_the_extras",
-    "versions": "test_import.py::test_that_is_too_old_or_does_not_fit_is_refused",
+    "versions": "test_import.py::test_that_are_too_old_or_do_not_fit_are_refused",
     "no-tf-keras": "test_import.py"
-    "::test_where_tensorflow_is_to_use_a_tf_keras_that_is_missing_it_is_named",
+    "::test_a_missing_tf_keras_that_tensorflow_is_to_use_is_an_error",
     "backend": "test_import.py::test_another_keras_backend_is_refused",
     "slow-float16": "policies/test_policies.py::test_tells_once",
     "horovod": "horovod/test_horovod.py::test_the_optimizer_is_refused_on_keras_3",
