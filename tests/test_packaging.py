@@ -31,7 +31,7 @@ def _names(requirements: str) -> set[str]:
     return set(re.findall(r"^\s*([A-Za-z0-9._-]+)", requirements, re.MULTILINE))
 
 
-def test_metadata(config):
+def test_the_metadata(config):
     metadata = config["metadata"]
     assert (metadata["name"], metadata["license"]) == ("tf-lso", "Apache-2.0")
     assert config["options"]["python_requires"] == ">=3.10"
@@ -63,26 +63,33 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("test", {"hypothesis", "import-linter", "mypy", "pytest", "ruff"}),
     ],
 )
-def test_extras(config, extra, distributions):
+def test_an_extra_has_its_distributions(config, extra, distributions):
     assert distributions <= _names(config["options.extras_require"][extra])
 
 
-def unnamed_extras(text, extras):
+def differing_extras(text, extras):
     """Return the extras that no table row names, and names in rows that are no extras."""
     rows = "\n".join(re.findall(r"^\|.*", text, re.MULTILINE))
     return set(re.findall(r"`tf-lso\[([a-z-]+)\]`", rows)) ^ set(extras)
 
 
-def test_start_names_the_extras(config):
+def test_the_start_page_names_all_extras(config):
     start = (ROOT / "compat_docs" / "start.md").read_text(encoding="utf-8")
-    assert unnamed_extras(start, config["options.extras_require"]) == set()
-    assert unnamed_extras("| `tf-lso[a]` |\n`tf-lso[b]`", ["a", "b"]) == {"b"}
-    assert unnamed_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
+    assert differing_extras(start, config["options.extras_require"]) == set()
 
 
-def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
+def test_differing_extras_are_found():
+    assert differing_extras("| `tf-lso[a]` |\n`tf-lso[b]`", ["a", "b"]) == {"b"}
+    assert differing_extras("| `tf-lso[a]` | `tf-lso[b]` |", ["a"]) == {"b"}
+
+
+def test_the_readme_has_at_most_700_words():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.split()) <= 700
+
+
+def test_the_readme_names_the_versions_of_python(config):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (row,) = re.findall(r"^\| Python \|.*", readme, re.MULTILINE)
     for python in re.findall(r":: (3\.\d+)", config["metadata"]["classifiers"]):
         assert re.search(rf"\b{re.escape(python)}\b", row)
@@ -92,18 +99,19 @@ def test_the_readme_is_read_in_minutes_and_names_the_pythons(config):
     "page", ["README.md", "compat_docs/explanation/contributing.md"]
 )
 def test_a_page_names_no_count_of_tests(page):
-    text = (ROOT / page).read_text(
-        encoding="utf-8"
-    )  # each new test would make it untrue
+    # Each new test would make a count wrong.
+    text = (ROOT / page).read_text(encoding="utf-8")
     assert re.findall(r"\d,?\d\d\d (?:passed|tests)|: \d,?\d\d\d in", text) == []
 
 
-def test_the_framework_extras_begin_with_the_matrix_and_allow_newer_versions(config):
+def test_the_framework_extras_allow_the_oldest_tested_version_and_all_newer_ones(
+    config,
+):
     extras = config["options.extras_require"]
     for name in ("tensorflow", "tensorflow-cpu", "tf-keras"):
         package = name.removesuffix("-cpu").replace("-", "_")
-        versions = filter(None, (getattr(pair, package) for pair in PAIRS))
-        minors = [int(version.removeprefix("2.")) for version in versions]
+        versions = [getattr(pair, package) for pair in PAIRS]
+        minors = [int(version.removeprefix("2.")) for version in versions if version]
         assert extras[name].strip() == f"{name}>=2.{min(minors)}"
 
 
@@ -122,7 +130,7 @@ def test_every_folder_of_the_package_is_a_package():
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
 
-def test_licence():
+def test_the_license_is_apache_2():
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
@@ -133,7 +141,8 @@ def test_actions_are_pinned_by_the_hash_of_a_commit():
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     used = re.findall(r"uses: (.*)", text)
     assert used
-    assert [u for u in used if not re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", u)] == []
+    for action in used:
+        assert re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", action)
 
 
 # A command that zsh refuses, because zsh reads `[` as the beginning of a pattern.
@@ -143,7 +152,8 @@ _PLAIN_EXTRA = re.compile(r"pip install (?!['\"])\S*\[")
 def test_pip_install_with_an_extra_is_quoted():
     assert _PLAIN_EXTRA.search("pip install tf-lso[plot]")
     files = [*(ROOT / "tf_lso").rglob("*.py"), *(ROOT / "compat_docs").rglob("*.md")]
-    assert [f for f in files if _PLAIN_EXTRA.search(f.read_text("utf-8"))] == []
+    for file in files:
+        assert not _PLAIN_EXTRA.search(file.read_text("utf-8")), file
 
 
 @pytest.mark.parametrize("tool", _TOOLS)
@@ -154,22 +164,26 @@ def test_tools_are_executable_and_parse(tool):
     subprocess.run(["bash", "-n", path], check=True)
 
 
-def _without_python(tmp_path, tool, *arguments):
+def _run_without_python(tmp_path, tool, *arguments):
     """Run a tool with a Python that does not exist, so it cannot create an environment."""
-    environment = {**os.environ, "PYTHON": "no-such-python"}
-    options = {"env": environment, "cwd": tmp_path, "capture_output": True}
-    return subprocess.run([ROOT / tool, *arguments], **options, text=True)
+    return subprocess.run(
+        [ROOT / tool, *arguments],
+        env={**os.environ, "PYTHON": "no-such-python"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.parametrize("tool", ["tools/run", "tools/test", "tools/benchmark"])
 def test_help_needs_no_environment(tool, tmp_path):
-    shown = _without_python(tmp_path, tool, "--help")
+    shown = _run_without_python(tmp_path, tool, "--help")
     assert shown.returncode == 0
     assert shown.stdout.lower().startswith(f"usage: {tool}")
 
 
 def test_an_unsuitable_python_is_refused_by_name(tmp_path):
-    refused = _without_python(tmp_path, "tools/run", "anything.py")
+    refused = _run_without_python(tmp_path, "tools/run", "anything.py")
     assert refused.returncode == 1
     assert "PYTHON=no-such-python" in refused.stderr
     assert "3.10 to 3.13" in refused.stderr
@@ -192,22 +206,27 @@ def published(tmp_path_factory):
 
 def run(*command, **options):
     """Run a command without the checkout on its path. Return its output, or fail."""
-    without = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    options = {"env": without, "text": True, "timeout": HANGS_AFTER, **options}
-    written = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(list(map(str, command)), **written, **options)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(argument) for argument in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=HANGS_AFTER,
+        **{"env": environment, **options},
+    )
     assert done.returncode == 0, done.stdout
     return done.stdout
 
 
 @pytest.mark.slow
-class TestWhatIsPublished:
-    def test_a_package_index_takes_it(self, published):
+class TestPublished:
+    def test_files_pass_the_check_of_package_indexes(self, published):
         files = sorted(published.iterdir())
         assert [file.suffix for file in files] == [".whl", ".gz"]
         run(sys.executable, "-m", "twine", "check", "--strict", *files)
 
-    def test_the_wheel_has_the_package_alone_and_whole_metadata(self, published):
+    def test_the_wheel_has_only_the_package_and_all_metadata(self, published):
         (wheel,) = published.glob("*.whl")
         info = f"tf_lso-{tf_lso.__version__}.dist-info"
         with zipfile.ZipFile(wheel) as archive:
@@ -229,7 +248,7 @@ class TestWhatIsPublished:
             assert [file for file in files if file not in names] == [".gitignore"]
 
     @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
-    def test_it_installs_into_a_fresh_environment(self, published, kind, tmp_path):
+    def test_files_install_into_a_new_environment(self, published, kind, tmp_path):
         (file,) = published.glob(kind)
         run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env")
         python = tmp_path / "env" / "bin" / "python"
@@ -242,6 +261,7 @@ class TestWhatIsPublished:
         assert "stuck" in run(tool, "help", "nan", **bare)
         assert tf_lso.__version__ in run(tool, "--version", **bare)
         done = subprocess.run([tool, "check", "old.py"], capture_output=True, **bare)
-        assert (done.returncode, b"tf-lso[migrate]" in done.stderr) == (2, True)
-        where = run(python, "-c", "import tf_lso; print(tf_lso)", **bare)
-        assert str(tmp_path) in where
+        assert done.returncode == 2
+        assert b"tf-lso[migrate]" in done.stderr
+        module = run(python, "-c", "import tf_lso; print(tf_lso)", **bare)
+        assert str(tmp_path) in module
