@@ -11,7 +11,7 @@ LISTED = re.compile(r"^  ([\w-]+) ", re.MULTILINE)  # the names of entries
 
 
 @pytest.fixture
-def printed(capsys):
+def run_help(capsys):
     """A function that runs `tf-lso help` and returns its exit code, output and errors."""
 
     def run(*words):
@@ -21,8 +21,8 @@ def printed(capsys):
     return run
 
 
-def test_lists_every_entry_below_its_section(printed):
-    code, out, _ = printed()
+def test_lists_every_entry_below_its_section(run_help):
+    code, out, _ = run_help()
     names = LISTED.findall(out)
     assert code == 0
     assert names == [entry.name for entry in help.entries()]
@@ -30,8 +30,8 @@ def test_lists_every_entry_below_its_section(printed):
     assert out.endswith(f"{len(names)} entries. Print one: tf-lso help NAME\n")
 
 
-def test_prints_the_entry_of_a_name(printed):
-    code, out, _ = printed("float16-loss")
+def test_prints_the_entry_of_a_name(run_help):
+    code, out, _ = run_help("float16-loss")
     assert code == 0
     assert out.startswith("A float16 loss was scaled, and stays float16\n\n")
     assert '\n\n    loss = tf.cast(loss, "float32")\n\n' in out
@@ -39,27 +39,35 @@ def test_prints_the_entry_of_a_name(printed):
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in help.entries()])
-def test_an_entry_is_text_for_a_terminal(printed, name):
-    _, out, _ = printed(name)
+def test_an_entry_is_text_for_a_terminal(run_help, name):
+    _, out, _ = run_help(name)
     assert not re.search(r"<a id|```|\]\(|^#", out, re.MULTILINE)
     assert "\n    " in out  # its lines of code
 
 
-def test_a_link_says_where_the_page_is(printed):
+def test_a_link_becomes_the_path_of_the_page(run_help):
     place = "compat_docs/how-to/scale.md#which-layer-overflows"
-    assert place in printed("stuck")[1].replace("\n", " ")
+    assert place in run_help("stuck")[1].replace("\n", " ")
     assert (ROOT / place.partition("#")[0]).exists()
 
 
-def test_searches_words_by_their_beginnings(printed):
-    code, out, _ = printed("nan")
+def test_lists_only_entries_that_contain_the_word(run_help):
+    code, out, _ = run_help("nan")
+    names = LISTED.findall(out)
     assert code == 0
-    assert {"stuck", "nan-loss"} <= set(LISTED.findall(out))
-    assert len(LISTED.findall(out)) < 9
-    _, out, _ = printed("lr")  # "lr" does not find "already"
-    assert "scaled-twice" not in out and "lr-attribute" in out
-    assert printed("Float16", "CAST", "exceed") == printed("float16-loss")
-    assert printed("keyerror") == printed("history-lr")  # a word in the heading
+    assert {"stuck", "nan-loss"} <= set(names)
+    assert len(names) < 9
+
+
+def test_finds_words_by_their_beginnings(run_help):
+    _, out, _ = run_help("lr")
+    assert "lr-attribute" in out
+    assert "scaled-twice" not in out  # its text contains "already"
+
+
+def test_prints_the_only_entry_that_contains_all_words(run_help):
+    assert run_help("Float16", "CAST", "exceed") == run_help("float16-loss")
+    assert run_help("keyerror") == run_help("history-lr")  # a word in the heading
 
 
 @pytest.mark.parametrize(
@@ -76,12 +84,12 @@ def test_searches_words_by_their_beginnings(printed):
         ("TypeError: 'dynamic' must be a bool, but got: 128.", "dynamic-bool"),
     ],
 )  # fmt: skip
-def test_finds_the_entry_of_a_message(printed, message, name):
-    assert printed(message) == printed(name)
+def test_finds_the_entry_of_a_message(run_help, message, name):
+    assert run_help(message) == run_help(name)
 
 
-def test_says_in_one_line_that_there_is_none(printed):
-    code, out, error = printed("no-such", "thing")
+def test_says_in_one_line_that_no_entry_fits(run_help):
+    code, out, error = run_help("no-such", "thing")
     assert (code, out) == (1, "")
     assert error.startswith("tf-lso help: no entry has all of: no-such thing.")
     assert error.count("\n") == 1

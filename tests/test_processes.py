@@ -48,7 +48,7 @@ def test_a_command_that_does_not_exist_is_an_error():
         run_workers(["no-such-command"], 2, HANGS_AFTER)
 
 
-def test_workers_that_were_started_end_when_a_later_one_cannot_start(monkeypatch):
+def test_earlier_workers_are_killed_if_a_later_one_cannot_start(monkeypatch):
     started, popen = [], subprocess.Popen
 
     def only_once(*args, **kwargs):
@@ -63,12 +63,12 @@ def test_workers_that_were_started_end_when_a_later_one_cannot_start(monkeypatch
     assert started[0].poll() == -9
 
 
-def test_a_worker_that_hangs_is_killed_when_its_time_is_over():
+def test_a_worker_that_hangs_is_killed_after_the_timeout():
     [result] = run_workers(python("import time; time.sleep(10_000)"), 1, timeout=0.1)
     assert result == WorkerResult(-9, "\n[killed: still running after 0.1 s]\n")
 
 
-def test_one_that_hangs_is_killed_with_its_child_after_another_has_failed(tmp_path):
+def test_a_worker_that_hangs_is_killed_with_its_child_after_another_fails(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port, connected = str(server.getsockname()[1]), str(tmp_path / "connected")
         command = [*python(ONE_HANGS), port, connected]
@@ -79,11 +79,15 @@ def test_one_that_hangs_is_killed_with_its_child_after_another_has_failed(tmp_pa
             assert connection.recv(1) == b""  # the child has ended, or this would wait
     assert hung.returncode == -9 and "[killed" in hung.output
     assert failed == WorkerResult(3, "failed\n")
+
+
+def test_assert_succeeded_shows_the_output_of_a_worker_that_failed():
+    failed = WorkerResult(3, "failed\n")
     with pytest.raises(AssertionError, match="worker 1: exit code 3\nfailed"):
         assert_succeeded([WorkerResult(0, ""), failed])
 
 
-def test_workers_get_one_cluster_and_the_variables_of_the_caller():
+def test_workers_get_the_same_cluster_and_the_given_variables():
     program = "import os; print(os.environ['TF_CONFIG']); print(os.environ['EXTRA'])"
     results = run_workers(python(program), 3, HANGS_AFTER, {"EXTRA": "seen"})
     assert_succeeded(results)
@@ -96,7 +100,7 @@ def test_workers_get_one_cluster_and_the_variables_of_the_caller():
     assert [extra for _, extra in printed] == ["seen"] * 3
 
 
-def test_ports_are_different_and_nobody_listens_on_them():
+def test_free_ports_are_different_and_not_in_use():
     with contextlib.ExitStack() as stack:
         first = free_ports(20)
         for port in first:
