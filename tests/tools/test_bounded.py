@@ -36,7 +36,7 @@ SLEEPS = "import time; time.sleep(10_000)"
 IGNORES_INTERRUPTS = (
     f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {SLEEPS}"
 )
-in_a_session_of_its_own = pytest.param(
+in_its_own_session = pytest.param(
     "session",
     marks=pytest.mark.skipif(
         sys.platform != "linux", reason="only Linux gives orphans to bounded.py"
@@ -48,14 +48,12 @@ def run(minutes, program):
     return start(["-c", IMPATIENT, minutes, sys.executable, "-c", program])
 
 
-def still_there(pids):
+def still_running(pids):
     """Wait until the processes have ended. Return those that still exist after some time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while running := [pid for pid in pids if exists(pid)]:
-        if time.monotonic() > deadline:
-            break
+    while any(exists(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return running
+    return [pid for pid in pids if exists(pid)]
 
 
 def exists(pid):
@@ -71,9 +69,8 @@ def test_a_command_that_ends_keeps_its_exit_code():
     assert (done.returncode, done.stdout) == (5, "done\n")
 
 
-def test_a_command_that_hangs_is_ended_with_its_children():
-    child = "import time; time.sleep(10_000)"
-    program = f"import subprocess as s, sys; s.run([sys.executable, '-c', {child!r}])"
+def test_a_command_that_hangs_is_killed_with_its_child():
+    program = f"import subprocess as s, sys; s.run([sys.executable, '-c', {SLEEPS!r}])"
     # The child has the pipes too, so `run` returns only after the child has ended.
     done = run("0.02", program)
     assert done.returncode == 124
@@ -84,9 +81,11 @@ def test_a_command_that_hangs_is_ended_with_its_children():
 @pytest.mark.parametrize(
     "grandchild", [SLEEPS, IGNORES_INTERRUPTS], ids=["sleeps", "ignores interrupts"]
 )
-@pytest.mark.parametrize("leader", ["group", in_a_session_of_its_own])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_command_with_its_descendants(number, leader, grandchild):
+@pytest.mark.parametrize("leader", ["group", in_its_own_session])
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_command_with_its_descendants(
+    signal_number, leader, grandchild
+):
     command = [sys.executable, "-c", FAMILY, grandchild, leader]
     process = subprocess.Popen(
         [sys.executable, "-c", IMPATIENT, "10", *command],
@@ -98,10 +97,10 @@ def test_a_signal_ends_the_command_with_its_descendants(number, leader, grandchi
     descendants = [int(pid) for pid in process.stdout.readline().split()]
     try:
         assert len(descendants) == 2
-        process.send_signal(number)
+        process.send_signal(signal_number)
         code = process.wait(HANGS_AFTER)
-        assert still_there(descendants) == []
-        assert code == 128 + number
+        assert still_running(descendants) == []
+        assert code == 128 + signal_number
     finally:
         for pid in descendants:
             with contextlib.suppress(ProcessLookupError):
@@ -152,7 +151,7 @@ def pytest_runtest_logfinish(nodeid, location):
 
 
 @pytest.mark.slow
-def test_a_run_of_pytest_whose_worker_hangs_is_ended(tmp_path):
+def test_a_run_of_pytest_with_a_hanging_worker_is_killed(tmp_path):
     (tmp_path / "conftest.py").write_text(STUCK)
     (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     program = f"import sys, pytest; sys.exit(pytest.main(['-n1', {str(tmp_path)!r}]))"

@@ -25,18 +25,19 @@ def _numbers(version):
 
 def test_the_pairs_are_those_that_the_package_supports():
     assert len(BY_NAME) == len(ROWS)
-    taken = environment.PAIRS
-    assert {f"{a}.{b}" for a, b in taken} == {p.tensorflow for p in PAIRS}
+    supported_pairs = environment.PAIRS
+    versions = {f"{major}.{minor}" for major, minor in supported_pairs}
+    assert versions == {pair.tensorflow for pair in PAIRS}
     assert {p.tensorflow for p in PAIRS} <= BY_NAME.keys()
     for pair in PAIRS:
         assert pair.name.startswith(pair.tensorflow)
         for package in ("keras", "tf_keras"):
             if version := getattr(pair, package):
-                supported = taken[_numbers(pair.tensorflow)][package]
+                supported = supported_pairs[_numbers(pair.tensorflow)][package]
                 assert supported.oldest <= _numbers(version) <= supported.newest, pair
     keras3 = {pair.keras for pair in PAIRS if pair.keras[0] == "3"}
     assert keras3 == {"3.0", "3.6", "3.10", "3.12", "3.15"}
-    newest = taken[max(taken)]["keras"].newest
+    newest = supported_pairs[max(supported_pairs)]["keras"].newest
     assert newest == max(map(_numbers, keras3))
 
 
@@ -52,7 +53,7 @@ def test_the_next_versions_are_nightly_builds_that_are_newer():
     assert _numbers(NEXT.tensorflow) > max(environment.PAIRS)
 
 
-def test_of_a_pair_the_releases_of_its_minor_versions_are_installed():
+def test_the_requirements_of_a_pair_are_its_minor_versions():
     with_tf_keras, without = BY_NAME["2.16"], BY_NAME["2.14"]
     assert list(support.requirements(with_tf_keras, "tensorflow").values()) == [
         *("tensorflow==2.16.*", "keras==3.0.*", "tf-keras==2.16.*"),
@@ -62,7 +63,7 @@ def test_of_a_pair_the_releases_of_its_minor_versions_are_installed():
     ]
 
 
-def test_ci_runs_all_pairs():
+def test_ci_runs_every_pair():
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     names = [pair.name for pair in PAIRS]
     assert re.findall(r'^ {10}- "(.*)"$', text, re.MULTILINE) == names
@@ -90,7 +91,7 @@ def test_passes(): pass
 """
 
 
-def test_what_is_expected_to_fail_is_a_limit_and_a_failure_if_it_passes(tmp_path):
+def test_an_expected_failure_is_a_limit_and_a_failure_if_it_passes(tmp_path):
     file, report = tmp_path / "test_it.py", tmp_path / "report.xml"
     file.write_text(TESTS)
     options = ["-o", "junit_family=xunit1", f"--junitxml={report}"]
@@ -128,7 +129,7 @@ def test_each_pair_has_a_row():
         ("limits", "3 passed, 1 skipped, 2 limits", "Limits", "2.15, core"),
     ],
 )
-def test_failures_and_limits_are_told_once_with_their_reason(
+def test_failures_and_limits_are_listed_once_with_their_reason(
     kind, count, heading, where
 ):
     why = {f"tests/a.py::b[{n}]": "ValueError: no" for n in range(2)}
@@ -141,7 +142,7 @@ def test_failures_and_limits_are_told_once_with_their_reason(
     assert support.is_good(found) == (kind == "limits")
 
 
-def test_what_would_be_installed_is_a_failure():
+def test_a_package_that_would_also_be_installed_is_a_failure():
     assert support.is_good(RESULT)
     found = RESULT | {"installs": ["keras 3.15.1"]}
     assert not support.is_good(found)
@@ -149,7 +150,7 @@ def test_what_would_be_installed_is_a_failure():
     assert f"## What failed\n\n{line}" in support.shown({"2.15": found})
 
 
-def test_the_page_is_what_the_results_say(tmp_path):
+def test_the_page_shows_the_recorded_results(tmp_path):
     shutil.copy(REFERENCE / "support.md", tmp_path)
     support.write(support.read(), tmp_path)
     for name in ("support.md", "support.json"):
@@ -162,35 +163,53 @@ def test_the_page_is_what_the_results_say(tmp_path):
             assert bool(wanted) == bool(version)
 
 
-KERAS = [
-    (r"([\d.]+).([\d.]+) with their Keras 2,", "keras", "2."),
-    (r"([\d.]+).([\d.]+) with Keras 3;", "keras", "3."),
-    (r"tf_keras with ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
-]
+@pytest.fixture(scope="module")
+def readme():
+    return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readme_says_what_ran_without_a_failure():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "](compat_docs/reference/support.md)" in readme
+@pytest.fixture(scope="module")
+def passed():
+    """The versions of the releases with which all tests passed."""
     results = support.read()
     results.pop(NEXT.name, None)  # this is not a release
-    good = [r["versions"] for r in results.values() if support.is_good(r)]
-    for told, package, version in KERAS:
-        ((oldest, newest),) = re.findall(told, readme)
-        ran = {
-            _numbers(found["tensorflow"])[:2]
-            for found in good
-            if found.get(package, "").startswith(version)
-        }
-        minors = range(_numbers(oldest)[1], _numbers(newest)[1] + 1)
-        assert sorted(ran) == [(2, minor) for minor in minors], package
-    (told,) = re.findall(r"^\| Python \| (.*) \|$", readme, re.MULTILINE)
-    ran = {_numbers(found["python"])[:2] for found in good}
-    assert sorted(ran) == [_numbers(minor) for minor in told.split(", ")]
+    return [r["versions"] for r in results.values() if support.is_good(r)]
+
+
+def test_the_readme_links_to_the_page(readme):
+    assert "](compat_docs/reference/support.md)" in readme
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "version"),
+    [
+        (r"([\d.]+).([\d.]+) with their Keras 2,", "keras", "2."),
+        (r"([\d.]+).([\d.]+) with Keras 3;", "keras", "3."),
+        (r"tf_keras with ([\d.]+).([\d.]+)\.", "tf_keras", "2."),
+    ],
+)
+def test_the_readme_names_the_tensorflows_that_passed(
+    readme, passed, words, package, version
+):
+    """The README names the oldest and the newest TensorFlow that passed with a Keras."""
+    ((oldest, newest),) = re.findall(words, readme)
+    tensorflows = {
+        _numbers(versions["tensorflow"])[:2]
+        for versions in passed
+        if versions.get(package, "").startswith(version)
+    }
+    minors = range(_numbers(oldest)[1], _numbers(newest)[1] + 1)
+    assert sorted(tensorflows) == [(2, minor) for minor in minors]
+
+
+def test_the_readme_names_the_pythons_that_passed(readme, passed):
+    (cell,) = re.findall(r"^\| Python \| (.*) \|$", readme, re.MULTILINE)
+    pythons = {_numbers(versions["python"])[:2] for versions in passed}
+    assert sorted(pythons) == [_numbers(minor) for minor in cell.split(", ")]
 
 
 @pytest.mark.slow
-def test_pip_installs_nothing_beside_the_package():
+def test_pip_installs_no_other_package():
     """This test uses the present environment. noxfile.py checks each of its environments."""
     pip = "-m pip install --dry-run --quiet --report - .".split()
     done = start(pip, ROOT)
