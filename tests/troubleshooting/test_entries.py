@@ -12,7 +12,7 @@ import pytest
 from tests.processes import ROOT
 from tests.troubleshooting.page import ENTRIES
 
-# Entries whose message a test in another folder meets. Their fixes are commands.
+# Entries whose messages are tested in another folder. The fixes of these entries are commands.
 ELSEWHERE = {
     "no-tensorflow": "test_import.py::test_without_tensorflow_the_error_names_the_extras",
     "versions": "test_import.py::test_that_are_too_old_or_do_not_fit_are_refused",
@@ -66,9 +66,9 @@ def test_an_entry_has_one_fix_of_few_lines(name):
 @pytest.mark.parametrize("name", [name for name in ENTRIES if name not in ELSEWHERE])
 def test_an_entry_has_a_test_with_the_lines_of_its_fix(name):
     _, code = fix_of(ENTRIES[name])
-    there = lines_of(inspect.getsource(TESTS[name]))
-    of_fix = ast.unparse(ast.parse(code)).splitlines()
-    missing = {line.strip() for line in of_fix} - {*there, "", "import tf_lso"}
+    lines_of_test = lines_of(inspect.getsource(TESTS[name]))
+    fix = ast.unparse(ast.parse(code)).splitlines()
+    missing = {line.strip() for line in fix} - lines_of_test - {"", "import tf_lso"}
     assert not missing
 
 
@@ -80,8 +80,8 @@ def test_an_entry_without_a_test_here_has_one_elsewhere(name):
 
 
 def test_the_names_in_messages_are_those_of_entries():
-    called = re.compile(r"`tf-lso help ([\w-]+)`")
-    files = (ROOT / "tf_lso").rglob("*.py")
-    in_messages = {n for f in files for n in called.findall(f.read_text("utf-8"))}
-    assert len(in_messages) > 9
-    assert in_messages <= ENTRIES.keys()
+    names = set()
+    for file in (ROOT / "tf_lso").rglob("*.py"):
+        names.update(re.findall(r"`tf-lso help ([\w-]+)`", file.read_text("utf-8")))
+    assert len(names) > 9
+    assert names <= ENTRIES.keys()

@@ -10,7 +10,7 @@ from tests.troubleshooting.page import ENTRIES
 _STUCK = "The last 3 steps were all skipped, and the loss scale is at its minimum"
 _TOO_MANY = "The checkpoint has more variables of the optimizer than this SGD takes."
 
-# The argument of a `raise` whose message a function makes -> a part of that message.
+# Maps an argument of a `raise`, if a function creates the message, to a part of the message.
 MADE_BY_A_FUNCTION = {
     "_conflict(source, by_path, by_name)": "(a/kernel) belongs to b/kernel by its place in "
     "the model, and to a/kernel by its name",
@@ -22,11 +22,10 @@ MADE_BY_A_FUNCTION = {
     "too_many(family.inner)": _TOO_MANY,
     "message": "A plot needs the package matplotlib",
 }
-_PYTHON = "Python's own words for a name that is not there"
-_USAGE = "the command line says it, with its usage"
-_CAUGHT = "tf_lso catches it, and shows it as a part of another message"
-
-# The beginnings of what `tf-lso help` need not find.
+_PYTHON = "Python uses the same words for a missing name"
+_USAGE = "the command line prints the message with its usage"
+_CAUGHT = "tf_lso catches the error, and shows it as a part of another message"
+# Maps the beginning of a message that `tf-lso help` need not find to the reason.
 NOT_FOR_HELP = {
     "IndexError: it names objects that it does not have": _CAUGHT,
     "TypeError: no further arguments": _CAUGHT,
@@ -36,8 +35,8 @@ NOT_FOR_HELP = {
     "_load('names.mirror_attributes').attribute_error": _PYTHON,
     "AttributeError: x optimizer has no attribute x": _PYTHON,
     "AttributeError: x object has no attribute x": _PYTHON,
-    "moved": "the function of this name makes the error: `test_a_name_that_has_moved`",
-    "tf_private.moved": "the same",
+    "moved": "the function `moved` creates the error: see `test_a_name_that_has_moved`",
+    "tf_private.moved": "the function `moved` creates the error",
 }
 
 
@@ -60,31 +59,6 @@ def text_of(node, constants):
     return MADE_BY_A_FUNCTION.get(ast.unparse(node), "x")
 
 
-def messages():
-    """Return {where: message} for each `raise` of a new error in the package."""
-    # The reports of check and migrate show theirs next to the file that they are about.
-    paths = {*(ROOT / "tf_lso").rglob("*.py")} - {*(ROOT / "tf_lso/migrate").rglob("*")}
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(paths)}
-    of_all = {}
-    for tree in trees.values():
-        constants = assignments(tree).items()
-        of_all |= {name: value for name, value in constants if name.isupper()}
-    found = {}
-    for path, tree in trees.items():
-        of_module = {n: v for n, v in assignments(tree).items() if n.isupper()}
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef):
-                constants = of_all | of_module | assignments(function)
-                for node in ast.walk(function):
-                    if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                        parts = [text_of(part, constants) for part in node.exc.args]
-                        place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                        found[place] = (
-                            f"{ast.unparse(node.exc.func)}: {' '.join(parts)}"
-                        )
-    return found
-
-
 def assignments(tree):
     """Return {name: value} for the names that are assigned to in a module or function."""
     return {
@@ -92,6 +66,39 @@ def assignments(tree):
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
+
+
+def constants_of(tree):
+    """Return {name: value} for the names in capitals that a module assigns to."""
+    return {name: node for name, node in assignments(tree).items() if name.isupper()}
+
+
+def raised_calls(function):
+    """Yield the nodes of all `raise` statements in a function that create an error."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            yield node
+
+
+def messages():
+    """Return {place: message} for each `raise` of a new error in the package."""
+    # The reports of check and migrate show their messages next to the file that they are about.
+    paths = {*(ROOT / "tf_lso").rglob("*.py")} - {*(ROOT / "tf_lso/migrate").rglob("*")}
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(paths)}
+    constants_of_all = {}
+    for tree in trees.values():
+        constants_of_all |= constants_of(tree)
+    found = {}
+    for path, tree in trees.items():
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        for function in functions:
+            # A name in the function or the module hides a constant of another module.
+            constants = constants_of_all | constants_of(tree) | assignments(function)
+            for node in raised_calls(function):
+                parts = [text_of(part, constants) for part in node.exc.args]
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                found[place] = f"{ast.unparse(node.exc.func)}: {' '.join(parts)}"
+    return found
 
 
 MESSAGES = messages()
@@ -109,7 +116,7 @@ def test_each_message_has_an_entry_or_needs_none():
 
 
 @pytest.mark.parametrize("beginning", NOT_FOR_HELP)
-def test_what_needs_none_is_raised(beginning):
+def test_each_exception_to_this_is_raised(beginning):
     assert any(message.startswith(beginning) for message in MESSAGES.values())
 
 
