@@ -15,7 +15,7 @@ from tf_lso.scaling.skipped import Skipped
 NAN = float("nan")
 
 
-def model_of(family, scale=8.0, replicas=None, **compiling):
+def compiled_model(family, scale=8.0, replicas=None, **compiling):
     """Return a model with one Dense layer. Its loss is NaN for inputs that are NaN."""
     library = KERASES[family]
     with (replicas or tf.distribute.get_strategy()).scope():
@@ -26,11 +26,12 @@ def model_of(family, scale=8.0, replicas=None, **compiling):
 
 
 def data(*values):
+    """Return a data set with a batch of one example for each value. All targets are 1."""
     x = np.array(values, np.float32).reshape(-1, 1)
     return tf.data.Dataset.from_tensor_slices((x, np.ones_like(x))).batch(1)
 
 
-def written(folder):
+def logged_scalars(folder):
     """Yield the tag, step and value of each scalar in the event files below a folder."""
     for path in sorted(folder.rglob("*tfevents*")):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
@@ -41,7 +42,7 @@ def written(folder):
 def scalars(folder):
     """Return {tag: {step: value}} of the scalars in the event files below a folder."""
     found = {}
-    for tag, step, value in written(folder):
+    for tag, step, value in logged_scalars(folder):
         found.setdefault(tag, {})[step] = value
     return found
 
@@ -53,7 +54,7 @@ class TestLossScaleMonitor:
         table = tmp_path / "log.csv"
         logger = KERASES[family].callbacks.CSVLogger(str(table))
         callbacks = [tf_lso.callbacks.LossScaleMonitor(), logger]
-        fitted = model_of(family).fit(
+        fitted = compiled_model(family).fit(
             data(1.0, NAN, 1.0), epochs=2, verbose=2, callbacks=callbacks
         )
         assert fitted.history["loss_scale"] == [4.0, 2.0]
@@ -61,30 +62,35 @@ class TestLossScaleMonitor:
         with table.open() as file:
             rows = list(csv.DictReader(file))
         assert [float(row["loss_scale"]) for row in rows] == [4.0, 2.0]
-        said = capsys.readouterr().out  # the progress bar
-        assert "loss_scale: 4" in said and "skipped_steps: 1" in said
+        progress_bar = capsys.readouterr().out
+        assert "loss_scale: 4" in progress_bar
+        assert "skipped_steps: 1" in progress_bar
 
-    def test_shows_them_at_each_batch_if_wished(self, family):
+    def test_shows_the_scale_of_each_batch_with_per_batch(self, family):
         library, seen = KERASES[family], []
         after = library.callbacks.LambdaCallback(
             on_batch_end=lambda batch, logs: seen.append(logs["loss_scale"])
         )
         monitor = tf_lso.callbacks.LossScaleMonitor(per_batch=True)
-        model_of(family).fit(data(1, NAN, NAN), verbose=0, callbacks=[monitor, after])
+        compiled_model(family).fit(
+            data(1, NAN, NAN), verbose=0, callbacks=[monitor, after]
+        )
         assert seen == [8.0, 4.0, 2.0]
 
     @pytest.mark.parametrize("per_batch", [False, True])
     def test_writes_scalars_for_tensorboard(self, family, tmp_path, per_batch):
         monitor = tf_lso.callbacks.LossScaleMonitor(tmp_path, per_batch=per_batch)
-        model = model_of(family)
+        model = compiled_model(family)
         model.fit(data(1.0, NAN), epochs=2, verbose=0, callbacks=[monitor])
         found = scalars(tmp_path)
-        wanted = {1: 8.0, 2: 4.0, 3: 4.0, 4: 2.0} if per_batch else {2: 4.0, 4: 2.0}
-        assert found["loss_scale"] == wanted
+        if per_batch:
+            assert found["loss_scale"] == {1: 8.0, 2: 4.0, 3: 4.0, 4: 2.0}
+        else:
+            assert found["loss_scale"] == {2: 4.0, 4: 2.0}
         assert found["skipped_steps"][4] == 2
 
-    def test_serves_several_trainings_and_optimizers(self, family):
-        monitor, model = tf_lso.callbacks.LossScaleMonitor(), model_of(family)
+    def test_can_be_used_for_several_trainings_and_optimizers(self, family):
+        monitor, model = tf_lso.callbacks.LossScaleMonitor(), compiled_model(family)
         for scale in (8.0, 64.0):
             model.compile(wrapped(family, "SGD", 0.01, scale=scale), "mse")
             history = model.fit(data(NAN), verbose=0, callbacks=[monitor]).history
@@ -93,10 +99,10 @@ class TestLossScaleMonitor:
 
 
 @functools.cache
-def weights(family, callback=None, replicas=None):
+def final_weights(family, callback=None, replicas=None):
     """Return the bytes of each weight at the end of a training."""
     KERASES[family].utils.set_random_seed(1)
-    model = model_of(family, replicas=replicas)
+    model = compiled_model(family, replicas=replicas)
     batches = data(1, 2, NAN, 3, 4, 5, 6, 7).unbatch().batch(2 if replicas else 1)
     callbacks = [getattr(tf_lso.callbacks, callback)()] if callback else []
     model.fit(batches, epochs=2, verbose=0, callbacks=callbacks)
@@ -105,8 +111,8 @@ def weights(family, callback=None, replicas=None):
 
 @pytest.mark.parametrize("callback", ["LossScaleMonitor", "TerminateOnStuckScale"])
 class TestEveryCallback:
-    def test_refuses_an_optimizer_that_scales_nothing(self, family, callback):
-        model = model_of(family)
+    def test_refuses_an_optimizer_without_a_loss_scale(self, family, callback):
+        model = compiled_model(family)
         model.compile(FAMILIES[family].SGD(0.01), "mse")
         made = getattr(tf_lso.callbacks, callback)()
         with pytest.raises(TypeError, match=rf"{callback} needs .*Wrap it"):
@@ -120,12 +126,12 @@ class TestEveryCallback:
             callback.on_epoch_end(0, {})
 
     def test_changes_nothing_in_the_training(self, family, callback):
-        assert weights(family, callback) == weights(family)
+        assert final_weights(family, callback) == final_weights(family)
 
     @needs_keras3
     def test_changes_nothing_with_two_replicas(self, callback, mirrored2):
-        told = weights("keras3", callback, mirrored2)
-        assert told == weights("keras3", None, mirrored2)
+        with_callback = final_weights("keras3", callback, mirrored2)
+        assert with_callback == final_weights("keras3", None, mirrored2)
 
 
 class TestTerminateOnStuckScale:
@@ -137,41 +143,46 @@ class TestTerminateOnStuckScale:
         # tf_keras compiles a loop of several steps with XLA only for its newer optimizers.
         if family == "legacy" and jit_compile and steps_per_execution > 1:
             steps_per_execution = 1
-        ways = {"jit_compile": jit_compile, "steps_per_execution": steps_per_execution}
-        model = model_of(family, scale=2.0, **ways)
+        model = compiled_model(
+            family,
+            scale=2.0,
+            jit_compile=jit_compile,
+            steps_per_execution=steps_per_execution,
+        )
         callback = tf_lso.callbacks.TerminateOnStuckScale(patience=6)
         caplog.set_level(logging.WARNING, logger="tensorflow")
         batches = data(*[1.0] * 3, *[NAN] * 40)
         model.fit(batches, epochs=3, verbose=0, callbacks=[callback])
         # There are 3 finite steps and 6 skipped steps. The first skipped step shrinks the
         # scale to 1. With 4 steps per execution, the callback can stop only after step 12.
-        ended = 9 if steps_per_execution == 1 else 12
-        assert number(model.optimizer.iterations) == ended
-        (said,) = [text for text in caplog.messages if "run is lost" in text]
-        assert "only/kernel" in said and "nan" in said and "explain" in said
+        last_step = 9 if steps_per_execution == 1 else 12
+        assert number(model.optimizer.iterations) == last_step
+        (message,) = [text for text in caplog.messages if "run is lost" in text]
+        for part in ("only/kernel", "nan", "explain"):
+            assert part in message
 
-    def test_raises_if_wished(self, family):
+    def test_raises_an_error_with_raise_error(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(2, raise_error=True)
-        model = model_of(family, scale=1.0)
+        model = compiled_model(family, scale=1.0)
         with pytest.raises(RuntimeError, match="The last 2 steps were all skipped"):
             model.fit(data(*[NAN] * 5), verbose=0, callbacks=[callback])
 
-    def test_lets_a_training_go_on_that_recovers(self, family):
+    def test_does_not_end_a_training_that_recovers(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
-        model = model_of(family, scale=1.0)
+        model = compiled_model(family, scale=1.0)
         model.fit(data(*[NAN, NAN, 1.0] * 4), verbose=0, callbacks=[callback])
         assert int(model.optimizer.skipped_steps) == 8
 
-    def test_counts_what_was_skipped_before(self, family):
-        model = model_of(family, scale=1.0)
+    def test_counts_steps_that_were_skipped_before(self, family):
+        model = compiled_model(family, scale=1.0)
         callback = tf_lso.callbacks.TerminateOnStuckScale(4)
         for callbacks in ([], [callback]):
             model.fit(data(*[NAN] * 3), verbose=0, callbacks=callbacks)
         assert int(model.optimizer.skipped_steps) == 4
 
     @needs_keras3
-    def test_reads_the_optimizer_only_where_it_must(self, monkeypatch):
-        model, reads = model_of("keras3"), []
+    def test_reads_the_optimizer_only_once_per_patience(self, monkeypatch):
+        model, reads = compiled_model("keras3"), []
         read = Skipped.stuck
 
         def counted(self):
@@ -184,6 +195,6 @@ class TestTerminateOnStuckScale:
         assert sum(reads) == 5  # at the beginning, then at each tenth batch
 
     @pytest.mark.parametrize("patience", [0, -1, 1.5, "3", None, True])
-    def test_refuses_a_patience_that_is_none(self, patience):
+    def test_refuses_a_wrong_patience(self, patience):
         with pytest.raises((TypeError, ValueError), match="'patience' must be"):
             tf_lso.callbacks.TerminateOnStuckScale(patience)

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, needs_keras3, takes_optimizers, wrapped
-from tests.test_callbacks import scalars, written
+from tests.test_callbacks import logged_scalars, scalars
 
 NAN, INF = float("nan"), float("inf")
 
@@ -88,7 +88,7 @@ class TestSummary:
 
         with tf.summary.create_file_writer(str(tmp_path)).as_default():
             mirrored2.run(step)
-        tags = sorted(tag for tag, _, _ in written(tmp_path))
+        tags = sorted(tag for tag, _, _ in logged_scalars(tmp_path))
         assert tags == ["loss_scale", "skipped_steps"]
 
     def test_refuses_another_optimizer(self, family):

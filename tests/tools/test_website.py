@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import types
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,15 @@ def public_names():
     names = []
     for name in {n for n in dir(tf_lso) if not n.startswith("_")} - MIRRORS:
         value = getattr(tf_lso, name)
-        if not isinstance(value, type(tf_lso)):
+        if not isinstance(value, types.ModuleType):
             names.append(f"tf_lso.{name}")
             continue
-        own = getattr(value, "__all__", None) or [
+        public = getattr(value, "__all__", None) or [
             n
             for n, v in vars(value).items()
             if not n.startswith("_") and getattr(v, "__module__", "") == value.__name__
         ]
-        names += [f"tf_lso.{name}.{one}" for one in own]
+        names += [f"tf_lso.{name}.{n}" for n in public]
     return sorted(names)
 
 
@@ -51,10 +52,10 @@ def test_the_page_of_a_class_has_each_member_once(site, name):
     hyphenated = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
     page = (REFERENCE / "api" / f"{hyphenated}.md").read_text(encoding="utf-8")
     (groups,) = re.findall(r"^```\{members\} \S+\n(.*?)^```$", page, re.M | re.S)
-    listed = [
-        one for each in site("members").groups_of(groups).values() for one in each
-    ]
-    public = [one for one in dir(getattr(tf_lso, name)) if not one.startswith("_")]
+    listed = []
+    for members in site("members").groups_of(groups).values():
+        listed += members
+    public = [n for n in dir(getattr(tf_lso, name)) if not n.startswith("_")]
     assert sorted(listed) == public
 
 
@@ -69,13 +70,12 @@ def test_a_block_of_members_becomes_a_table_and_directives(site):
 
 def test_links_to_files_become_links_to_their_pages(site, tmp_path):
     source_links = site("source_links")
-    here = ROOT / "compat_docs" / "reference"
     line = source_links.line_of(Path(__file__), "public_names")
     text = "[t](../../tests/tools/test_website.py#public_names) [p](../start.md)"
     shown = set()
     page = "../_files/tests/tools/test_website.py.html"
     expected = f'<a href="{page}#L-{line}">t</a> [p](../start.md)'
-    assert source_links.to_files(here, text, shown) == expected
+    assert source_links.to_files(REFERENCE, text, shown) == expected
     assert shown == {Path(__file__)}
     source_links.write(Path(__file__), tmp_path)
     shown_text = (tmp_path / page.removeprefix("../")).read_text(encoding="utf-8")
