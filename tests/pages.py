@@ -92,8 +92,12 @@ def programs_of(text):
 
 def files_of(text):
     """Return {name: text} of the files of a page."""
-    marks = [(block["mark"] or "", block["code"]) for block in _BLOCK.finditer(text)]
-    return {mark[6:]: code for mark, code in marks if mark.startswith("file: ")}
+    files = {}
+    for block in _BLOCK.finditer(text):
+        mark = block["mark"] or ""
+        if mark.startswith("file: "):
+            files[mark.removeprefix("file: ")] = block["code"]
+    return files
 
 
 def commands_of(text):
@@ -109,11 +113,12 @@ def commands_of(text):
 def unused_files(text):
     """Return the files of a page that no command names, directly or by their folder."""
     words = {word for command in commands_of(text) for word in command.words}
-    return [
-        name
-        for name in files_of(text)
-        if not words & {name, *(str(parent) for parent in Path(name).parents)}
-    ]
+    unused = []
+    for name in files_of(text):
+        folders = {str(parent) for parent in Path(name).parents}
+        if words.isdisjoint({name, *folders}):
+            unused.append(name)
+    return unused
 
 
 def problems_of_program(program, folder, by=start):
@@ -136,15 +141,18 @@ def problems_of_program(program, folder, by=start):
 
 
 def _problems(program, code, printed, errors):
+    """Compare the exit code and the output of a program with the page."""
     if program.mark == "does not run today":
         if code == 0:
             return ["It runs, although the page says that it does not."]
         printed += errors.splitlines()[-1]
     elif code or printed.count(_END) < len(program.outputs):
         return [f"It ended with exit code {code}:\n{printed}{errors}"]
-    pairs = zip(program.outputs, printed.split(f"{_END}\n"))
-    found = [_difference("", *pair) for pair in pairs if pair[0] is not None]
-    return list(filter(None, found))
+    problems = []
+    for expected, output in zip(program.outputs, printed.split(f"{_END}\n")):
+        if expected is not None:
+            problems += _differences("", expected, output)
+    return problems
 
 
 def problems_of_commands(text, folder):
@@ -153,25 +161,29 @@ def problems_of_commands(text, folder):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code, encoding="utf-8")
-    problems = [
-        _difference(
-            " ".join(command.words), command.output, _run(command.words, folder)
-        )
-        for command in commands_of(text)
-    ]
-    return list(filter(None, problems))
+    problems = []
+    for command in commands_of(text):
+        source = " ".join(command.words)
+        problems += _differences(source, command.output, _run(command.words, folder))
+    return problems
 
 
-def _difference(source, wanted, printed):
-    """Return how the printed text differs from the page, or None if the texts agree."""
+def _differences(source, expected, printed):
+    """Return a list with a description of how the output differs from the page.
+
+    The list is empty if the output and the page agree. `source` is the command that printed
+    the output.
+    """
     checker = doctest.OutputChecker()
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    if checker.check_output(wanted, printed, flags):
-        return None
-    return checker.output_difference(doctest.Example(source, wanted), printed, flags)
+    if checker.check_output(expected, printed, flags):
+        return []
+    example = doctest.Example(source, expected)
+    return [checker.output_difference(example, printed, flags)]
 
 
 def _run(words, folder):
+    """Run a command in a folder. Return its output, as the page must show it."""
     variables = {}
     while re.match(r"[A-Z_]+=", words[0]):
         name, _, variables[name] = words[0].partition("=")

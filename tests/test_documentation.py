@@ -23,9 +23,14 @@ PAGES = sorted(TEXTS)
 QUICK = ("README.md", "compat_docs/start.md")
 IMPORT_TF_LSO_FIRST = ("README.md", "compat_docs/how-to/run.md")
 # Pages whose code needs something that Keras 3.0 lacks, such as `int()` of a variable.
-OF_NEWER_KERAS = {
-    *("explanation/verdict.md", "how-to/accumulate.md", "how-to/checkpoints.md"),
-    *("how-to/gan.md", "how-to/leave.md", "how-to/resume.md", "how-to/scale.md"),
+NEED_KERAS_AFTER_3_0 = {
+    "compat_docs/explanation/verdict.md",
+    "compat_docs/how-to/accumulate.md",
+    "compat_docs/how-to/checkpoints.md",
+    "compat_docs/how-to/gan.md",
+    "compat_docs/how-to/leave.md",
+    "compat_docs/how-to/resume.md",
+    "compat_docs/how-to/scale.md",
 }
 
 
@@ -35,16 +40,19 @@ OF_NEWER_KERAS = {
 def _programs():
     for page in PAGES:
         for program in pages.programs_of(TEXTS[page]):
-            marks = [pytest.mark.multiworker] * (program.workers > 1)
-            marks += [pytest.mark.slow] * (page not in QUICK)
-            if page.removeprefix("compat_docs/") in OF_NEWER_KERAS:
+            marks = []
+            if program.workers > 1:
+                marks.append(pytest.mark.multiworker)
+            if page not in QUICK:
+                marks.append(pytest.mark.slow)
+            if page in NEED_KERAS_AFTER_3_0:
                 marks.append(limit("the code needs a newer Keras 3", "3.0"))
             name = f"{page}:{program.line}"
             yield pytest.param(page, program, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(("page", "program"), list(_programs()))
-def test_code_runs_and_prints_what_stands_below_it(page, program, tmp_path):
+def test_code_prints_the_text_below_it(page, program, tmp_path):
     by = start if page in IMPORT_TF_LSO_FIRST else preloaded.run
     problems = pages.problems_of_program(program, tmp_path, by)
     assert problems == [], "\n".join(problems)
@@ -54,11 +62,13 @@ def test_code_runs_and_prints_what_stands_below_it(page, program, tmp_path):
 def test_code_is_found_with_known_marks_only(page):
     text = TEXTS[page]
     programs = pages.programs_of(text)
-    found = sum(len(p.outputs) for p in programs) + len(pages.files_of(text))
-    assert found == len(re.findall(r"^ *```python", text, re.MULTILINE))
+    blocks = sum(len(program.outputs) for program in programs)
+    blocks += len(pages.files_of(text))
+    assert blocks == len(re.findall(r"^ *```python", text, re.MULTILINE))
     assert {program.mark for program in programs} <= set(pages.MARKS)
 
 
+# Each row has the text of a page, and a part of the problem that must be found, or None.
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -82,10 +92,13 @@ def test_code_is_found_with_known_marks_only(page):
     ],
 )
 def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path):
-    programs = pages.programs_of(text)
-    found = [pages.problems_of_program(program, tmp_path) for program in programs]
-    told = "".join("".join(problems) for problems in found)
-    assert problem in told if problem else told == ""
+    found = []
+    for program in pages.programs_of(text):
+        found += pages.problems_of_program(program, tmp_path)
+    if problem is None:
+        assert found == []
+    else:
+        assert problem in "".join(found)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +109,13 @@ def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path):
         if pages.commands_of(TEXTS[page])
     ],
 )
-def test_commands_print_what_stands_below_them(page, tmp_path):
+def test_commands_print_the_text_below_them(page, tmp_path):
     problems = pages.problems_of_commands(TEXTS[page], tmp_path)
     assert problems == [], "\n".join(problems)
+
+
+# A page with a file for the commands of the page.
+_FILE = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
 
 
 def test_wrong_commands_and_wrong_output_are_found(tmp_path):
@@ -128,12 +145,12 @@ def broken_links(page, text):
         target = (page.parent / path) if path else page
         if re.match(r"[a-z]+:", path):
             continue
-        if not target.exists() or (anchor and not _has(target, anchor)):
+        if not target.exists() or (anchor and not _page_has(target, anchor)):
             broken.append(link)
     return broken
 
 
-def _has(target, anchor):
+def _page_has(target, anchor):
     """Return whether a page has a heading, or a Python file defines a name."""
     if target.suffix == ".py":
         return _defines(target, anchor.split("."))
@@ -168,7 +185,7 @@ def _defines(path, names):
     return True
 
 
-def ways_into_the_source(page, text):
+def paths_of_source_files(page, text):
     """Return the paths of source files that a page for users names."""
     if not re.search(r"(start|how-to/.*)\.md$", str(page)):
         return []
@@ -196,7 +213,7 @@ def shell_problems(page, text):
 _OUR_ADDRESS = re.compile(r"https?://[^\s)\"'`>]*tf[-_]lso[^\s)\"'`>]*")
 
 
-def addresses_of_ours(page, text):
+def addresses_of_this_project(page, text):
     """Return the addresses of this project. None of them exists, since nothing is published."""
     return _OUR_ADDRESS.findall(text)
 
@@ -225,46 +242,15 @@ def unused_files(page, text):
     return pages.unused_files(text)
 
 
-def _all(form, texts):
-    return " ".join(map(form.format, texts))
-
-
-_HERE, _PAGES = "tests/test_documentation.py", "tests/pages.py"
-_FILE = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
-_CLUSTERS = "```sh\nTF_CONFIG='{\"cluster\":1}' x\nTF_CONFIG='{\"cluster\":2}' x\n```\n"
-_LINKS = ["gone.md", "#c", f"../{_HERE}#gone", f"../{_PAGES}#Command.gone"]
-_NAMES = [f"{_HERE}::test_gone", "tests/gone.py::test_x", "tf_lso/gone.py"]
-_NAMES.append(f"{_PAGES}::Command::gone")
-_ROWS = ["| b | 2.0\u20132.3 |", "| c ([test](../../tests/x.py)) | never |"]
-_ROW = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
-
-# Maps a check to three values: a text of compat_docs/start.md without mistakes, a text with
-# mistakes, and what the check must return for the second text.
-CHECKS = {
-    broken_links: (
-        _all("[]({})", ["#install", "../LICENSE", "http:#d", f"../{_PAGES}#Command"]),
-        _all("[]({})", _LINKS),
-        _LINKS,
-    ),
-    missing_names: (
-        _all("`{}`", [_HERE, f"{_PAGES}::Program::line"]),
-        _all("`{}`", _NAMES),
-        _NAMES,
-    ),
-    ways_into_the_source: ("```py\ntests/a.py\n```\n", "a tests/a.py", ["tests/a.py"]),
-    shell_problems: (
-        "```sh\nls x\n```\n",
-        "```sh\nls 'x\n```\n```sh\nTF_CONFIG='{\"c\"' x\n```\n" + _CLUSTERS,
-        ["ls 'x\n", '{"c"', "2"],
-    ),
-    addresses_of_ours: ("https://x.org", "(https://tf-lso.x/)", ["https://tf-lso.x/"]),
-    incomplete_rows: (
-        f"| What | Versions |\n|---|---|\n{_ROW}\n",
-        "\n".join(["| What | Versions |", "|---|---|", _ROW, *_ROWS]),
-        _ROWS,
-    ),
-    unused_files: (f"{_FILE}```console\n$ tf-lso check a\n```\n", _FILE, ["a/b.py"]),
-}
+CHECKS = [
+    broken_links,
+    missing_names,
+    paths_of_source_files,
+    shell_problems,
+    addresses_of_this_project,
+    incomplete_rows,
+    unused_files,
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -273,12 +259,68 @@ def test_the_text_of_a_page(check, page):
     assert check(ROOT / page, TEXTS[page]) == []
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_a_check_finds_what_is_wrong(check):
-    good, bad, found = CHECKS[check]
-    page = ROOT / "compat_docs" / "start.md"
-    assert check(page, good) == []
-    assert check(page, bad) == found
+class TestTheChecks:
+    """Each check finds nothing in a correct text, and finds each mistake in a wrong text."""
+
+    PAGE = ROOT / "compat_docs" / "start.md"  # links are relative to this page
+
+    def test_broken_links(self):
+        text = "[](#install) [](../LICENSE) [](http:#d) [](../tests/pages.py#Command)"
+        assert broken_links(self.PAGE, text) == []
+        wrong = [
+            "gone.md",
+            "#c",
+            "../tests/pages.py#gone",
+            "../tests/pages.py#Command.gone",
+        ]
+        text = " ".join(f"[]({link})" for link in wrong)
+        assert broken_links(self.PAGE, text) == wrong
+
+    def test_missing_names(self):
+        text = "`tests/pages.py` and `tests/pages.py::Program::line`"
+        assert missing_names(self.PAGE, text) == []
+        wrong = [
+            "tests/pages.py::test_gone",
+            "tests/gone.py::test_x",
+            "tf_lso/gone.py",
+            "tests/pages.py::Command::gone",
+        ]
+        text = " ".join(f"`{name}`" for name in wrong)
+        assert missing_names(self.PAGE, text) == wrong
+
+    def test_paths_of_source_files(self):
+        assert paths_of_source_files(self.PAGE, "```py\ntests/a.py\n```\n") == []
+        assert paths_of_source_files(self.PAGE, "a tests/a.py") == ["tests/a.py"]
+
+    def test_shell_problems(self):
+        assert shell_problems(self.PAGE, "```sh\nls x\n```\n") == []
+        text = "```sh\nls 'x\n```\n```sh\nTF_CONFIG='{\"c\"' x\n```\n"
+        assert shell_problems(self.PAGE, text) == ["ls 'x\n", '{"c"']
+        two_clusters = """```sh
+TF_CONFIG='{"cluster":1}' x
+TF_CONFIG='{"cluster":2}' x
+```
+"""
+        assert shell_problems(self.PAGE, two_clusters) == ["2"]
+
+    def test_addresses_of_this_project(self):
+        assert addresses_of_this_project(self.PAGE, "https://x.org") == []
+        text = "(https://tf-lso.x/)"
+        assert addresses_of_this_project(self.PAGE, text) == ["https://tf-lso.x/"]
+
+    def test_incomplete_rows(self):
+        head = "| What | Versions |\n|---|---|\n"
+        row = "| a ([test](../../tests/x.py#test_a)) | 2.0\u20132.3, 2.9 |"
+        without_test = "| b | 2.0\u20132.3 |"
+        without_version = "| c ([test](../../tests/x.py)) | never |"
+        assert incomplete_rows(self.PAGE, f"{head}{row}\n") == []
+        text = f"{head}{row}\n{without_test}\n{without_version}\n"
+        assert incomplete_rows(self.PAGE, text) == [without_test, without_version]
+
+    def test_unused_files(self):
+        command = "```console\n$ tf-lso check a\n```\n"
+        assert unused_files(self.PAGE, _FILE + command) == []
+        assert unused_files(self.PAGE, _FILE) == ["a/b.py"]
 
 
 def test_nothing_leads_to_an_address_that_does_not_exist():
@@ -287,7 +329,7 @@ def test_nothing_leads_to_an_address_that_does_not_exist():
     files += [path for path in ROOT.iterdir() if path.is_file()]
     assert len(files) > 200
     for file in files:
-        assert addresses_of_ours(file, file.read_text("utf-8", "ignore")) == []
+        assert addresses_of_this_project(file, file.read_text("utf-8", "ignore")) == []
 
 
 def test_the_page_of_differences_has_tables():
