@@ -14,7 +14,7 @@ from tests.generation import limit
 INF = float("inf")
 
 
-def traced(family, **kwargs):
+def traced_step(family, **kwargs):
     """Return an optimizer, a variable, and a traced step.
 
     The argument of the step is a factor of the loss, and so of the gradients.
@@ -33,7 +33,7 @@ def traced(family, **kwargs):
 class TestATracedStep:
     @pytest.mark.parametrize("jit_compile", [None, True])
     def test_waits_for_nothing_on_the_host(self, family, jit_compile):
-        _, _, step = traced(family)
+        _, _, step = traced_step(family)
         step = tf.function(step.python_function, jit_compile=jit_compile)
         graph = step.get_concrete_function(tf.constant(1.0)).graph
         used = {op.type for op in graph.get_operations()}
@@ -42,16 +42,16 @@ class TestATracedStep:
         allowed = [] if jit_compile else ["PrintV2"]
         assert counting.host_operations(graph) in ([], allowed)
 
-    def test_has_no_check_where_the_scale_is_fixed(self, family):
+    @pytest.mark.parametrize("dynamic", [True, False])
+    def test_checks_gradients_only_if_the_scale_is_dynamic(self, family, dynamic):
         x = tf.Variable([1.0, 2.0])
-        for options in ({"dynamic": True}, {"dynamic": False, "initial_scale": 8.0}):
-            inner = FAMILIES[family].SGD(0.01)
-            optimizer = tf_lso.LossScaleOptimizer(inner, **options)
-            optimizer.build([x])
-            step = tf.function(lambda o=optimizer: legacy_step(o, lambda: x[0], [x]))
-            used = counting.operations(step.get_concrete_function().graph)
-            checks = {"IsFinite", "If", "StatelessIf"} & set(used)
-            assert bool(checks) == options["dynamic"]
+        inner = FAMILIES[family].SGD(0.01)
+        optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=dynamic, initial_scale=8.0)
+        optimizer.build([x])
+        step = tf.function(lambda: legacy_step(optimizer, lambda: x[0], [x]))
+        used = counting.operations(step.get_concrete_function().graph)
+        checks = {"IsFinite", "If", "StatelessIf"} & set(used)
+        assert bool(checks) == dynamic
 
 
 _STEPS = 4000
@@ -68,7 +68,7 @@ def train(family, mode):
         while True:
             model.fit(x, np.ones_like(x), batch_size=1, shuffle=False, verbose=0)
             yield model.optimizer
-    optimizer, _, step = traced(family)
+    optimizer, _, step = traced_step(family)
     tensors = [tf.constant(factor) for factor in factors]
     step = step.python_function if mode == "eager" else step
     while True:
