@@ -19,8 +19,8 @@ SETTING = plan.Setting("function", "default", "keras3", "tiny")
 
 
 @pytest.fixture
-def tool(monkeypatch, tmp_path):
-    """A function that runs the tool and returns {candidate: figures}."""
+def run_benchmark(monkeypatch, tmp_path):
+    """A function that runs the benchmark and returns {candidate: figures}."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     usual = ("--modes", "function", "--rounds", "1", "--out", str(tmp_path))
 
@@ -34,8 +34,10 @@ def tool(monkeypatch, tmp_path):
 
 
 class TestTheTool:
-    def test_writes_figures_table_and_plots(self, tool, tmp_path, capsys):
-        rows = tool("--workloads", "tiny", "--families", "keras3", "--rounds", "3")
+    def test_writes_figures_table_and_plots(self, run_benchmark, tmp_path, capsys):
+        rows = run_benchmark(
+            "--workloads", "tiny", "--families", "keras3", "--rounds", "3"
+        )
         printed = capsys.readouterr().out
         version = re.escape(tf.__version__)
         assert re.search(rf"^tensorflow(-cpu)? {version}, keras ", printed)
@@ -51,14 +53,16 @@ class TestTheTool:
 
     @pytest.mark.slow
     @pytest.mark.multiworker
-    def test_measures_several_replicas(self, tool):
+    def test_measures_several_replicas(self, run_benchmark):
         chosen = ("--workloads", "tiny", "--families", "legacy")
-        rows = tool(*chosen, "--strategies", "mirrored2")
+        rows = run_benchmark(*chosen, "--strategies", "mirrored2")
         assert {rows[name]["collectives"] for name in STEPS} == {2}
 
     @pytest.mark.slow
-    def test_sees_a_dense_temporary_in_the_peak_memory(self, tool):
-        rows = tool("--workloads", "embedding", "--families", "keras3", "--memory")
+    def test_sees_a_dense_temporary_in_the_peak_memory(self, run_benchmark):
+        rows = run_benchmark(
+            "--workloads", "embedding", "--families", "keras3", "--memory"
+        )
         # A dense temporary takes at least a byte for each of 64 million values.
         assert rows[plan.OWN]["added_peak_mb"] > 60
         assert rows[plan.OURS]["added_peak_mb"] < 20
@@ -78,12 +82,12 @@ class TestTheTool:
             command.main(arguments)
         assert message in capsys.readouterr().err
 
-    def test_a_process_that_takes_too_long_is_a_failure_with_the_reason(
-        self, tool, monkeypatch, capsys, tmp_path
+    def test_a_process_that_takes_too_long_is_a_failure(
+        self, run_benchmark, monkeypatch, capsys, tmp_path
     ):
         monkeypatch.setattr(command, "_SECONDS", 0.1)
         with pytest.raises(AssertionError):
-            tool("--workloads", "tiny", "--families", "keras3")
+            run_benchmark("--workloads", "tiny", "--families", "keras3")
         said = capsys.readouterr().err
         assert said.startswith("function, default, keras3, tiny failed:")
         assert "still running after 0.1 s" in said
@@ -130,7 +134,7 @@ def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
             np.testing.assert_allclose(change, expected * factor, **close)
 
 
-def test_each_round_rotates_the_order_and_collects_no_garbage_within():
+def test_each_round_rotates_the_order_and_collects_no_garbage():
     calls = []
     steps = {n: lambda n=n: calls.append((n, gc.isenabled())) for n in "abc"}
     times = one_process.in_turns(steps, 4, 2)
@@ -139,7 +143,7 @@ def test_each_round_rotates_the_order_and_collects_no_garbage_within():
     assert {name: len(times[name]) for name in times} == {"a": 4, "b": 4, "c": 4}
 
 
-def test_there_is_a_setting_for_all_that_is_chosen_but_replicas_under_xla():
+def test_all_chosen_combinations_are_measured_except_replicas_with_xla():
     chosen = "--modes function,xla --strategies all --families keras3,new"
     options = command._options([*chosen.split(), "--workloads", "tiny,model"])
     assert command.settings(options) == [
@@ -181,18 +185,18 @@ class TestFigures:
         assert ours["ratio_to_own"] == pytest.approx(0.5)
         assert ours["operations_per_gradient"] == 3  # four gradients
 
-    def test_of_the_limit_are_the_whole_time(self):
+    def test_of_the_lower_limit_are_its_whole_time(self):
         measured = {name: {"seconds": [0.010] * 4} for name in plan.CANDIDATES}
         measured[plan.OWN] = {"seconds": [0.014] * 4}
         limit, *_ = report.figures(SETTING, measured)
         assert limit["added_ms"] == pytest.approx(10)
         assert limit["ratio_to_own"] == pytest.approx(2.5)
 
-    def test_a_ratio_to_noise_is_left_out(self):
+    def test_have_no_ratio_to_a_difference_within_the_noise(self):
         noisy = [0.0101, 0.0120, 0.0080, 0.0101]
         assert "ratio_to_own" not in figures([0.010] * 4, noisy, [0.012] * 4)[2]
 
-    def test_are_shown_in_columns_that_have_something(self):
+    def test_are_shown_in_a_table_without_empty_columns(self):
         table = report.table(figures([0.010] * 4, [0.011] * 4, [0.0125] * 4))
         where = "function · default · keras3"
         assert f"tiny MLP (4 tensors, 2,762 values) · {where}" in table
@@ -230,43 +234,70 @@ def test_a_plot_shows_every_figure(tmp_path, monkeypatch):
     assert labels == ["Keras 3", "tf_keras", "tf_lso"]
 
 
-def test_the_record_is_what_its_tables_say_and_is_drawn_again(tmp_path):
-    pages = ROOT / "compat_docs" / "explanation"
-    record = pages / "performance-record.json"
-    command.main(["--draw", str(record), "--out", str(tmp_path)])
-    pictures = {path.name for path in tmp_path.iterdir()}
-    shown = re.findall(r"added-[\w-]+\.png", (pages / "performance.md").read_text())
-    assert pictures == {*shown, "added-mirrored2-function.png"}
-    measured = collections.defaultdict(dict)
-    for row in json.loads(record.read_text())["figures"]:
-        where = tuple(row[name] for name in plan.Setting._fields)
-        measured[where][row["candidate"]] = {"seconds": row["seconds"]}
-    text = (pages / "performance-record.md").read_text(encoding="utf-8")
-    tables = text.split("\n### Today's core\n")[1].split("\n### ")[0]
-    places = ["function default", "eager default", "xla default", "function mirrored2"]
-    for place, table in zip(places, re.findall(r"(?:^\|.*\n)+", tables, re.M)[:4]):
-        heading, _, *lines = (
-            [c.strip() for c in t.split("|")[1:-1]] for t in table.splitlines()
-        )
+PAGES = ROOT / "compat_docs" / "explanation"
+RECORD = PAGES / "performance-record.json"
+
+
+def test_the_plots_of_the_record_are_those_of_the_page(tmp_path):
+    command.main(["--draw", str(RECORD), "--out", str(tmp_path)])
+    drawn = {path.name for path in tmp_path.iterdir()}
+    page = (PAGES / "performance.md").read_text(encoding="utf-8")
+    shown = re.findall(r"added-[\w-]+\.png", page)
+    assert drawn == {*shown, "added-mirrored2-function.png"}
+
+
+NAMES_IN_TABLES = {
+    "ResNet-50": "resnet50",
+    "BERT-base": "bert",
+    "tiny": "tiny",
+    "small model": "model",
+    "embedding": "embedding",
+    "400 \N{MULTIPLICATION SIGN} 256": "small400",
+}
+
+
+def cells_of_tables():
+    """Yield the setting and the text of each cell in the tables of the record's page.
+
+    The first four tables below "Today's core" have a row for each workload, and a column for
+    each family.
+    """
+    page = (PAGES / "performance-record.md").read_text(encoding="utf-8")
+    section = page.split("\n### Today's core\n")[1].split("\n### ")[0]
+    tables = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[:4]
+    modes_and_strategies = [
+        ("function", "default"),
+        ("eager", "default"),
+        ("xla", "default"),
+        ("function", "mirrored2"),
+    ]
+    for (mode, strategy), table in zip(modes_and_strategies, tables, strict=True):
+        rows = [
+            [cell.strip() for cell in line.split("|")[1:-1]]
+            for line in table.splitlines()
+        ]
+        heading, _, *lines = rows
         for workload, *cells in lines:
             for family, cell in zip(heading[1:], cells, strict=True):
-                where = (*place.split(), family.strip("`"), NAMES_IN_TABLES[workload])
-                _, _, own, ours = report.figures(
-                    plan.Setting(*where), measured.pop(where)
-                )
-                numbers = [own["added_ms"], ours["added_ms"]]
-                ratio = ours.get("ratio_to_own", 0)
-                numbers += [ratio] * (ratio > 0)
-                told = re.findall(r"-?[\d.]+", cell)
-                for text, number in zip(told, numbers, strict=True):
-                    decimals = len(text.partition(".")[2])
-                    assert text == f"{number:.{decimals}f}", (where, cell)
-    assert measured == {}
+                name = NAMES_IN_TABLES[workload]
+                yield plan.Setting(mode, strategy, family.strip("`"), name), cell
 
 
-NAMES_IN_TABLES = {"ResNet-50": "resnet50", "BERT-base": "bert", "tiny": "tiny"}
-NAMES_IN_TABLES |= {"small model": "model", "embedding": "embedding"}
-NAMES_IN_TABLES["400 \N{MULTIPLICATION SIGN} 256"] = "small400"
+def test_the_tables_show_the_record():
+    measured = collections.defaultdict(dict)
+    for row in json.loads(RECORD.read_text())["figures"]:
+        setting = tuple(row[name] for name in plan.Setting._fields)
+        measured[setting][row["candidate"]] = {"seconds": row["seconds"]}
+    for setting, cell in cells_of_tables():
+        _, _, own, ours = report.figures(setting, measured.pop(tuple(setting)))
+        numbers = [own["added_ms"], ours["added_ms"]]
+        if ours.get("ratio_to_own", 0) > 0:  # the tables leave out negative ratios
+            numbers.append(ours["ratio_to_own"])
+        texts = re.findall(r"-?[\d.]+", cell)
+        for text, number in zip(texts, numbers, strict=True):
+            decimals = len(text.partition(".")[2])
+            assert text == f"{number:.{decimals}f}", (setting, cell)
+    assert measured == {}  # each setting of the record has a cell
 
 
 def graph_of(function):
@@ -298,7 +329,7 @@ class TestCounting:
         assert counting.collectives(graph_of(step)) == 2
         assert counting.collectives(graph_of(lambda x: x + x)) == 0
 
-    def test_the_hosts_part_is_found(self):
+    def test_host_operations_are_found(self):
         def step(x):
             tf.cond(x > 0, lambda: tf.print(x), tf.no_op)
             return tf.py_function(lambda x: x, [x], tf.float32)
