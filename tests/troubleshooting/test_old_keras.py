@@ -24,7 +24,8 @@ print("END")
 """
 
 
-# Function of `old_lines` that has no entry -> what the message of Keras 3 says to write.
+# Maps a function of `old_lines` that has no entry to a part of the message of Keras 3, which
+# says what to write instead.
 SAID_BY_KERAS_3 = {
     "model_checkpoint": r"must end in `\.weights\.h5`",
     "weights_h5": r"must end in `\.weights\.h5`",
@@ -32,7 +33,7 @@ SAID_BY_KERAS_3 = {
     "tensorboard": "unexpected keyword argument 'write_grads'",
     "fit_workers": "unexpected keyword argument 'workers'",
     "keras_tensor": r"from the namespaces `keras\.layers`",
-    # Older Keras 3 says that `shape` has several values.
+    # The message of older versions of Keras 3 says that `shape` has several values.
     "add_weight_name": "`name` must be passed as a keyword|values for argument 'shape'",
 }
 
@@ -43,7 +44,7 @@ def test_a_line_without_an_entry_has_a_message_that_says_what_to_write(function)
         getattr(old_lines, function)()
 
 
-def test_like_cures_all_of_them(tmp_path):
+def test_the_option_like_runs_all_old_lines(tmp_path):
     names = [entry.name for entry in ENTRIES.values() if entry.section == SECTION]
     functions = [*(name.replace("-", "_") for name in names), *SAID_BY_KERAS_3]
     assert len(functions) > 15
