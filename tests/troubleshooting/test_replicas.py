@@ -90,7 +90,7 @@ def test_placeholder(strategy):
 
 
 def step_on(strategy, inner, variable):
-    """Take a step on the strategy with a wrapper of `inner`; return the wrapper."""
+    """Wrap `inner`, take a step on the strategy, and return the wrapper."""
     with strategy.scope():
         opt = tf_lso.LossScaleOptimizer(inner)
     tf.function(lambda: strategy.run(lambda: legacy_step(opt, [variable])))()
@@ -108,10 +108,8 @@ def test_accumulation(strategy):
     with strategy.scope():
         inner = tf.keras.optimizers.SGD(0.5)
     step_on(strategy, inner, x)
-    assert families.copies(x) == [
-        -1.0,
-        -1.0,
-    ]  # the gradients of both replicas are summed
+    # The gradients of both replicas are summed.
+    assert families.copies(x) == [-1.0, -1.0]
 
 
 @needs_keras3
@@ -164,18 +162,18 @@ def feed(*values):
         lambda context: tf.constant(values[context.replica_id_in_sync_group])
     )
 
-def ended():
+def exit_hung():
     print("one step has hung", flush=True)
     os._exit(7)
 
 step(feed(1.0, 1.0))
-timer = threading.Timer(20.0, ended)
+timer = threading.Timer(20.0, exit_hung)
 timer.start()
 step(feed(1.0, float("nan")))
 timer.cancel()
 """
     command = [sys.executable, "-c", program, wrapper]
     results = run_workers(command, 2, HANGS_AFTER, QUIET)
-    written = "".join(result.output for result in results)
-    assert ("one step has hung" in written) == hangs, written
-    assert any(result.returncode for result in results) == hangs, written
+    output = "".join(result.output for result in results)
+    assert ("one step has hung" in output) == hangs, output
+    assert any(result.returncode for result in results) == hangs, output
