@@ -28,9 +28,11 @@ def error(y, outputs):
 
 
 class Case(NamedTuple):
+    """A model with the arguments of `explain`, and the problem that `explain` must find."""
+
     model: Any
-    kind: str | None
-    layer: str | None = "bad"
+    kind: str | None  # the kind of the problem, or None if there is no problem
+    layer: str | None = "bad"  # the name of the layer with the problem
     scale: float = 1.0
     x: Any = X
     y: Any = Y
@@ -225,92 +227,114 @@ def backward_between_two_calls_of_a_layer(keras):
 CASES = {
     function.__name__: function
     for function in (
-        *(healthy, overflow_that_a_later_layer_hides, embedding, lstm, attention),
-        *(operation_of_a_functional_model, layer_in_a_layer_in_a_layer),
-        *(shared_layer_at_its_second_call, inner_layer_of_multi_head_attention),
-        *(huge_kernel_on_small_values, gradient_of_weights_alone),
-        *(float32_head_of_a_float16_model, backward_in_one_of_two_branches),
+        healthy,
+        overflow_that_a_later_layer_hides,
+        embedding,
+        lstm,
+        attention,
+        operation_of_a_functional_model,
+        layer_in_a_layer_in_a_layer,
+        shared_layer_at_its_second_call,
+        inner_layer_of_multi_head_attention,
+        huge_kernel_on_small_values,
+        gradient_of_weights_alone,
+        float32_head_of_a_float16_model,
+        backward_in_one_of_two_branches,
         backward_between_two_calls_of_a_layer,
     )
 } | {
-    "nan_in_x": lambda k: Case(healthy(k).model, "input", None, x=X_OF_NAN),
-    "inf_in_y": lambda k: Case(healthy(k).model, "input", None, y=Y * np.inf),
-    "loss_of_nan": lambda k: Case(
-        healthy(k).model,
+    "nan_in_x": lambda keras: Case(healthy(keras).model, "input", None, x=X_OF_NAN),
+    "inf_in_y": lambda keras: Case(healthy(keras).model, "input", None, y=Y * np.inf),
+    "loss_of_nan": lambda keras: Case(
+        healthy(keras).model,
         "forward nan",
         None,
         loss=lambda y, x: tf.math.log(-error(y, x)),
     ),
-    "tiny_loss": lambda k: Case(
-        healthy(k).model, "underflow", "b", loss=lambda y, x: error(y, x) * 1e-9
+    "tiny_loss": lambda keras: Case(
+        healthy(keras).model, "underflow", "b", loss=lambda y, x: error(y, x) * 1e-9
     ),
-    "x_too_large_for_float16": lambda k: Case(
-        sequential(k, dense(k, 1, "bad")), FORWARD, x=X * 1e6
+    "x_too_large_for_float16": lambda keras: Case(
+        sequential(keras, dense(keras, 1, "bad")), FORWARD, x=X * 1e6
     ),
-    "huge_kernel": lambda k: Case(around_large(k), FORWARD),
-    "kernel_beyond_float16": lambda k: Case(
-        sequential(k, dense(k, 4, "a"), dense(k, 1, "bad", 1e6)), FORWARD
+    "huge_kernel": lambda keras: Case(around_large(keras), FORWARD),
+    "kernel_beyond_float16": lambda keras: Case(
+        sequential(keras, dense(keras, 4, "a"), dense(keras, 1, "bad", 1e6)), FORWARD
     ),
-    "kernel_of_nan": lambda k: Case(
-        sequential(k, dense(k, 4, "bad", np.nan), dense(k, 1, "b")), "forward nan"
+    "kernel_of_nan": lambda keras: Case(
+        sequential(keras, dense(keras, 4, "bad", np.nan), dense(keras, 1, "b")),
+        "forward nan",
     ),
-    "softmax_after_an_overflow_in_the_layer": lambda k: Case(
-        around_large(k, activation="softmax"), FORWARD
+    "softmax_after_an_overflow_in_the_layer": lambda keras: Case(
+        around_large(keras, activation="softmax"), FORWARD
     ),
-    "zero_by_zero": lambda k: Case(
-        around(k, owned(k, "bad", lambda x: (x - x) / (x - x))), "forward nan"
+    "zero_by_zero": lambda keras: Case(
+        around(keras, owned(keras, "bad", lambda x: (x - x) / (x - x))), "forward nan"
     ),
-    "one_by_zero": lambda k: Case(
-        around(k, owned(k, "bad", lambda x: x / (x - x))), FORWARD
+    "one_by_zero": lambda keras: Case(
+        around(keras, owned(keras, "bad", lambda x: x / (x - x))), FORWARD
     ),
-    "one_of_two_branches": lambda k: Case(
-        branches(k, dense(k, 4, "left"), dense(k, 4, "bad", 60000), 2.0), FORWARD
-    ),
-    "sequential_in_functional": lambda k: Case(
-        functional(k, sequential(k, dense(k, 4, "in", 2.0), dense(k, 3, "bad", 60000))),
+    "one_of_two_branches": lambda keras: Case(
+        branches(keras, dense(keras, 4, "left"), dense(keras, 4, "bad", 60000), 2.0),
         FORWARD,
     ),
-    "code_between_the_layers": lambda k: Case(
-        subclassed(k, [dense(k, 3, "a")], lambda x: tf.exp(x * 1e3)), FORWARD, "outer"
+    "sequential_in_functional": lambda keras: Case(
+        functional(
+            keras,
+            sequential(
+                keras, dense(keras, 4, "in", 2.0), dense(keras, 3, "bad", 60000)
+            ),
+        ),
+        FORWARD,
     ),
-    "gradient_times": lambda k: Case(
-        around(k, times_backward(k, "bad", 60000), after=1.0), BACKWARD, scale=1024
+    "code_between_the_layers": lambda keras: Case(
+        subclassed(keras, [dense(keras, 3, "a")], lambda x: tf.exp(x * 1e3)),
+        FORWARD,
+        "outer",
     ),
-    "loss_of_a_float16_model_backward": lambda k: Case(
-        healthy(k).model, BACKWARD, "b", scale=2.0**24
+    "gradient_times": lambda keras: Case(
+        around(keras, times_backward(keras, "bad", 60000), after=1.0),
+        BACKWARD,
+        scale=1024,
     ),
-    "gradient_of_nan": lambda k: Case(
-        around(k, times_backward(k, "bad", np.nan)), "backward nan", scale=1024
+    "loss_of_a_float16_model_backward": lambda keras: Case(
+        healthy(keras).model, BACKWARD, "b", scale=2.0**24
     ),
-    "norm_at_zero_backward": lambda k: Case(
+    "gradient_of_nan": lambda keras: Case(
+        around(keras, times_backward(keras, "bad", np.nan)), "backward nan", scale=1024
+    ),
+    "norm_at_zero_backward": lambda keras: Case(
         around(
-            k, owned(k, "bad", lambda x: x + tf.norm(x * 0, axis=-1, keepdims=True))
+            keras,
+            owned(keras, "bad", lambda x: x + tf.norm(x * 0, axis=-1, keepdims=True)),
         ),
         "backward nan",
     ),
-    "backward_in_a_nested_model": lambda k: Case(
+    "backward_in_a_nested_model": lambda keras: Case(
         functional(
-            k,
-            sequential(k, dense(k, 3, "inner"), times_backward(k, "bad", 60000)),
+            keras,
+            sequential(
+                keras, dense(keras, 3, "inner"), times_backward(keras, "bad", 60000)
+            ),
             last=1.0,
         ),
         BACKWARD,
         scale=1024,
     ),
-    "backward_between_the_layers": lambda k: Case(
-        subclassed(k, [dense(k, 3, "a")], lambda x: scaled_backward(x, 60000)),
+    "backward_between_the_layers": lambda keras: Case(
+        subclassed(keras, [dense(keras, 3, "a")], lambda x: scaled_backward(x, 60000)),
         BACKWARD,
         "outer",
         scale=2.0**15,
     ),
-    "tiny_gradient": lambda k: Case(
-        around(k, times_backward(k, "bad", 1e-7)), "underflow"
+    "tiny_gradient": lambda keras: Case(
+        around(keras, times_backward(keras, "bad", 1e-7)), "underflow"
     ),
-    "tiny_kernel": lambda k: Case(
-        around(k, dense(k, 4, "bad", 1e-6), after=0.01), "underflow"
+    "tiny_kernel": lambda keras: Case(
+        around(keras, dense(keras, 4, "bad", 1e-6), after=0.01), "underflow"
     ),
-    "dead_units_are_no_underflow": lambda k: Case(
-        around(k, k.layers.ReLU(name="relu", **HALF), -1.0), None, None
+    "dead_units_are_no_underflow": lambda keras: Case(
+        around(keras, keras.layers.ReLU(name="relu", **HALF), -1.0), None, None
     ),
 }
 

@@ -46,9 +46,7 @@ def two_outputs(module):
 
 
 class TestLoss:
-    def test_the_compiled_one_with_several_outputs_weights_and_what_is_added(
-        self, module
-    ):
+    def test_is_the_weighted_sum_of_the_compiled_losses(self, module):
         model, x, y = two_outputs(module)
         model.compile(
             "sgd", loss={"a": "mse", "b": "mae"}, loss_weights={"a": 2.0, "b": 3.0}
@@ -59,7 +57,7 @@ class TestLoss:
         expected = 2 * np.mean(difference["a"] ** 2) + 3 * np.mean(abs(difference["b"]))
         assert report.loss == pytest.approx(expected, rel=1e-2)
 
-    def test_is_that_of_fit(self, module):
+    def test_includes_regularization_as_in_fit(self, module):
         penalty = module.regularizers.L2(0.5)
         first = planted.dense(module, 4, "a", kernel_regularizer=penalty)
         model = planted.sequential(module, first, planted.dense(module, 1, "b"))
@@ -68,7 +66,7 @@ class TestLoss:
         for loss in (None, module.losses.MeanSquaredError()):
             assert explain(model, loss=loss).loss == pytest.approx(expected, rel=1e-2)
 
-    def test_added_ones_alone(self, module):
+    def test_is_the_sum_of_added_losses(self, module):
         class Adding(subclass(module)):
             def call(self, x):
                 self.add_loss(tf.reduce_mean(tf.cast(self.head(x), tf.float32)))
@@ -79,7 +77,7 @@ class TestLoss:
         report = debugging.explain(model, X)
         assert report.loss == pytest.approx(np.mean(X.sum(1)) * 0.1, rel=1e-2)
 
-    def test_compute_loss_of_a_subclass(self, module):
+    def test_comes_from_compute_loss_of_a_subclass(self, module):
         class Own(subclass(module)):
             def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
                 return 7.0 * tf.reduce_sum(tf.cast(y_pred, tf.float32))
@@ -114,7 +112,7 @@ class TestLoss:
         report = debugging.explain(model, next(iter(dataset)))
         assert report.loss == pytest.approx(debugging.explain(model, X, Y).loss)
 
-    def test_of_keras_gets_the_weights(self, module):
+    def test_object_of_keras_gets_the_example_weights(self, module):
         model, weights = healthy(module), np.array([0.0, 0.0, 4.0, 0.0], "float32")
         loss = module.losses.MeanSquaredError()
         report = debugging.explain(model, X, Y, weights, loss=loss)
@@ -130,13 +128,13 @@ class TestLoss:
             (lambda y, outputs: y, ValueError, r"scalar, but got: .*\(4, 1\)"),
         ],
     )
-    def test_that_is_refused(self, module, loss, error, message):
+    def test_of_a_wrong_kind_is_refused(self, module, loss, error, message):
         with pytest.raises(error, match=message):
             explain(healthy(module), loss=loss)
 
 
 class TestScale:
-    def test_is_the_optimizers(self, family):
+    def test_is_the_scale_of_the_optimizer(self, family):
         model = healthy(KERASES[family])
         inner = FAMILIES[family].SGD(0.1)
         optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=32)
@@ -144,7 +142,7 @@ class TestScale:
         model.compile(optimizer, loss="mse")
         assert debugging.explain(model, X, Y).loss_scale == 32
 
-    def test_is_what_is_passed(self):
+    def test_is_the_argument(self):
         for scale in (8, np.float32(8), tf.constant(8.0), tf_lso.FixedLossScale(8)):
             assert validation.scale_of(scale, None) == 8
 
@@ -164,7 +162,7 @@ class TestScale:
         assert validation.scale_of(None, scaling) == 16
 
     @pytest.mark.parametrize("wrong", [0, -1.0, np.inf, np.nan])
-    def test_that_is_none(self, wrong):
+    def test_of_a_wrong_value_is_refused(self, wrong):
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
             validation.scale_of(wrong, None)
 
@@ -192,7 +190,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"bfloat16.*mixed_float16"):
             explain(planted.sequential(module, layer))
 
-    def test_what_is_no_model(self):
+    def test_a_function_instead_of_a_model(self):
         with pytest.raises(TypeError, match="'model' must be a model of Keras"):
             debugging.explain(lambda x: x, X, Y)
 
@@ -216,7 +214,7 @@ class TestRefusals:
             assert explain(model).first.kind is None
 
 
-def test_what_is_a_function_in_a_model_is_seen_into(module):
+def test_layers_in_a_tf_function_are_observed(module):
     bad = planted.dense(module, 3, "bad", 60000)
     inner = tf.function(lambda x: bad(x))
     block = planted.owned(module, "block", lambda x, _: inner(x) * 1, [bad])
@@ -225,7 +223,7 @@ def test_what_is_a_function_in_a_model_is_seen_into(module):
     assert (report.first.kind, report.first.layer) == ("forward overflow", "bad")
 
 
-def test_masks_go_through(module):
+def test_masks_reach_the_layers(module):
     lstm = module.layers.LSTM(2, name="lstm", **HALF)
     model = planted.of_integers(module, lstm, mask_zero=True)
     x = np.array([[1, 2, 0], [3, 0, 0], [1, 1, 1], [4, 4, 0]], "int32")
@@ -246,14 +244,14 @@ def test_frozen_layers_have_no_gradient(module):
     assert report.first.kind is None
 
 
-def test_a_tuple_as_attribute(module):
+def test_a_model_may_have_a_tuple_of_layers(module):
     model = planted.subclassed(module, [])
     model.parts = (model.head, 1)
     model(X)
     assert explain(model).first.kind is None
 
 
-def test_text(module):
+def test_a_model_of_text_is_explained(module):
     layers = module.layers
     words = layers.TextVectorization(output_sequence_length=2)
     words.adapt(["a b c"])
@@ -264,7 +262,7 @@ def test_text(module):
     assert explain(model, x).first.kind is None
 
 
-def test_slices(module):
+def test_the_gradient_of_an_embedding_is_summed_by_rows(module):
     model = planted.of_integers(module, module.layers.Flatten(**HALF))
     x = np.zeros((4, 3), "int32")
     (embedding, *_) = explain(model, x).variables

@@ -20,7 +20,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("generation", "name"), CASES)
-def test_the_planted_trouble_is_named(generation, name):
+def test_explain_names_the_planted_problem(generation, name):
     case = planted.CASES[name](KERASES[generation])
     report = planted.explained(case)
     first, fitting = report.first, report.fitting_scale

@@ -31,7 +31,7 @@ class TestStatistics:
         values = statistics.values_of([tf.constant([2.0**-14, 0.0], dtype)])
         assert (values.size, values.smallest) == (2, 2.0**-14)
 
-    def test_without_any(self):
+    def test_of_no_values(self):
         for tensors in ([], [tf.zeros(0)], [tf.constant(3)]):
             values = statistics.values_of(tensors)
             assert (values.size, values.largest, values.nonfinite) == (0, 0.0, 0.0)
@@ -54,7 +54,7 @@ class TestScale:
         tensors = [g if g is None else tf.constant([0.0, g]) for g in gradients]
         assert observe._fitting_scale(tensors, 2.0**8) == fitting
 
-    def test_is_not_known_where_a_layer_overflows_within(self):
+    def test_is_not_known_if_a_layer_overflows_internally(self):
         def function(x):
             small = planted.scaled_backward(x, 1e-4)
             return planted.scaled_backward(small, 60000)
@@ -64,7 +64,7 @@ class TestScale:
         assert (report.first.kind, report.fitting_scale) == (None, None)
         assert "fits this batch" not in str(report)
 
-    def test_what_is_not_0_at_the_other_scale_is_lost(self):
+    def test_values_that_are_not_0_at_the_other_scale_are_lost(self):
         at_scale = tf.constant([0.0, 2.0**-20, 512.0, 0.0])
         other = tf.constant([2.0**-26, 2.0**-16, 8192.0, 0.0])
         assert observe._lost(at_scale, other) == pytest.approx(1 / 3)
@@ -136,7 +136,7 @@ class TestText:
 class TestAdvice:
     """The advice about an overflow says whether the input, the weights or neither is large."""
 
-    def test_a_large_factor_in_a_layer_is_neither(self):
+    def test_a_large_factor_in_a_layer(self):
         times = planted.owned(keras, "times", lambda x: x * 2e5)
         model = planted.sequential(keras, times, planted.dense(keras, 1, "b"))
         report = planted.explained(planted.Case(model, None))
@@ -203,7 +203,7 @@ class TestAdvice:
         assert "Compute the loss in float32" in first.message
 
 
-def _ends(axes):
+def _last_bars(axes):
     """Return {row: (begin, end)} of the last bar of each row in a panel of the plot."""
     bars = [bar for container in axes.containers for bar in container]
     return {
@@ -219,7 +219,7 @@ class TestPlot:
     @pytest.mark.parametrize(
         "name", ["tiny_gradient", "kernel_of_nan", "huge_kernel", "healthy"]
     )
-    def test_is_a_picture(self, tmp_path, name):
+    def test_is_written_as_a_png(self, tmp_path, name):
         pytest.importorskip("matplotlib", reason="an optional extra")
         path = tmp_path / "gradients.png"
         report_of(name).plot(path)
@@ -231,9 +231,10 @@ class TestPlot:
         outputs, gradients = report.plot().axes
         # Row 0 is the layer "a", whose outputs are finite. Row 1 is "bad" and row 2 is "b".
         # Their outputs are all inf. No gradient is finite.
-        ends = [_ends(axes) for axes in (outputs, gradients)]
-        assert ends[0][0][1] < plot.OVERFLOW < min(ends[0][1][0], ends[0][2][0])
-        assert min(begin for begin, _ in ends[1].values()) > plot.OVERFLOW
+        bars = _last_bars(outputs)
+        (_, end_of_a), (begin_of_bad, _), (begin_of_b, _) = bars[0], bars[1], bars[2]
+        assert end_of_a < plot.OVERFLOW < min(begin_of_bad, begin_of_b)
+        assert min(begin for begin, _ in _last_bars(gradients).values()) > plot.OVERFLOW
         labels = outputs.get_yticklabels()
         marked = [one.get_text() for one in labels if one.get_weight() == "bold"]
         assert marked == ["bad"]

@@ -35,7 +35,7 @@ def model_of(family, seed=None, last=(), **compiled):
         planted.dense(module, 4, "a"),
         layers.BatchNormalization(name="normalization", **planted.HALF),
         layers.Dropout(0.4, seed=seed, name="dropout", **planted.HALF),
-        # The GaussianNoise of Keras 3.0 always draws float32, which float16 inputs do not fit.
+        # The GaussianNoise of Keras 3.0 always draws float32, and cannot add it to float16.
         layers.GaussianNoise(0.1, seed=seed, name="noise", dtype="float32"),
         layers.ActivityRegularization(0.1, name="regularization", dtype="float32"),
         *(planted.dense(module, 1, "b"), *last),
@@ -50,13 +50,13 @@ def model_of(family, seed=None, last=(), **compiled):
 def values(model):
     """Return the values of all variables of a model and its optimizer, and of the scale."""
     optimizer = model.optimizer
-    held = [*model.variables, *optimizer.variables]
-    if getattr(
-        model, "history", None
-    ):  # Keras 2 makes the metric of a loss at the first
-        held += [variable for metric in model.metrics for variable in metric.variables]
+    variables = [*model.variables, *optimizer.variables]
+    # Keras 2 creates the metric of the loss in the first `fit`.
+    if getattr(model, "history", None):
+        for metric in model.metrics:
+            variables += metric.variables
     numbers = [number(optimizer.loss_scale), number(optimizer.iterations)]
-    return [numpy(raw(one)).copy() for one in held] + [np.array(numbers)]
+    return [numpy(raw(one)).copy() for one in variables] + [np.array(numbers)]
 
 
 def set_all_seeds(seed):
@@ -81,7 +81,7 @@ def keras_generator():
     return state.get_global_attribute("global_seed_generator")
 
 
-def draws():
+def random_state():
     """Return the state of all random generators, without changing the state."""
     context = tf_private.eager_context()
     return (
@@ -103,10 +103,10 @@ def assert_same(before, after):
 
 @contextlib.contextmanager
 def nothing_changes(model):
-    before, random_state = values(model), draws()
+    values_before, random_state_before = values(model), random_state()
     yield
-    assert_same(before, values(model))
-    assert draws() == random_state
+    assert_same(values_before, values(model))
+    assert random_state() == random_state_before
     assert not tf.config.functions_run_eagerly()
 
 
@@ -117,7 +117,7 @@ def seeds():
 
 class TestWhatIsRestored:
     @pytest.mark.parametrize("fails_in", [None, "layer", "loss"])
-    def test_all_variables_also_after_an_exception(self, family, fails_in):
+    def test_all_variables_even_after_an_exception(self, family, fails_in):
         fails, module = [], KERASES[family]
 
         def fail(*args):
@@ -136,7 +136,7 @@ class TestWhatIsRestored:
             assert debugging.explain(model, X, Y, loss=loss).first.kind is None
         assert not any("call" in vars(layer) for layer in model.layers)
 
-    def test_what_a_layer_of_ones_own_draws_and_assigns(self, family):
+    def test_state_that_a_layer_of_the_user_changes(self, family):
         module = KERASES[family]
 
         class Own(module.layers.Layer):
@@ -164,32 +164,32 @@ class TestWhatIsRestored:
         model(X)
 
         def state():
-            held = [raw(layer.kernel), layer.part.count, layer.generator.state]
-            return [numpy(one).tolist() for one in held], draws()
+            variables = [raw(layer.kernel), layer.part.count, layer.generator.state]
+            return [numpy(one).tolist() for one in variables], random_state()
 
         before = state()
         debugging.explain(model, X, Y, loss=planted.error, loss_scale=8)
         assert state() == before
 
     @needs_keras3
-    def test_global_generators_that_the_pass_makes_are_forgotten(self, monkeypatch):
+    def test_global_generators_that_explain_creates_are_removed(self, monkeypatch):
         def draw(x):
             drawn = tf.random.get_global_generator().normal(()) + number_of_keras3()
             return x * tf.cast(drawn, x.dtype)
 
         layer = planted.owned(keras, "draws", draw)
         model = planted.sequential(keras, planted.dense(keras, 1, "a"), layer)
-        of_tensorflow = tf_private.generators()
-        of_keras = keras_versions.state_of_keras3()
-        monkeypatch.setattr(of_tensorflow, "global_generator", None)
+        generators_of_tensorflow = tf_private.generators()
+        state_of_keras = keras_versions.state_of_keras3()
+        monkeypatch.setattr(generators_of_tensorflow, "global_generator", None)
         name, before = "global_seed_generator", keras_generator()
-        of_keras.set_global_attribute(name, None)
+        state_of_keras.set_global_attribute(name, None)
         try:
             debugging.explain(model, X, Y, loss=planted.error, loss_scale=8)
-            assert of_tensorflow.global_generator is None
+            assert generators_of_tensorflow.global_generator is None
             assert keras_generator() is None
         finally:
-            of_keras.set_global_attribute(name, before)
+            state_of_keras.set_global_attribute(name, before)
 
 
 @functools.cache
@@ -227,7 +227,7 @@ def test_training_with_explanations_is_bit_for_bit_the_same(family, mode, seed):
     assert_same(trained(family, False, seed, mode), trained(family, True, seed, mode))
 
 
-def test_the_comparison_sees_another_random_state(family):
+def test_assert_same_finds_another_random_state(family):
     one, other = trained(family, False, None, "loop"), trained(family, False, 6, "loop")
     with pytest.raises(AssertionError):
         assert_same(one, other)
