@@ -21,24 +21,25 @@ PROGRAM = HERE / "stand_in" / "program.py"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
 
 
-def workers(order, size, *options):
+def run_program(order, size, *options):
     """Run the program in `size` processes. Return a list of (result, output) for them.
 
     A single process gets no TF_USE_LEGACY_KERAS, so that `--like` itself chooses the Keras.
     """
-    run = [sys.executable, "-m", "tf_lso", "run", *options, PROGRAM, order]
-    variables, found = dict(QUIET), []
+    command = [sys.executable, "-m", "tf_lso", "run", *options, PROGRAM, order]
+    variables, results = dict(QUIET), []
     if size > 1 or not options:
         variables["TF_USE_LEGACY_KERAS"] = LEGACY_KERAS if options else "0"
-    for _, output in run_workers(run, size, HANGS_AFTER, variables):
+    for _, output in run_workers(command, size, HANGS_AFTER, variables):
         lines = re.findall(r"RESULT (\{.*\})$", output, re.MULTILINE)
-        found.append((json.loads(lines[-1]) if lines else None, output))
-    return found
+        results.append((json.loads(lines[-1]) if lines else None, output))
+    return results
 
 
-def check(found, size):
-    for result, errors in found:
-        assert result is not None, errors[-3000:]
+def assert_expected(results, size):
+    """Assert that every process had the result of TensorFlow 2.4.4."""
+    for result, output in results:
+        assert result is not None, output[-3000:]
         assert not differences(EXPECTED[str(size)], result), result
 
 
@@ -47,21 +48,21 @@ def check(found, size):
     "order", marked_slow(["inside", "outside", "tape"], ["inside"])
 )
 def test_every_order_gives_what_tensorflow_2_4_gave(order, size):
-    check(workers(order, size, "--like", "2.4"), size)
+    assert_expected(run_program(order, size, "--like", "2.4"), size)
 
 
 @pytest.mark.keras3
 def test_the_tape_works_on_keras_3():
-    check(workers("tape", 2), 2)
+    assert_expected(run_program("tape", 2), 2)
 
 
 @pytest.mark.keras3
 @pytest.mark.parametrize("order", ["inside", "outside"])
 def test_the_optimizer_is_refused_on_keras_3(order):
-    ((result, errors),) = workers(order, 1)
+    ((result, output),) = run_program(order, 1)
     assert result is None
-    assert "made by Horovod's DistributedOptimizer" in errors
-    assert "tf-lso run --like 2.4" in errors
+    assert "made by Horovod's DistributedOptimizer" in output
+    assert "tf-lso run --like 2.4" in output
 
 
 @pytest.mark.skipif(
@@ -69,4 +70,4 @@ def test_the_optimizer_is_refused_on_keras_3(order):
 )
 @pytest.mark.parametrize("order", ["inside", "outside"])
 def test_the_newer_optimizers_of_keras_2(order):
-    check(workers(order, 1, "--like", "2.12"), 1)
+    assert_expected(run_program(order, 1, "--like", "2.12"), 1)
