@@ -13,8 +13,8 @@ def pytest_terminal_summary(terminalreporter, config):
     for outcome in ("passed", "failed"):
         for report in terminalreporter.getreports(outcome):
             name = report.nodeid.partition("::test_")[2]
-            told = "; ".join(str(value) for _, value in report.user_properties)
-            lines.append(f"{name}: {outcome}; {told}")
+            recorded = "; ".join(str(value) for _, value in report.user_properties)
+            lines.append(f"{name}: {outcome}; {recorded}")
             if report.failed:
                 failed.append(name)
                 last = report.longreprtext.strip().splitlines()[-15:]

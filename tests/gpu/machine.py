@@ -29,11 +29,13 @@ def facts():
             names.append(f"{name} (compute capability {capability})")
     if not names:
         return 0, []
-    packages = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
-    there = [d for n in packages for d in importlib.metadata.distributions(name=n)]
-    versions = ", ".join(f"{d.name} {d.version}" for d in there)
+    installed = []
+    for name in ("tensorflow", "tensorflow-cpu", "keras", "tf-keras"):
+        installed += importlib.metadata.distributions(name=name)
+    versions = ", ".join(f"{d.name} {d.version}" for d in installed)
     build = tf.sysconfig.get_build_info()
-    cuda, cudnn = (build.get(f"{of}_version", "none") for of in ("cuda", "cudnn"))
+    cuda = build.get("cuda_version", "none")
+    cudnn = build.get("cudnn_version", "none")
     counted = collections.Counter(names)
     with devices.mirrored(len(names)).scope():
         without = tf_private.needs_no_merge_call()

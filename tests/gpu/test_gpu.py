@@ -82,7 +82,7 @@ def test_example(count, record_property, tmp_path):
     digits = str(ROOT / "tf_lso" / "examples" / "digits.py")
     printed = run("-m", "tf_lso", "run", digits, "--output", str(tmp_path / "it.png"))
     names = ("accuracy on held-out digits", "replicas", "skipped steps")
-    told = {n: re.search(rf"^{n} +(\S+)", printed, re.MULTILINE)[1] for n in names}
-    record_property("example", ", ".join(f"{n} {told[n]}" for n in names))
-    assert int(told["replicas"]) == count
-    assert int(told["skipped steps"]) > 0
+    values = {n: re.search(rf"^{n} +(\S+)", printed, re.MULTILINE)[1] for n in names}
+    record_property("example", ", ".join(f"{n} {values[n]}" for n in names))
+    assert int(values["replicas"]) == count
+    assert int(values["skipped steps"]) > 0
