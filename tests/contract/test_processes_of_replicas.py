@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests.families import needs_keras3
-from tests.generation import HANGS_NOT
+from tests.generation import DOES_NOT_HANG
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 CONTRACT = [sys.executable, "-m", "tests.contract"]
@@ -62,7 +62,7 @@ timer.cancel()
 @pytest.mark.slow
 @pytest.mark.multiworker
 @needs_keras3
-@HANGS_NOT
+@DOES_NOT_HANG
 def test_keras_3s_own_wrapper_hangs_and_is_killed():
     """What the contract guards against."""
     command = [sys.executable, "-c", HANGS]

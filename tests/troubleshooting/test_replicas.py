@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.families import needs_keras3
-from tests.generation import HANGS_NOT
+from tests.generation import DOES_NOT_HANG
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting.models import legacy_step, wrapped_sgd
 from tests.troubleshooting.page import raises
@@ -132,7 +132,7 @@ def test_ema(strategy):
 @pytest.mark.multiworker
 @pytest.mark.parametrize(
     ("wrapper", "hangs"),
-    [pytest.param("keras", True, marks=HANGS_NOT), ("tf_lso", False)],
+    [pytest.param("keras", True, marks=DOES_NOT_HANG), ("tf_lso", False)],
 )
 def test_workers_hang(wrapper, hangs):
     program = """
