@@ -1,7 +1,7 @@
-"""Compares the results of tf_lso with a recorded section, version by version.
+"""Compare the results of tf_lso with a section of the record, version by version.
 
 Each recorded case is replayed once on each optimizer family to which the case applies. The
-result must equal the result of every version, or else the result that an entry in
+result must equal the result of every version, or the result that an entry in
 `record/differences.json` gives for the case.
 """
 
@@ -16,8 +16,8 @@ import pytest
 from tests import families
 from tests.golden import differences, encoding, harness, messages
 
-# Maps a family of the record to the families that replay its cases. The key None is for cases
-# without a family, such as policies, which are replayed once for each Keras.
+# Maps a family of the record to the installed families that replay its cases. The key None is
+# for cases without a family, such as policies. One family of each Keras replays these cases.
 FAMILIES = {
     "v2": families.here("legacy", "keras3"),
     "new": families.here("new", "keras3"),
@@ -30,14 +30,14 @@ def same(actual, expected, case, family):
 
 
 def current(case, family):
-    """Return the mark `slow` for all families but the family of today's `tf.keras`."""
+    """Return the mark `slow`, except for the family of `tf.keras.optimizers`."""
     return [pytest.mark.slow] if family != families.CURRENT else []
 
 
 def once(case, family):
     """Return the marks of `current`, and `slow` for experimental cases on Keras 3.
 
-    On Keras 3, the cases of the stable class show the same.
+    For a quick run on Keras 3, the same cases of the stable class are enough.
     """
     again = case.get("api") == "experimental" and family == "keras3"
     return [pytest.mark.slow] if again else current(case, family)
@@ -50,13 +50,16 @@ class Section:
     Attributes:
       file: the name of the file.
       name: the name of the section.
-      replay: function of (api, family, case) that does what the case describes.
-      equal: function of (actual, expected, case, family) that compares results.
-      families: maps a family of the record to the families that replay its cases.
+      replay: function of (api, family, case) that runs the recorded program and returns its
+        result.
+      equal: function of (actual, expected, case, family) that returns whether two results are
+        equal.
+      families: maps a family of the record to the installed families that replay its cases.
       has: function of (case, family) that returns whether the family replays the case.
-      marks: function of (case, family) that returns the marks of the replay.
-      part: function of a case that returns names. Cases with equal names form one test.
-      api: the class that replays all cases, or None if each case names its class.
+      marks: function of (case, family) that returns a list of pytest marks for the replay.
+      part: function of a case that returns a tuple of names. Cases with equal names run in one
+        test. By default, all cases of a section on one family run in one test.
+      api: the class that replays all cases. None if each case names its class.
     """
 
     file: str
@@ -79,10 +82,11 @@ class Section:
                     yield case, results, family
 
     def actual(self, family, case):
-        """Return the result of tf_lso for a case. Each program runs only once.
+        """Return the result of tf_lso for a case.
 
         Cases that differ only in the recorded family are the same program on `family`. If one
         class replays all cases, cases that differ only in the class are also the same program.
+        The result is cached, so each program runs only once.
         """
         shared = ("family", "api") if self.api else ("family",)
         program = {name: value for name, value in case.items() if name not in shared}
@@ -90,7 +94,11 @@ class Section:
         return _played(self.replay, api, family, json.dumps(program))
 
     def check(self, case, results, family):
-        """Assert that tf_lso gives the result of each version, or of the case's entry."""
+        """Assert that tf_lso gives the result of every version.
+
+        If `differences.json` has an entry for the case, assert instead that tf_lso gives the
+        result in the entry, and that exactly the versions in the entry gave another result.
+        """
         actual = self.actual(family, case)
         listed = differences.find(self.file, self.name, case, family)
         recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
@@ -106,7 +114,8 @@ class Section:
             is_same = self._same(actual, expected, case, family)
             assert is_same, f"{listed}: {expected}, now {actual}"
             wanted = listed.versions_of(recorded)
-            # Some entries are about a difference in the last bit of a number.
+            # If an entry is about the last bit of a number, other kernels may not show the
+            # difference. So on other kernels, fewer versions may differ than the entry says.
             is_exact = harness.SAME_KERNELS or others.keys() - wanted
             assert not is_exact or others.keys() == wanted, (
                 f"it differs from {[*others]}, but the entry says other versions: {listed}"
@@ -131,7 +140,7 @@ class Section:
             assert is_clear, f"{version}: unclear: {message}"
 
     def unused(self):
-        """Return the entries of differences.json that apply to no case of the section."""
+        """Return the entries of differences.json that apply to no replay of the section."""
         return [
             one
             for one in differences.of(self.file, self.name)
@@ -139,7 +148,12 @@ class Section:
         ]
 
     def wrong_on_tf_keras(self):
-        """Replay on tf_keras's own wrapper. Return (number of cases, wrong results)."""
+        """Replay the section's cases of tf_keras on tf_keras's own wrapper.
+
+        Returns:
+          The number of replayed cases, and a list of texts about the cases whose result differs
+          from the record.
+        """
         played, wrong = 0, []
         for case, results in harness.cases(self.name, self.file, api="stable"):
             recorded = harness.result_of(results, harness.REFERENCE)
@@ -165,15 +179,19 @@ def _played(replay, api, family, case):
     return play(replay, api, family, json.loads(case))
 
 
-# --- Many recorded cases in one test, which reports all cases that fail.
+# --- One test replays many recorded cases, and reports every case that fails.
 
 
 def grouped(sections, more_marks=None):
-    """Return a `pytest.param` for each part of a section on a family.
+    """Return a list with a `pytest.param` for each group of replays.
 
-    The value of each param is a list of (section, case, results, family). Replays with marks,
-    such as slow replays, have groups of their own. `more_marks` is
-    {name of a group: list of further marks}.
+    A group contains the replays with the same section, part, family and marks. The value of its
+    param is a list of (section, case, results, family). Its id consists of these names, such as
+    "golden-trajectories-v2-SGD-legacy-slow".
+
+    Args:
+      sections: list of `Section`.
+      more_marks: dict that maps the id of a group to a list of additional marks.
     """
     more_marks = more_marks or {}
     groups = {}
@@ -191,7 +209,7 @@ def grouped(sections, more_marks=None):
 
 
 def check_all(replays):
-    """Check all replays of a group. Fail with the names of all cases that differ."""
+    """Check all replays of a group. If some fail, the error names each of them."""
     problems = []
     for section, case, results, family in replays:
         try:

@@ -1,8 +1,8 @@
-"""The cases in which tf_lso gives another result than a recorded version, with reasons.
+"""Read `record/differences.json`.
 
-`record/differences.json` has entries for these cases. `record/README.md` describes the form of
-an entry. `comparing.py` fails if tf_lso does not give the result that the entry describes, and
-if no case of an entry differs.
+The file has an entry with a reason for each case in which tf_lso gives another result than a
+recorded version. `record/README.md` describes the form of an entry. A test fails if tf_lso does
+not give the result in the entry, and if an entry applies to no case.
 """
 
 import copy
@@ -50,10 +50,13 @@ class Difference:
 
 
 def changed(recorded, changes):
-    """Return a copy of a result with changes: {"key > index > * > key": value}.
+    """Return a copy of a recorded result with changes.
 
-    A path such as "rows > * > scale" leads through dicts and lists to the changed value. `*`
-    stands for all elements of a list.
+    Args:
+      recorded: the result, of nested dicts and lists.
+      changes: dict that maps paths to new values. The path "rows > 0 > scale" leads to
+        `recorded["rows"][0]["scale"]`. In "rows > * > scale", `*` stands for every element of a
+        list. The empty path stands for the whole result.
     """
     recorded = copy.deepcopy(recorded)
     for path, value in changes.items():
@@ -94,7 +97,7 @@ def find(file, section, case, family):
 
 
 def rows():
-    """Return a set with the beginning of each row of the page that an entry names."""
+    """Return the rows of the page that entries name, as a set of the texts they begin with."""
     return {
         reason.removeprefix(ROW)
         for sections in _read().values()

@@ -1,4 +1,8 @@
-"""Bring values into the form of the record, and compare two such values."""
+"""Encode values in the form of the record, and compare two encoded values.
+
+A tensor becomes {"dtype": ..., "shape": ..., "v": values as lists}. Objects of tf_lso and
+optimizers become their type and `repr`.
+"""
 
 import re
 
@@ -13,12 +17,12 @@ NAN, INF = float("nan"), float("inf")
 EXACT = {"rtol": 0, "atol": 0}
 # Results of different kernels differ by a few units in the last place of float32 over 25 steps.
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-7}
-# This text in an expected result stands for any value.
+# In an expected result, this text is equal to any value.
 ANYTHING = "ANYTHING"
 
 
 def encode(value):
-    """Return a value in the form of the record, without the Python types of tensors."""
+    """Return a value in the form of the record."""
     value = families.raw(value)
     if isinstance(value, tf.IndexedSlices):
         parts = ("dense_shape", "indices", "values")
@@ -54,7 +58,7 @@ class Outcome(dict):
 
 
 def attempt(function):
-    """Return the `Outcome` of a call. If the call returns an `Outcome`, return that one."""
+    """Return the `Outcome` of a call. If the call itself returns an `Outcome`, return that."""
     try:
         value = function()
         return value if isinstance(value, Outcome) else Outcome(ok=encode(value))
@@ -63,9 +67,10 @@ def attempt(function):
 
 
 def plain(value):
-    """Return a copy of a value without modules of classes and addresses in its texts.
+    """Return a copy of an encoded value whose texts do not depend on the process or version.
 
-    The texts of all callables become the same.
+    Texts such as `repr` lose the modules of classes, the addresses of objects, and the types of
+    callables.
     """
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
@@ -79,9 +84,10 @@ def plain(value):
 
 
 def decode(value):
-    """Return a recorded value in the form of `encode`: with floats, without tensor types.
+    """Return a value from a recorded file in the form that `encode` returns.
 
-    The names of a case are not decoded, since a replay may use the text of a number as a key.
+    The texts "nan", "inf" and "-inf" become floats. The Python types of tensors, which differ
+    between versions, are dropped. The names of a case stay texts, since replays evaluate some.
     """
     if isinstance(value, dict):
         kept = {k: v for k, v in value.items() if k != "t"}
@@ -92,7 +98,7 @@ def decode(value):
 
 
 def without(value, *names):
-    """Return an encoded value without the entries that have these names, at any depth."""
+    """Return an encoded value without the dict entries of these names, at any depth."""
     if isinstance(value, dict):
         return {k: without(v, *names) for k, v in value.items() if k not in names}
     if isinstance(value, list):
@@ -103,8 +109,7 @@ def without(value, *names):
 def equal(actual, expected, tolerance=EXACT):
     """Return whether two encoded values are equal, with floats equal within `tolerance`.
 
-    NaN equals NaN. The messages of errors are not compared. The module `messages` does
-    that.
+    NaN equals NaN. The messages of errors are not compared here, but by the module `messages`.
     """
     if expected == ANYTHING:
         return True

@@ -1,11 +1,13 @@
-"""Sets up the recorded cases, for tf_lso and for tf_keras's own wrapper.
+"""Read the recorded cases, and make the optimizers of the recorded programs.
 
-The record does not contain the setup of the cases. The code in this module repeats the setup,
-and the tests prove that it is right: with the same code, tf_keras's wrapper reproduces the
-record of tf_keras bit for bit. So if the result of tf_lso differs, the cause is in tf_lso.
+The record contains no arguments of the recorded optimizers, such as learning rates. This module
+contains them. `test_the_replays_are_right` proves that they are right: with the same code, the
+wrapper of tf_keras reproduces the record of tf_keras bit for bit. So if a result of tf_lso
+differs, the cause is in tf_lso.
 
-A `replay_*` module has functions of (api, family, case) that return a result in the form of the
-record. `api` is a key of `CLASSES`.
+A replay is a function of (api, family, case) that returns a result in the form of the record.
+`api` is a key of `CLASSES`, `family` is a key of `tests.families.FAMILIES`, and `case` is the
+dict of names that the record has for the case.
 """
 
 import functools
@@ -25,8 +27,8 @@ from tf_lso.keras.mixed_precision import experimental
 
 RECORDS = pathlib.Path(__file__).parent / "record"
 
-# The recorded version that the installed libraries can reproduce. The results are equal to the
-# last bit if the kernels and the kind of machine are the same as for the record.
+# The recorded version that the installed tf_keras can reproduce. Results are equal to the last
+# bit if the kernels and the kind of processor are those of the record.
 REFERENCE = "2.21-tf_keras"
 VERSIONS = [
     *("2.1.4", "2.3.4", "2.4.4", "2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1"),
@@ -45,7 +47,10 @@ def record(file="golden"):
 
 
 def cases(section, file="golden", **names):
-    """Return pairs (case, results) for the cases that have these values of their names."""
+    """Return (case, results) for each case of a section that has these names.
+
+    For example, `cases("trajectories", api="stable")` returns the cases of the stable class.
+    """
     return [
         (entry["case"], entry["results"])
         for entry in record(file)["sections"][section]
@@ -54,9 +59,9 @@ def cases(section, file="golden", **names):
 
 
 def result_of(results, version):
-    """Return the result of a version, or None if that version was not recorded.
+    """Return the result of a version, or None if the case was not recorded for the version.
 
-    The default is the newest version in the results.
+    If `version` is None, return the result of the newest version in `results`.
     """
     recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
     return recorded.get(version or max(recorded, key=VERSIONS.index))
@@ -76,7 +81,8 @@ _ARGUMENTS = {
     "RMSprop": {"learning_rate": 0.01},
 }
 
-# Maps a case of `schedules_and_clipping` to arguments in addition to those in `_ARGUMENTS`.
+# Maps a case of the section `schedules_and_clipping` to the arguments of the inner optimizer
+# that this case adds to `_ARGUMENTS` or replaces there.
 _CASES = {
     "schedule": {},
     "decay": {"decay": 0.1},
@@ -94,7 +100,7 @@ _CASES = {
 
 
 def inner_optimizer(family, name="SGD", case=None):
-    """Return a new optimizer of a family with the arguments of the recorded case."""
+    """Return a new inner optimizer with the arguments of the recorded program."""
     arguments = _ARGUMENTS[name] | _CASES.get(case, {})
     schedules = KERASES[family].optimizers.schedules
     if case == "schedule":
@@ -108,7 +114,10 @@ def inner_optimizer(family, name="SGD", case=None):
 
 
 def wrap(api, inner, kind="dynamic", scale=4.0, growth=2):
-    """Wrap an optimizer in the class of an api, with a loss scale of the recorded kind."""
+    """Wrap an optimizer in the class of an api.
+
+    `kind` is "dynamic" or "fixed". `growth` is the number of steps until a dynamic scale grows.
+    """
     fixed = kind == "fixed"
     if api == "experimental":
         loss_scale = scale if fixed else tf_lso.DynamicLossScale(scale, growth)
@@ -119,7 +128,7 @@ def wrap(api, inner, kind="dynamic", scale=4.0, growth=2):
 
 
 def wrapped(api, family, name="SGD", case=None, **configuration):
-    """Return a new `inner_optimizer`, wrapped by `wrap`."""
+    """Return a new inner optimizer that is wrapped in the class of an api, see `wrap`."""
     return wrap(api, inner_optimizer(family, name, case), **configuration)
 
 
@@ -132,7 +141,7 @@ def apply(optimizer, gradient, variable, **keywords):
 
 
 def counts(optimizer):
-    """Return scale, counter and iterations. A value that the optimizer lacks is None."""
+    """Return loss scale, counter and iterations. A value that the optimizer lacks is None."""
     counter = getattr(optimizer, "dynamic_counter", None)
     scale = getattr(optimizer, "loss_scale", None)
     return {
@@ -151,7 +160,11 @@ def state(optimizer, variables):
 
 
 def slots(optimizer, variables):
-    """Return the values of the slot variables in the form of the family's record."""
+    """Return the values of the slot variables in the form of the record.
+
+    The record of OptimizerV2 has {slot: [value for each variable]}. The record of the `new`
+    family has {"slot/variable": value}, which also serves for Keras 3.
+    """
     inner = optimizer.inner_optimizer
     if isinstance(inner, FAMILIES["legacy"].Optimizer):
         return {

@@ -1,13 +1,13 @@
 """Check that an error message of tf_lso is as clear as a recorded message.
 
 The wording may differ. But if the recorded message shows the value that was received, the
-message of tf_lso must show that value, too. Otherwise the message of tf_lso must name what the
-recorded message names.
+message of tf_lso must show that value, too. Otherwise the message of tf_lso must contain one of
+the names that the recorded message contains, such as the name of an argument.
 """
 
 import re
 
-# The words that stand before a value in the recorded messages.
+# These patterns find the received value and the quoted names in a recorded message.
 _VALUE = re.compile(r"(?:[Gg]ot(?: value)?|identifier|to float|base 10): ?(.+?)\.?\s*$")
 _CONVERTED = re.compile(r"Cannot convert value (\S+) to a mixed precision Policy")
 _NAME = re.compile(r"['\"`](\w+)['\"`]|\b(loss_scale(?:_value)?)\b")
@@ -20,9 +20,9 @@ _NO_SUBJECT = re.compile(r"Called Trackable|Value for attr 'T'|handle\W* is not 
 
 
 def subjects(message):
-    """Return the texts of which an equally clear message must contain at least one.
+    """Return a list of texts. An equally clear message must contain at least one of them.
 
-    The list is empty if any message is clear enough.
+    The list is empty if every message is clear enough.
     """
     if _NO_SUBJECT.search(message):
         return []
@@ -41,7 +41,10 @@ def subjects(message):
 
 
 def is_as_clear(message, recorded, case):
-    """Return whether a message names what `recorded` names, or the attribute of the case."""
+    """Return whether a message of tf_lso is as clear as the recorded message.
+
+    If the case reads or sets an attribute, the message must name the attribute.
+    """
     if case.get("case") in ("get", "set") and "attribute" in case:
         return case["attribute"] in message
     wanted = subjects(recorded)

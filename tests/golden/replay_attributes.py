@@ -1,4 +1,4 @@
-"""Replays the attributes and methods of a loss-scaled optimizer that programs use."""
+"""Replay how programs read and set the attributes of a loss-scaled optimizer."""
 
 import functools
 
@@ -11,7 +11,7 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import attempt, equal
 from tests.golden.harness import CLASSES, apply, variables_of, wrapped
 
-# Maps the name of each attribute to the value that the recorded program assigned.
+# Maps the name of each attribute to the value that the recorded program assigned to it.
 VALUES = {
     **dict.fromkeys(("amsgrad", "nesterov", "use_ema"), True),
     **dict.fromkeys(("beta_1", "decay", "epsilon", "learning_rate", "lr"), 0.5),
@@ -25,13 +25,14 @@ VALUES = {
 
 @functools.cache
 def _all_read(api, family, inner, names):
-    """Return {name: outcome} of reading the attributes of one optimizer in turn."""
+    """Read these attributes from one optimizer in turn, and return {name: outcome}."""
     optimizer = wrapped(api, family, inner)
     return {name: attempt(lambda name=name: getattr(optimizer, name)) for name in names}
 
 
 def _read(api, family, case):
-    # All attributes are read from one optimizer, since the first read may create variables.
+    # The recorded program read all attributes from one optimizer, in this order. The order
+    # matters, since the first read may create variables.
     key = {k: case[k] for k in ("api", "inner", "case")}
     found = harness.cases("hyperparameters", "behaviour", **key)
     names = tuple(sorted(other["attribute"] for other, _ in found))
@@ -71,7 +72,7 @@ def _isinstance(api, family, case):
     }
 
 
-# --- learning_rate and iterations: functions of the optimizer and a variable.
+# --- Cases about learning rate and iterations: functions of an optimizer and a variable.
 
 
 def _lr_assign(optimizer, variable):
@@ -117,12 +118,13 @@ def _lr_schedule(api, family, case):
     }
 
 
-# --- Weights, variables and slots: many calls on one optimizer. Each call is a case.
+# --- Cases about weights, variables and slots. The recorded program made many calls on one
+# optimizer, and each call is a case.
 
 
 @functools.cache
 def _weights_story(api, family, inner):
-    """Return {name of the call: outcome} for all calls on one optimizer."""
+    """Make all calls on one optimizer, and return {name of the call: outcome}."""
     optimizer = wrapped(api, family, inner)
     x, y = tf.Variable(1.0, name="x"), tf.Variable([1.0, 2.0], name="y")
     slot = {"SGD": "momentum", "Adam": "m"}[inner]
@@ -195,7 +197,7 @@ def replay(api, family, case):
     return _OF_A_NEW_OPTIMIZER[name](optimizer, tf.Variable(1.0))
 
 
-# Adam of Keras 3 rounds differently than Adam of OptimizerV2, see `replay_trajectories.py`.
+# Adam of Keras 3 rounds differently from Adam of OptimizerV2, see `replay_trajectories.py`.
 _OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
 
 

@@ -1,4 +1,4 @@
-"""Replays the short cases of the file `golden`: values, single steps and validation."""
+"""Replay the short cases of `golden.json.gz`: scaled values, single steps and odd arguments."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,12 +11,12 @@ from tests.golden.harness import apply, state, wrapped
 
 
 def slices(values=(1.0, 2.0), shape=(4,), dtype=tf.float32):
-    """Return a gradient with the rows 0 and 2. A `shape` of None means no dense shape."""
+    """Return IndexedSlices for the rows 0 and 2, without a dense shape if `shape` is None."""
     shape = None if shape is None else tf.constant(shape)
     return tf.IndexedSlices(tf.constant(values, dtype), tf.constant([0, 2]), shape)
 
 
-# --- scaled_loss
+# --- The section `scaled_loss`. Maps the name of a case to a function that returns the loss.
 
 LOSSES = {
     "tensor_f32": lambda: tf.constant(1.5),
@@ -35,7 +35,7 @@ LOSSES = {
     "list": lambda: [tf.constant(1.5)],
 }
 
-# Functions of the method `get_scaled_loss` of an optimizer.
+# Cases with a loss that is callable: functions of the bound method `get_scaled_loss`.
 OF_CALLABLES = {
     "callable_f32": lambda scaled: scaled(LOSSES["tensor_f32"])(),
     "callable_f16": lambda scaled: scaled(LOSSES["tensor_f16"])(),
@@ -66,7 +66,8 @@ def _scale_is_read_when_called(optimizer):
     }
 
 
-# --- unscaled_gradients
+# --- The section `unscaled_gradients`. Maps the name of a case to a function that returns the
+# gradients.
 
 GRADIENTS = {
     "f32": lambda: [tf.constant(6.0)],
@@ -98,7 +99,7 @@ def unscaled_gradients(api, family, case):
     return optimizer.get_unscaled_gradients(GRADIENTS[case["case"]]())
 
 
-# --- sparse_and_half: functions of the optimizer.
+# --- The section `sparse_and_half`. Each case is a function of the optimizer.
 
 
 def _sparse(optimizer):
@@ -129,7 +130,7 @@ def _half(optimizer):
 
 
 def _taped(optimizer, loss_fn, variable, factors):
-    """Take a step for each factor, and yield the scaled loss and the unscaled gradient."""
+    """For each factor, take a step and yield the scaled loss and the unscaled gradient."""
     for factor in factors:
         with tf.GradientTape() as tape:
             loss = optimizer.get_scaled_loss(loss_fn(factor))
@@ -188,17 +189,18 @@ _STEPS = {
 
 
 def sparse_and_half(api, family, case):
-    """Replay steps with slices, float16 variables, missing gradients and other arguments."""
+    """Replay steps with slices, float16 variables, missing gradients and unusual arguments."""
     return _STEPS[case["case"]](wrapped(api, family, case["inner"]))
 
 
-# --- minimize_variants: functions of the optimizer and a variable.
+# --- The section `minimize_variants`. Each case is a function of the optimizer and a variable.
 
 
 def _minimized(loss, variables=lambda v: [v], **keywords):
     """Return a case that calls `minimize` once.
 
-    `loss` and `variables` are functions of the variable that return the arguments.
+    `loss` and `variables` are functions of the variable. They return the arguments of
+    `minimize`.
     """
 
     def run(optimizer, variable):
@@ -219,7 +221,10 @@ def _tensor_tape(optimizer, variable):
 
 
 def _traced(call, times=1):
-    """Return a case that runs `call` in a `tf.function`, as often as `times` says."""
+    """Return a case that calls a `tf.function` several times. The function runs `call`.
+
+    The results contain what `call` returned at each trace.
+    """
 
     def run(optimizer, variable):
         trace = []
@@ -291,18 +296,19 @@ def minimize_variants(api, family, case):
     return _MINIMIZE[case["case"]](optimizer, tf.Variable(1.0))
 
 
-# --- floor_and_overflow
+# --- The section `floor_and_overflow`. Each letter in the pattern of a case is one step. Maps
+# the letter to the gradient.
 
 PATTERN = {"g": 0.5, "n": NAN, "i": INF}
 
 
 def python_value(text):
-    """Return the argument whose `repr` the record contains."""
+    """Return the value of an argument. The names of a case contain its `repr`."""
     return eval(text, {"np": np, "tf": tf, "inf": INF, "nan": NAN})
 
 
 def floor_and_overflow(api, family, case):
-    """Replay the smallest scale, scales near the largest float32, and odd argument types."""
+    """Replay steps at the smallest scale, near the largest float32, and with odd arguments."""
     scale, growth = (python_value(case[key]) for key in ("scale", "growth"))
     optimizer = wrapped(api, family, case="sgd_plain", scale=scale, growth=growth)
     variable = tf.Variable(1.0)
@@ -322,7 +328,7 @@ def floor_and_overflow(api, family, case):
     }
 
 
-# --- extras
+# --- The section `extras`
 
 
 def extras(api, family, case):
@@ -354,9 +360,10 @@ def _same(actual, expected, case, family):
     return equal(actual, expected, harness.AS_RECORDED)
 
 
-# Map a family of the record to the families whose optimizers compute the same. The optimizers
-# of Keras 3 compute the same as the `new` optimizers of TensorFlow 2.11. `_ALL` is for cases
-# that do not depend on the arithmetic of the inner optimizer. Each family replays such cases
+# These tables map a family of the record to the installed families that replay its cases. Steps
+# are replayed on the families whose inner optimizers compute the same. Optimizers of Keras 3
+# compute the same as the `new` optimizers of TensorFlow 2.11. `_ALL` is for cases that do not
+# depend on the arithmetic of the inner optimizer. Each installed family replays such cases
 # once.
 _ALL = {"v2": here("legacy", "keras3"), "new": here("new")}
 _FAMILIES = {
@@ -368,7 +375,7 @@ _FAMILIES = {
     # Only OptimizerV2 has transformers and aggregators.
     extras: {"v2": here("legacy"), "new": ()},
 }
-# The stable class replays the cases of both classes.
+# The stable class also replays the cases of the experimental class.
 SECTIONS = [
     Section("golden", f.__name__, f, _same, families, api="stable")
     for f, families in _FAMILIES.items()

@@ -1,4 +1,4 @@
-"""Replays checkpoints of wrapped and of plain optimizers, and some single programs."""
+"""Replay checkpoints of optimizers with and without a wrapper, and some other programs."""
 
 import tempfile
 
@@ -10,7 +10,7 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import NAN, encode
 from tests.golden.harness import inner_optimizer, wrap
 
-# `tf.train.Checkpoint` does not accept optimizers of Keras 3.0.
+# `tf.train.Checkpoint` does not accept optimizers of Keras 3.0, which are not trackable.
 _IS_TRACKABLE = isinstance(keras.optimizers.SGD(), tf.__internal__.tracking.Trackable)
 
 
@@ -56,7 +56,7 @@ def _passes(check):
 
 
 def _deferred(api, family):
-    """Restore a checkpoint before the first step has made the slots."""
+    """Restore a checkpoint into an optimizer whose first step has not yet made the slots."""
     first, variable = _wrap(api, family), tf.Variable(1.0, name="Variable")
     _steps(first, variable, (1.0, 1.0, NAN, 1.0, 1.0))
     path, saved = _saved(first, variable), _with_slots(first, variable)
@@ -76,7 +76,7 @@ def _deferred(api, family):
 
 
 def _restored(first, second):
-    """Restore a checkpoint of `first` into `second`, and take a step."""
+    """Save a checkpoint of `first`, restore it into `second`, and take a step."""
     variable = tf.Variable(1.0, name="Variable")
     other = tf.Variable(7.0, name="Variable")
     _steps(first, variable, (1.0, 1.0))
@@ -112,7 +112,7 @@ def _read_in_function(api, family):
 
 
 def _old_override(api, family):
-    """Wrap an optimizer whose `apply_gradients` has no keyword for the aggregation."""
+    """Wrap an optimizer whose `apply_gradients` lacks the keyword for the aggregation."""
 
     class Old(FAMILIES[family].SGD):
         def apply_gradients(self, grads_and_vars, name=None):

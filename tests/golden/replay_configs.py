@@ -1,7 +1,7 @@
-"""Replays configs: configs of an optimizer, and configs that were written by hand.
+"""Replay `get_config` of optimizers, and the loading of configs that were written by hand.
 
-Configs of other versions spell class names differently and have other keys. `plain` removes
-just these differences. Configs of tf_keras are compared without changes.
+The configs of other versions have other keys and spell class names differently. `plain` removes
+these differences. Configs that tf_keras gives as well are compared without changes.
 """
 
 import copy
@@ -22,7 +22,7 @@ from tf_lso.optimizers import config as configs
 _FAMILIES = {**comparing.FAMILIES, None: here("legacy", "keras3")}
 
 # --- Configs written by hand. The names of these cases are "api:config",
-# "deserialize:name:config" or "optimizers.get...".
+# "deserialize:class name:config" or "optimizers.get...". `config` is a key of `CONFIGS`.
 
 _SGD = {"class_name": "SGD", "config": {"learning_rate": 0.1}}
 
@@ -63,7 +63,7 @@ def _told(optimizer):
 
 
 def _load(case, family):
-    """Load a config that was written by hand. Loading must not change the config."""
+    """Load a config that was written by hand, and check that loading does not change it."""
     kind, *names = case.split(":")
     if kind == "optimizers.get_identity":
         wrapped = CLASSES["stable"](FAMILIES[family].SGD(0.1))
@@ -86,7 +86,7 @@ def _get(name, family):
         return KERASES[family].optimizers.get(name)
 
 
-# --- Configs of an optimizer: functions of (case, family).
+# --- Cases about the config of an optimizer: functions of (case, family).
 
 
 def _optimizer(case, family):
@@ -162,7 +162,10 @@ def replay(api, family, case):
 
 
 def plain(config, hyperparameters):
-    """Return a LossScaleOptimizer's config with the keys that TensorFlow 2.4 used."""
+    """Return the config of a LossScaleOptimizer with the keys of TensorFlow 2.4.
+
+    The config of the inner optimizer has only the keys in `hyperparameters`.
+    """
     config = {k: v for k, v in config.items() if k != "name"}
     if "loss_scale" in config:
         loss_scale = config.pop("loss_scale")
@@ -184,7 +187,7 @@ def plain(config, hyperparameters):
 
 
 def same(actual, expected, case, family):
-    """Return whether a result is as expected, except for config keys of other versions."""
+    """Return whether a result is as expected, apart from the layout of configs."""
     if "error" in actual or "error" in expected or case["case"] == "json_serializable":
         return equal(actual, expected)
     actual, recorded = actual["ok"], expected["ok"]
@@ -204,7 +207,7 @@ def same(actual, expected, case, family):
 
 
 def _same_by_hand(actual, recorded, name):
-    """Return whether a loaded optimizer is as recorded, and its config has the same keys."""
+    """Return whether a loaded optimizer is as recorded and its config has the same keys."""
     if not (isinstance(actual, dict) and isinstance(recorded, dict)):
         return equal(actual, recorded)
     actual, recorded = dict(actual), dict(recorded)
@@ -216,7 +219,7 @@ def _same_by_hand(actual, recorded, name):
 
 
 def _parted(result, case):
-    """Return the config in a result, or None, and the rest of the result."""
+    """Split a result into the config that it contains, or None, and the rest."""
     if case["case"] == "get_config":
         return result, {}
     rest = dict(result)
@@ -224,7 +227,7 @@ def _parted(result, case):
 
 
 def _is_exact(wanted, case, family):
-    """Return whether a config must match exactly, because tf_keras gave the same config."""
+    """Return whether a config must match exactly, because tf_keras also gave this config."""
     names = ("get_config", "serialize", "deserialize_serialize")
     if case["case"] not in names or case["api"] != "stable" or family == "keras3":
         return False
@@ -239,7 +242,7 @@ def _same_config(given, wanted, exact):
         (config.get("inner_optimizer") or config["optimizer"])["config"]
         for config in (wanted, given)
     )
-    # The default of `ema_overwrite_frequency` varies. It has no effect without `use_ema`.
+    # The default of `ema_overwrite_frequency` varies, but has no effect without `use_ema`.
     names = inner.keys() - {"name", "ema_overwrite_frequency"}
     assert not inner.get("use_ema")
     # An argument that the family lacks must have a value without effect.
@@ -247,7 +250,7 @@ def _same_config(given, wanted, exact):
     assert all(keras_configs.is_neutral(name, inner[name]) for name in lacking)
     if exact and given != wanted:
         return False
-    # Variables store a learning rate as float32, so compare with a tolerance.
+    # A variable stores the learning rate as float32, so compare with a tolerance.
     configs_ = (plain(config, names - lacking) for config in (given, wanted))
     return equal(*configs_, TOLERANCE)
 

@@ -1,6 +1,7 @@
-"""Replays steps on two replicas with bad gradients on one replica or on both.
+"""Replay steps on two replicas, with a gradient of NaN or infinity on one replica or on both.
 
-`use` sets the strategy, since a process can have only one `MirroredStrategy`.
+Tests must call `use` first with the strategy, since a process can have only one
+`MirroredStrategy`.
 """
 
 import functools
@@ -18,21 +19,22 @@ from tests.golden.replay_keras_training import OTHER_FORMULA
 
 _strategy = None
 
-# Maps a letter of a pattern to the replicas whose gradient is bad.
+# Each letter in the pattern of a case is one step. Maps the letter to the replicas whose
+# gradient is not finite.
 _BAD = {".": (), "0": (0,), "1": (1,), "2": (0, 1)}
 
-# The gradient of each element of the variable, one number for each replica.
+# The gradient of each element of the variable on replica 0 and on replica 1.
 _GRADIENTS = (0.25, 0.5)
 
 
 def use(strategy):
-    """Replay on this MirroredStrategy of two replicas."""
+    """Set the `MirroredStrategy` with two replicas for all replays."""
     global _strategy
     _strategy = strategy
 
 
 def _aggregates(family, aggregate):
-    """Return the keywords that tell `apply_gradients` whether to sum over the replicas."""
+    """Return keywords that tell `apply_gradients` whether to sum over the replicas."""
     if aggregate is None:
         return {}
     if family == "legacy":
@@ -51,9 +53,9 @@ def _once(variable):
 
 
 class _Program:
-    """The program of all cases that differ only in their pattern.
+    """A program for all cases that differ only in their pattern.
 
-    The first case traces the program. Before each other case, `begin` restores the first state.
+    The first case traces the program. Before each case, `begin` restores the first state.
     """
 
     def __init__(self, api, family, inner, kind, mode, where, aggregate):
@@ -68,9 +70,9 @@ class _Program:
             variable = tf.Variable([1.0, 2.0])
             if where == "in_scope":
                 optimizer = make()
-                # A function whose first step makes the slots is traced twice. Such
-                # functions are tested only for the most common programs and for optimizers
-                # made outside the scope.
+                # Without `build`, the first step makes the slots, so a `tf.function` is
+                # traced twice. To save time, this is tested only for the most common
+                # programs and for optimizers that are made outside the scope.
                 is_common = (inner, kind) == ("SGD", "dynamic")
                 if keywords or not is_common:
                     optimizer.build([variable])
@@ -94,7 +96,7 @@ class _Program:
         return [_copies(v) for v in (self.variable, *inner, *self.scales.values())]
 
     def begin(self):
-        """Undo all steps. Variables that the first step made are slots and become zero."""
+        """Undo all steps. Variables that the first step made are slots, which become zero."""
         for copies in self._all():
             value = self._first.get(id(copies[0]), np.zeros(copies[0].shape))
             for copy in copies:
@@ -131,7 +133,7 @@ def run(api, family, case):
     return {"rows": rows}
 
 
-# --- Single calls: functions of `make`, which returns an optimizer.
+# --- The other cases: functions of `make`, which returns a new wrapped optimizer.
 
 
 def _one_device(make):
@@ -234,7 +236,7 @@ def replay(api, family, case):
 
 
 def _same(actual, expected, case, family):
-    """Compare SGD to the last bit. Adam has a tolerance, since its formulas differ."""
+    """Compare SGD to the last bit, and Adam with a tolerance, since its formulas differ."""
     exact = harness.SAME_KERNELS and case.get("inner") != "Adam"
     tolerance = encoding.EXACT if exact else OTHER_FORMULA
     return encoding.equal(actual, expected, tolerance)

@@ -1,4 +1,4 @@
-"""Replays valid and invalid constructor calls, and operations such as `repr` and `copy`."""
+"""Replay valid and invalid constructor calls, and operations such as `repr` and `copy`."""
 
 import copy
 import pickle
@@ -18,8 +18,8 @@ class NotOpt:
     """A class that is not an optimizer."""
 
 
-# --- Arguments of a constructor call in addition to the optimizer, which is SGD(0.1). A value
-# that is callable is a function that returns the arguments.
+# --- Constructor calls. Maps the name of a case to the arguments after the inner optimizer, or
+# to a function that returns these arguments.
 
 _FIXED = {"dynamic": False, "initial_scale": 4.0}
 
@@ -78,12 +78,12 @@ WRAPPED = {
 
 
 def called(value):
-    """Return what a callable without arguments returns, or any other value itself."""
+    """Call a callable without arguments, and return its result. Return other values as is."""
     return value() if callable(value) else value
 
 
-# --- Other cases: functions of (make, inner, wrap). `make` is the class. `wrap` calls the class
-# with an optimizer and all other required arguments.
+# --- Other cases: functions of (make, inner, wrap). `make` is the class of the wrapper. `inner`
+# is an inner optimizer. `wrap` calls the class with an optimizer and all required arguments.
 
 
 def _wrap_again(make, inner, wrap):
@@ -132,12 +132,12 @@ def _custom(make, inner, wrap):
 
 
 def _default_optimizer(inner):
-    """Return the class `optimizers.Optimizer` in the Keras of an optimizer."""
+    """Return the class `optimizers.Optimizer` of the Keras that an optimizer belongs to."""
     family = CURRENT if isinstance(inner, FAMILIES[CURRENT].Optimizer) else "new"
     return FAMILIES[family].Optimizer
 
 
-# Cases whose result is the name of the type of the returned object.
+# Cases that return an object. The result in the record is the name of the object's type.
 TYPES = {
     "deepcopy": lambda make, inner, wrap: copy.deepcopy(wrap(inner)),
     "pickle": lambda make, inner, wrap: pickle.loads(pickle.dumps(wrap(inner))),

@@ -1,4 +1,4 @@
-"""Replays the graph rewrite to float16 and the loss scaling of `tf.compat.v1`."""
+"""Replay the graph rewrite to float16, and the loss-scaled optimizers of `tf.compat.v1`."""
 
 import contextlib
 import re
@@ -17,7 +17,7 @@ from tf_lso import policies
 V1 = tf.compat.v1.train
 Wrapper = tf_lso.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
-# The two modules that contain `enable_mixed_precision_graph_rewrite`.
+# The modules that contain `enable_mixed_precision_graph_rewrite`.
 _MODULES = {"v1": tf_lso.compat.v1.mixed_precision, "v2": tf_lso.train.experimental}
 
 _OPTIMIZERS = {
@@ -33,7 +33,8 @@ _OPTIMIZERS = {
 GRADIENTS = (0.5, 0.5, INF, NAN, INF, 0.5, 0.5, 0.5)
 
 
-# --- The wrapper of tf.compat.v1.
+# --- MixedPrecisionLossScaleOptimizer of tf.compat.v1. The names of its cases begin with
+# "MPLSO".
 
 
 def _eager(inner):
@@ -98,7 +99,7 @@ def _wrapper(case, family):
     return {"mro": mro, "repr": repr(optimizer)}
 
 
-# --- The switch.
+# --- The functions that enable and disable the graph rewrite.
 
 
 def _enabled(module, case, family):
@@ -114,7 +115,7 @@ def _enabled(module, case, family):
 
 
 def _switched(switch, module, api, family):
-    """Take the steps that a case names, and return the result of the last step."""
+    """Make the calls that a case names, and return the result of the last call."""
 
     def enable():
         module.enable_mixed_precision_graph_rewrite(FAMILIES[family].SGD(0.1))
@@ -148,7 +149,7 @@ def _options():
 
 @contextlib.contextmanager
 def _restored(api):
-    """Switch off the rewrite and the policy when the `with` block ends."""
+    """Disable the graph rewrite and reset the global policy when the `with` block ends."""
     try:
         yield
     finally:

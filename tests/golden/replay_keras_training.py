@@ -1,4 +1,4 @@
-"""Replays ten calls of `train_on_batch`. Some of the batches are not finite."""
+"""Replay ten calls of `train_on_batch`. Some of the batches are not finite."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from tests.families import KERASES
 from tests.golden import encoding, harness
 from tests.golden.comparing import Section, once
 
-# The tolerance after ten batches, whose matrix products and float32 tanh use other kernels.
+# Ten batches add up the differences between kernels for matrix products and for float32 tanh.
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
-# Adam of Keras 3 rounds differently than Adam of OptimizerV2, see `replay_trajectories.py`.
+# Adam of Keras 3 rounds differently from Adam of OptimizerV2, see `replay_trajectories.py`.
 OTHER_FORMULA = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -36,7 +36,7 @@ def replay(api, family, case):
 
 
 def _same(actual, expected, case, family):
-    """Compare scale, counter and iterations exactly, and other floats with a tolerance."""
+    """Compare loss scale, counter and iterations exactly, and other floats with a tolerance."""
     other = family == "keras3" and case["inner"] == "Adam"
     tolerance = OTHER_FORMULA if other else _TOLERANCE
     counts = (encoding.without(x, "loss", "weights") for x in (actual, expected))

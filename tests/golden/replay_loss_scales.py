@@ -1,6 +1,6 @@
-"""Replays calls of DynamicLossScale, FixedLossScale and LossScale.
+"""Replay calls of DynamicLossScale, FixedLossScale and LossScale.
 
-The classes are those of tf_lso. For the api `reference` they are the original classes, which
+The classes belong to tf_lso. For the api `reference`, they are the original classes, which
 TensorFlow keeps in `tf.compat.v1.mixed_precision`.
 """
 
@@ -19,7 +19,7 @@ from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.replay_calls import PATTERN, python_value, slices
 
-# --- The cases: functions of the module that contains the classes.
+# --- Most cases are functions of the module that contains the three classes.
 
 _CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
 _TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
@@ -137,7 +137,7 @@ def _trajectory(module, name):
 
 
 def _aliases():
-    """Return {old name: whether the name refers to DynamicLossScale in tf_lso}."""
+    """Return {old name: whether the same name in tf_lso is DynamicLossScale}."""
     ((_, results),) = harness.cases("loss_scale_classes", "behaviour", case="aliases")
     # Maps each old name to the list of its parts without `tf`.
     names = {name: name.split(".")[1:] for name in results[0]["result"]["ok"]}
@@ -169,8 +169,8 @@ def replay(api, family, case):
 def same(actual, expected, case, family):
     """Return whether a result is as expected.
 
-    `update` returned an operation and whether to apply the gradients. Only the second value is
-    compared, since in eager mode the operation was None or a variable by chance.
+    In the record, `update` returned an operation and whether to apply the gradients. Only the
+    second value is compared, since in eager mode the first is None or a variable by chance.
     """
     result = expected.get("ok")
     if case["case"].endswith("_attrs"):  # tf_lso may have more names

@@ -1,4 +1,4 @@
-"""Replays how programs make, set and read dtype policies, and compile under a policy."""
+"""Replay how programs make, set and read dtype policies, and compile under a policy."""
 
 import contextlib
 import re
@@ -15,16 +15,21 @@ from tf_lso import policies
 
 
 def _has(case, family):
-    """Return whether the installed Keras behaves as the table of differences says.
+    """Return whether the installed Keras behaves as differences.json says.
 
-    Keras 3.0 behaves differently: it compares policies by identity and writes only their names.
+    Keras 3.0 compares policies by identity and writes only their names. So there, cases that
+    show the equality or the config of a policy are not replayed.
     """
     of_keras3 = case["case"] in ("eq", "hash", "layers", "Policy<None>")
     return not OLD_KERAS3 or family != "keras3" or not of_keras3
 
 
 class Api(contextlib.AbstractContextManager):
-    """The policy functions of one generation for one Keras, while tf_lso is installed."""
+    """The policy classes and functions of one API for one Keras, while tf_lso is installed.
+
+    `name` is "stable" or "experimental". `Policy`, `get` and `set` belong to this API.
+    `Other` is the policy class of the other API, and `all` has the functions of both.
+    """
 
     def __init__(self, name, family):
         self._installed = tf_lso.install()
@@ -76,7 +81,7 @@ def _built(api, **arguments):
 
 
 def layers(api, attribute):
-    """Describe a layer under a global policy, or a layer with a policy of its own."""
+    """Describe a layer that gets its policy from its arguments or from the global policy."""
     if attribute == "dtype=Policy":
         layer, _ = _built(api, dtype=api.Policy("mixed_float16"))
         return [layer.compute_dtype, layer.variable_dtype, _dtype_of(layer, api)]
@@ -98,7 +103,8 @@ def layers(api, attribute):
     }
 
 
-# --- compile
+# --- The case `compile`. Its attribute is "policy" or "policy+optimizer", with keys of these
+# tables or the name of a policy.
 
 _POLICIES = {
     "P(float32,8)": ("float32", lambda: 8),
@@ -116,17 +122,17 @@ _OPTIMIZERS = {
 
 
 def compiled(api, attribute):
-    """Describe what `compile` does to an optimizer under a policy, and train on a batch."""
+    """Compile a model under a policy, train on one batch, and describe its optimizer."""
     policy, _, optimizer = attribute.partition("+")
     if policy in _POLICIES:
         name, loss_scale = _POLICIES[policy]
         policy = api.Policy(name, loss_scale=loss_scale())
     api.set(policy)
     given = _OPTIMIZERS[optimizer](FAMILIES[api.family].SGD)
-    # The kernel is zero at first, so that no scaled gradient overflows float16.
+    # The kernel starts at zero, so that no scaled gradient overflows float16.
     layer = api.keras.layers.Dense(1, kernel_initializer="zeros")
     model = api.keras.Sequential([layer])
-    # Models run traced in the stable generation, and eagerly in the experimental generation.
+    # Test traced models with the stable API, and eager models with the experimental API.
     model.compile(given, "mse", run_eagerly=not api.is_stable)
     used = model.optimizer
     before, scaling = harness.counts(used)["loss_scale"], None
@@ -144,8 +150,8 @@ def compiled(api, attribute):
     }
 
 
-# --- The other calls. Maps a key in the recorded call `Policy(name, loss_scale=<key>)` to a
-# function that makes the loss scale.
+# --- The other cases. Maps a key in the recorded call `Policy(name, loss_scale=<key>)` to a
+# function that returns the loss scale.
 
 LOSS_SCALES = {
     "0.5": lambda: 0.5,
@@ -157,14 +163,14 @@ LOSS_SCALES = {
 
 
 def loss_scale_argument(key):
-    """Return the keyword `loss_scale` for a key. An unknown key is the loss scale itself."""
+    """Return {"loss_scale": value} for a key. An unknown key is itself the loss scale."""
     if not key or key == "default":
         return {}
     return {"loss_scale": LOSS_SCALES.get(key, lambda: key)()}
 
 
-# Maps a key in the recorded calls `Policy<key>` and `set(key)` to a function of the api that
-# makes the value.
+# Maps a key in the recorded calls `Policy<key>` and `set(key)` to a function of the `Api` that
+# returns the argument.
 _VALUES = {
     "None": lambda api: None,
     "Policy": lambda api: api.Policy("mixed_bfloat16"),

@@ -1,9 +1,9 @@
-"""Replays trajectories of 25 steps, some of which are skipped.
+"""Replay trajectories of 25 steps, some of which are skipped.
 
-Scale, counter and iterations must be equal everywhere, so the same steps are skipped. Variables
-and slots must be equal to the last bit on the optimizers of tf_keras, which are the optimizers
-of TensorFlow 2.15 with the same kernels. On the optimizers of Keras 3, variables and slots
-may differ by a small tolerance.
+The loss scale, the counter and the iterations must be equal on every family, so the same steps
+are skipped. On optimizers of tf_keras, which are those of TensorFlow 2.15, variables and slots
+must be equal to the last bit if the kernels are those of the record. On optimizers of Keras 3,
+variables and slots may differ by a small tolerance.
 """
 
 import pytest
@@ -46,7 +46,7 @@ def replay(api, family, case):
             first, second = variables
             return scalar * first + tf.reduce_sum(vector * second)
 
-        # Encode at once, since tensors of 2.12 have no shape after their graph is gone.
+        # Encode now, since a symbolic tensor of TensorFlow 2.12 loses its shape with its graph.
         returned.append(encode(_STYLES[case["style"]](optimizer, loss_fn, variables)))
 
     if case.get("mode") == "function":
@@ -62,15 +62,16 @@ def replay(api, family, case):
 
 # --- The comparison.
 
-# Keras 3 has the formulas of 2.11. OptimizerV2 rounds differently. Its Adam computed
-# 1 - beta_2 in float32 with an error of 1.3e-5, and an update had half of that error. Its
-# RMSprop added epsilon outside the root. Maps an optimizer to two tolerances: for variables, a
-# share of the sum of all learning rates. For slots, a share of the slot's value.
+# Keras 3 has the formulas of TensorFlow 2.11. OptimizerV2 rounds differently: its Adam computed
+# 1 - beta_2 in float32 with a relative error of 1.3e-5, and each update had half of that error.
+# Its RMSprop added epsilon outside the root. This table maps an optimizer to two relative
+# tolerances. The first is for variables, relative to the sum of all learning rates. The second
+# is for slots, relative to their values.
 _OLD_FORMULA = {"Adam": (1e-5, 2e-5), "RMSprop": (1e-5, 1e-6)}
 _LEARNING_RATES = {"schedule": 4.75}  # the sum of 25 rates; 0.25 if all are 0.01
 
-# Maps the name of a slot of the family `new` to the name in OptimizerV2, which tf_lso uses for
-# all families. Slots that are not in the table have the same name in both.
+# Maps the name of a slot in the family `new` to its name in OptimizerV2, which is the name that
+# `get_slot` accepts on all families. Other slots have the same name in both families.
 _SLOTS = {
     "SGD": {"m": "momentum"},
     "RMSprop": {"velocity": "rms", "average_gradient": "mg"},
@@ -78,7 +79,7 @@ _SLOTS = {
 
 
 def same(actual, expected, case, family):
-    """Return whether each step, and the value that each trace returned, is as expected."""
+    """Return whether all steps, and what `apply_gradients` returned, are as expected."""
     if "error" in actual or "error" in expected:
         return equal(actual, expected)
     actual, expected = actual["ok"], expected["ok"]
@@ -108,7 +109,7 @@ def _reads_iterations(case):
 
 
 def _slots(recorded, case, family):
-    """Return recorded slots with the names that `harness.slots` uses for the family."""
+    """Return recorded slots with the names that `harness.slots` gives for the family."""
     if family != "keras3" or recorded == "ANYTHING":
         return recorded
     if case["family"] == "v2":
@@ -133,8 +134,8 @@ def _tolerances(case, family):
     if family == "keras3":
         return TOLERANCE, TOLERANCE
     if harness.SAME_KERNELS and case.get("scale") == 3.0:
-        # The old wrapper multiplied by the float32 reciprocal of 3, but tf_lso divides by 3. A
-        # gradient may differ in the last bit, and its square in the last two bits.
+        # The old wrapper multiplied gradients by the float32 reciprocal of 3. tf_lso divides by
+        # 3. So a gradient may differ in the last bit, and its square in the last two bits.
         return EXACT, {"rtol": 3 * 2.0**-23, "atol": 2.0**-27}
     return harness.AS_RECORDED, harness.AS_RECORDED
 
@@ -148,7 +149,7 @@ def _marks(case, family):
 
 
 def _has(case, family):
-    # tf_keras's own optimizer refuses the argument `decay`.
+    # The newer optimizers of tf_keras refuse the argument `decay`.
     return (family, case.get("case")) != ("new", "decay")
 
 

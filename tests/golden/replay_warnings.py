@@ -1,4 +1,4 @@
-"""Replays the warnings that programs cause."""
+"""Replay programs that make TensorFlow log warnings."""
 
 import logging.handlers
 import re
@@ -14,7 +14,7 @@ from tests.golden.replay_policies import Api
 from tf_lso.frameworks import log
 from tf_lso.policies import api as policies_api
 
-# Maps the record's name of a warning to a pattern in the text of tf_lso's warning.
+# Maps the name of a warning in the record to a regular expression for the warning of tf_lso.
 TOLD = {
     "get_scaled_loss and get_unscaled_gradients": r"get_scaled_loss\(\) and \S+ were not",
     "get_scaled_loss": r"get_scaled_loss\(\) was not",
@@ -23,8 +23,8 @@ TOLD = {
     "float16 is slow here": r"may run slowly",
 }
 
-# Cases without a family run only on Keras 3, since tf_keras warns about its own policies, and
-# only once in a process.
+# Cases without a family are about policies. They run only on Keras 3, since tf_keras also warns
+# about policies, but only once in a process.
 _FAMILIES = {**comparing.FAMILIES, None: here("keras3")}
 
 

@@ -1,4 +1,4 @@
-"""Comparing finds a wrong result, an unclear message and an entry without use."""
+"""`comparing.py` finds a wrong result, an unclear message and an unused entry."""
 
 import types
 from contextlib import nullcontext
@@ -12,13 +12,18 @@ from tests.golden.differences import Difference, changed
 CASE = {"case": "a"}
 TEXT = "no scale, but got: 0.5"
 ERROR = {"error": "ValueError", "message": TEXT}
-# What an entry says of an error that tf_lso makes.
+# The `gives` of an entry that says that tf_lso raises a ValueError.
 REFUSED = {"": {"error": "ValueError"}}
 
 
 @pytest.fixture
 def section(monkeypatch):
-    """Makes a section of one case that 2.1.4 and 2.8.4 gave alike, with its entry."""
+    """A function that makes a section with one case.
+
+    Its arguments are the result that both 2.1.4 and 2.8.4 recorded, the result or the error of
+    the replay, the attributes of the entry in differences.json if there is one, and other
+    attributes of the section.
+    """
 
     def make(recorded, gives, entry=None, **more):
         cases = [(CASE, [{"versions": ["2.1.4", "2.8.4"], "result": recorded}])]
@@ -26,7 +31,8 @@ def section(monkeypatch):
         monkeypatch.setattr(comparing.harness, "cases", lambda *names: cases)
         monkeypatch.setattr(differences, "of", lambda *names: entries)
 
-        def replay(api, family, case):  # one for each test, not cached
+        # Results are cached for each replay function, so each test needs a new one.
+        def replay(api, family, case):
             if isinstance(gives, Exception):
                 raise gives
             return gives
@@ -37,7 +43,7 @@ def section(monkeypatch):
 
 
 def check(section):
-    """Check all its replays; returns the families."""
+    """Check all replays of a section, and return the families in order."""
     replays = list(section.replays())
     for replay in replays:
         section.check(*replay)
@@ -90,7 +96,7 @@ def test_slow_replays_have_a_group_of_their_own_and_absent_ones_none(section):
     assert check(slow) == ["new"]
 
 
-# --- What an entry gives.
+# --- The result in an entry of differences.json.
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""The page of differences has those that the replays use, and no others.
+"""Compare the rows of compat_docs/reference/differences.md with `record/differences.json`.
 
-An entry that no case needs fails in `test_sections.py`; so a row of the page whose
-difference is gone fails here.
+An entry in `differences.json` may give a row of the page as its reason. The page must have that
+row. The other way round, if a row of the page links to the test of the replays, an entry must
+name the row. `test_sections.py` fails for an entry that applies to no case, so together these
+tests also find a row whose difference is gone.
 """
 
 import re
@@ -13,19 +15,23 @@ from tests.golden import differences
 
 PAGE = Path(__file__).parents[2] / "compat_docs" / "reference" / "differences.md"
 
-# Rows that name this test are shown by it alone.
+# A row of the page links to this test if the replays show the difference.
 SHOWN_HERE = "tests/golden/test_sections.py#test_equals_every_version"
 
 
 def rows_of(text):
-    """The first cell of each row of the page's tables, and whether a test here shows it."""
+    """Return (first cell, whether the row links to the replays) for each row of a page."""
     lines = [(re.split(r"(?<!\\)\|", line), line) for line in text.splitlines()]
     rows = [(cells[1].strip(), line) for cells, line in lines if len(cells) == 7]
     return [(first, f"{SHOWN_HERE})" in line) for first, line in rows]
 
 
 def wrong(used_rows, rows):
-    """What is wrong: (differences without a row of their own, rows that are stale)."""
+    """Return two sets that are empty if the page and the entries agree.
+
+    The first set has the reasons of entries that are not the beginning of exactly one row. The
+    second set has the rows that link to the replays, but that no entry names.
+    """
     cells = [cell for cell, _ in rows]
     missing = {b for b in used_rows if sum(cell.startswith(b) for cell in cells) != 1}
     shown_here = {cell for cell, is_shown_here in rows if is_shown_here}

@@ -1,11 +1,12 @@
-"""tf_lso beside tf_keras's own wrapper, on random gradients, in the same process.
+"""Compare tf_lso with the wrapper of tf_keras in the same process, on random gradients.
 
-The record holds three optimizers; here all that both families have take the same 20
-steps under both wrappers, some of them not finite. Every variable of model and
-optimizer, scale, counter and iterations are equal to the last bit, on any machine.
+The record contains only three inner optimizers. These tests take 20 steps with every inner
+optimizer that legacy and newer optimizers share. Some gradients are not finite. After each
+step, all variables of the model and the optimizer, the loss scale, the counter and the
+iterations must be equal to the last bit, on any machine.
 
-Keras 3's own wrapper does other things (it does not count skipped steps, and divides
-without end), so there the model is the bare optimizer, given the finite steps.
+The wrapper of Keras 3 follows another rule. For example, it does not count skipped steps. So on
+Keras 3 the tests compare with a bare optimizer that takes only the finite steps.
 """
 
 import numpy as np
@@ -21,9 +22,10 @@ SCALE = {"scale": 2.0**10, "growth": 3}
 
 
 def _gradients(seed):
-    """Random gradients, a fifth of them with one number that is not finite.
+    """Yield random gradients for each step. In a fifth of the steps, one number is not finite.
 
-    Not the first: tf_keras makes no slots for an eager first step that is skipped.
+    The first step is always finite, since tf_keras makes no slots in an eager first step that
+    is skipped. Step 7 is never finite, so that the scale shrinks at least once.
     """
     random = np.random.default_rng(seed)
     for step in range(STEPS):
@@ -37,11 +39,11 @@ def _gradients(seed):
 
 
 class _Run:
-    """An optimizer and its variables, and the step that it takes."""
+    """An optimizer with its model variables, and a function that takes one step."""
 
     def __init__(self, optimizer, mode, indices=(4, 0, 2)):
         self.optimizer = optimizer
-        # The last gets slices: three rows of its six.
+        # The gradient of the last variable is an IndexedSlices for three of its six rows.
         self.variables = [tf.Variable(tf.ones(shape)) for shape in ((), (5,), (6, 4))]
         self.indices = indices
         self.step = tf.function(self._step) if mode == "function" else self._step
@@ -66,7 +68,7 @@ class _Run:
 
 
 class _Bare(_Run):
-    """A Keras 3 optimizer as it is, and the legacy rule in Python."""
+    """A bare Keras 3 optimizer, with the legacy rule of the loss scale in plain Python."""
 
     def __init__(self, optimizer, mode):
         super().__init__(optimizer, mode)
@@ -97,10 +99,10 @@ def _assert_equal(ours, reference, step):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("family", ["legacy", "new"])
 def test_equals_the_wrapper_of_tf_keras(family, name):
-    # Each optimizer eagerly in one family and traced in the other.
+    # Each optimizer runs eagerly in one family and traced in the other.
     turn = OPTIMIZERS.index(name) + (family == "new")
     mode = ("eager", "function")[turn % 2]
-    # Two of the rows that the slices name are one.
+    # The slices contain two gradients for row 4.
     ours, reference = (
         _Run(harness.wrap(api, _inner(family, name), **SCALE), mode, indices=(4, 0, 4))
         for api in ("stable", "reference")

@@ -1,6 +1,6 @@
-"""The records are as they were made: nobody has edited one, to let a test pass, say.
+"""The recorded files are unchanged, so nobody has edited one to let a test pass.
 
-A file is never replaced; what is recorded later goes into another beside it.
+A recorded file is never replaced. Later recordings go into new files in the same folder.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden import harness
 
-# In the form of `sha256sum`: the sum and the file of each line.
+# The pairs of checksum and file name that `sha256sum` wrote.
 SUMS = [
     line.split() for line in (harness.RECORDS / "SHA256SUMS").read_text().splitlines()
 ]

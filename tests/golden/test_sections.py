@@ -1,7 +1,7 @@
-"""The recorded cases on tf_lso: every case, version and family.
+"""Replay every recorded case with tf_lso, and compare with every version.
 
-Each is equal, or has an entry in `record/differences.json`. Those name the rows of
-compat_docs/reference/differences.md, which `test_differences.py` looks for.
+Each result must equal the recorded result, or `record/differences.json` must have an entry with
+the reason. `comparing.py` says how the results are compared.
 """
 
 import importlib
@@ -62,7 +62,7 @@ def test_equals_every_version(replays):
     comparing.check_all(replays)
 
 
-# Of one optimizer all families are the core.
+# The core tests replay the steps of one inner optimizer on all families.
 _CORE = ("v2-RMSprop-legacy", "v2-RMSprop-keras3", "new-RMSprop-new")
 _STEPS = [
     pytest.param(*group.values, id=group.id, marks=[*group.marks, pytest.mark.core])
@@ -107,7 +107,7 @@ def test_every_entry_of_the_differences_holds_for_a_case(name):
     ],
 )
 def test_the_replays_are_right(name, more_than):
-    """tf_keras's own wrapper, replayed alike, gives what was recorded of it."""
+    """With the same replays, the wrapper of tf_keras gives the results in its record."""
     played, wrong = SECTIONS[name].wrong_on_tf_keras()
     assert not wrong
     assert played > more_than
@@ -136,7 +136,7 @@ def test_the_replays_of_loss_scales_are_right(case, recorded):
 
 @pytest.mark.slow
 def test_batches_equal_those_of_tf_keras_to_the_last_bit():
-    """Both run here: the record was made on a processor that may round otherwise."""
+    """Replay tf_keras here, since the processor of the record may have rounded differently."""
     section, played = SECTIONS["training-keras_training"], 0
     for case, results, family in section.replays():
         if family != "keras3" and harness.result_of(results, harness.REFERENCE):
@@ -148,9 +148,9 @@ def test_batches_equal_those_of_tf_keras_to_the_last_bit():
 
 @pytest.mark.parametrize("name", TRAJECTORIES)
 def test_skipped_steps_count_since_2_3(name):
-    # The documented difference from 2.0 to 2.2: there `iterations` counted applied
-    # steps only. From 2.3 on, and in tf_lso, it counts all; `replay_trajectories.same`
-    # sees that in all replays, those of functions too, which take long.
+    # TensorFlow 2.0 to 2.2 counted only applied steps in `iterations`. TensorFlow 2.3 and
+    # tf_lso also count skipped steps. This test checks tf_lso only in eager mode, since replays
+    # in a `tf.function` take long. `replay_trajectories.same` checks both modes.
     coefficients = harness.record()["coefficients"]
     is_finite = [np.isfinite([g, *others]).all() for g, others in coefficients]
     for case, results in harness.cases(SECTIONS[name].name, api="experimental"):
@@ -165,7 +165,7 @@ def test_skipped_steps_count_since_2_3(name):
 
 
 def test_configs_of_the_experimental_class_have_the_layout_of_2_3():
-    # In 2.4-2.8 they had the layout of the stable class.
+    # In TensorFlow 2.4-2.8, these configs had the layout of the stable class.
     names = {"case": "get_config", "api": "experimental"}
     for case, results in harness.cases("config_roundtrip", "configs", **names):
         layout = set(replay_configs.replay("experimental", "legacy", case))
@@ -176,7 +176,7 @@ def test_configs_of_the_experimental_class_have_the_layout_of_2_3():
 
 @pytest.mark.parametrize("scale", [4.0, 3.0])
 def test_bfloat16_loss_stays_bfloat16(scale):
-    # The record shows it as float32, which NumPy has.
+    # The record cannot show this, since it has bfloat16 results as float32.
     optimizer = harness.wrapped("stable", CURRENT, kind="fixed", scale=scale)
     loss = optimizer.get_scaled_loss(tf.constant(1.5, tf.bfloat16))
     assert loss.dtype == tf.bfloat16

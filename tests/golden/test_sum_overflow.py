@@ -1,7 +1,7 @@
-"""Gradients that are finite on each replica and overflow only in their sum.
+"""Gradients that are finite on each replica, but whose sum over the replicas overflows.
 
-Until 2.4 every replica looked at its own gradients, and the infinite sum was applied.
-From 2.5 on the sum is looked at, and the step skipped.
+Until TensorFlow 2.4, each replica checked its gradients before the sum, so the infinite sum was
+applied. Since TensorFlow 2.5, the optimizer checks the sum and skips the step.
 """
 
 import ast
@@ -13,20 +13,20 @@ import tensorflow as tf
 from tests import families
 from tests.golden import harness
 
-# The step is so small that a finite one leaves the variable at 1, and only 0 times
-# infinity, or infinity itself, changes it.
+# The learning rate is so small that a finite step leaves the variable at 1. Only a step with
+# an infinite gradient changes the variable.
 TINY = 1e-30
 GRADIENTS = (1.0, 3e38, 1.0)
 
 
 def _rows(api, family, strategy):
-    """(variable on each replica, scale, iterations) after each step."""
+    """Return [variable on each replica, loss scale, iterations] after each step."""
     with strategy.scope():
         variable = tf.Variable(1.0)
         optimizer = harness.wrap(api, families.FAMILIES[family].SGD(TINY))
 
     def apply(gradient):
-        # A tensor of each replica's own: one object on both would not be summed.
+        # Make a tensor for each replica. The same tensor on both replicas would not be summed.
         optimizer.apply_gradients([(tf.identity(gradient), variable)])
 
     @tf.function
