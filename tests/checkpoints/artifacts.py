@@ -1,6 +1,6 @@
-"""What real TensorFlow saved: the files in `record`, unpacked, and how to go on.
+"""Unpack the files that old versions of TensorFlow saved, and continue their training.
 
-`record/README.md` says what they are.
+`record/README.md` describes these files.
 """
 
 import functools
@@ -19,7 +19,7 @@ from tf_lso.optimizers import config as configs
 RECORD = pathlib.Path(__file__).parent / "record"
 VERSIONS = sorted(p.name.split(".tar")[0] for p in RECORD.glob("*[0-9s].tar.xz"))
 
-# Python 3.11.3 and older have no filters.
+# `tarfile` of Python 3.11.3 and earlier has no filters.
 _FILTER = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 _unpacked = tempfile.TemporaryDirectory(prefix="tf_lso-artifacts-")
@@ -27,7 +27,7 @@ _unpacked = tempfile.TemporaryDirectory(prefix="tf_lso-artifacts-")
 
 @functools.cache
 def folder(version):
-    """Return the folder with the files of one archive, a path."""
+    """Unpack the archive of a version, and return the path of its folder."""
     path = pathlib.Path(_unpacked.name) / version
     with tarfile.open(RECORD / f"{version}.tar.xz") as archive:
         archive.extractall(path, **_FILTER)
@@ -36,52 +36,52 @@ def folder(version):
 
 @functools.cache
 def cases(version):
-    """Return {case: what its program was, and had after 5 and 10 steps}."""
+    """Return {case: dict} for a version. The README of the record describes the dict."""
     with tarfile.open(RECORD / f"{version}.tar.xz") as archive:
         return json.load(archive.extractfile("cases.json"))
 
 
 def path_of(version, case, name="ckpt-1"):
-    """The path of one file, or of a folder that is one."""
+    """Return the path of a recorded file, checkpoint or SavedModel."""
     return folder(version) / case / name
 
 
 def expected(version, case, name="ckpt-1"):
-    """{"after5", "after10": what the program that wrote a file had}."""
+    """Return {"after5": state, "after10": state} of the program that saved a file."""
     return cases(version)[case]["checkpoint" if name == "ckpt-1" else "compiled"]
 
 
 def numbers(value):
-    """A nested list as an array; JSON has nan and inf as texts."""
+    """Return a nested list of the record as an array. It may contain the texts "nan", "inf"."""
     return np.array(value, "float32")
 
 
 @functools.cache
 def inputs():
-    """Return {"X", "X_clean", "Y": arrays of ten batches}."""
+    """Return {"X": ..., "X_clean": ..., "Y": ...}, each an array of ten batches."""
     read = json.loads((RECORD / "inputs.json").read_text())
     return {name: numbers(value) for name, value in read.items()}
 
 
 def network(keras):
-    """The model of the optimizers' files, of a Keras."""
+    """Return a new model of two Dense layers, as in the recorded programs."""
     dense = keras.layers.Dense
     first = dense(2, activation="tanh", name="dense_a", input_shape=(3,))
     return keras.Sequential([first, dense(1, name="dense_b")])
 
 
 def optimizer(case, family):
-    """The optimizer of a file, new, of Keras 3 or Keras 2: "keras3" or "keras2"."""
+    """Return a new optimizer with the config of a case. `family` is "keras3" or "keras2"."""
     return configs.deserialize(case["config"], package=PACKAGES[family])
 
 
 def loss_of(model):
-    """The function of the loss of a batch."""
+    """Return the loss function of the recorded programs, a function of a batch (x, y)."""
     return lambda x, y: tf.reduce_mean((model(x, training=True) - y) ** 2)
 
 
 def train(model, opt, xs, ys, compiled=True, loss_fn=None):
-    """Steps in the style of the programs that wrote the files, one a batch."""
+    """Take one step for each batch, as the recorded programs did."""
     wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
     loss_fn = loss_fn or loss_of(model)
 
@@ -100,14 +100,14 @@ def train(model, opt, xs, ys, compiled=True, loss_fn=None):
 
 
 def go_on(version, case, model, opt, compiled=False, loss_fn=None):
-    """The last five steps of the program that wrote a file."""
+    """Take the last five steps of the program that saved a file."""
     data = inputs()
     xs = data["X_clean" if cases(version)[case]["clean"] else "X"][5:]
     train(model, opt, xs, data["Y"][5:], compiled, loss_fn)
 
 
 def scale_of(opt):
-    """The loss scale and the count, None where there are none."""
+    """Return (loss scale, counter). A value that the optimizer lacks is None."""
     if not isinstance(opt, tf_lso.LossScaleOptimizer):
         return None, None
     count = int(opt.dynamic_counter) if opt.dynamic else None
@@ -115,7 +115,7 @@ def scale_of(opt):
 
 
 def close(weights, expected, rtol=1e-5, atol=1e-6):
-    """Whether all weights are equal within tolerances; NaN equals NaN."""
+    """Return whether all weights are equal within the tolerances. NaN equals NaN."""
     return all(
         np.allclose(a, numbers(b), rtol=rtol, atol=atol, equal_nan=True)
         for a, b in zip(weights, expected, strict=True)
@@ -123,7 +123,7 @@ def close(weights, expected, rtol=1e-5, atol=1e-6):
 
 
 def assert_holds(model, opt, recorded, has_scale=True):
-    """Assert that the state is as recorded, to the bit."""
+    """Assert that weights, iterations and loss scale are exactly as recorded."""
     assert close(model.get_weights(), recorded["weights"], 0, 0)
     assert int(numpy(opt.iterations)) == recorded["iterations"]
     if has_scale and isinstance(opt, tf_lso.LossScaleOptimizer):

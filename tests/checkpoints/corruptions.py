@@ -1,9 +1,10 @@
-"""Damages files at random places and restores them; run in a process of its own.
+"""Damage files at random places, and restore them. `test_trust.py` runs this as a program.
 
     python -m tests.checkpoints.corruptions FIRST_SEED COUNT
 
-Prints a line for each damage that did not end as it has to: in a right result, or in a
-CheckpointError that names the file and changes nothing.
+Restoring a damaged file must give the right result or raise a CheckpointError. The error must
+name the file, and nothing may change. The program prints a line that begins with "WRONG" for
+each damage with another outcome.
 """
 
 import collections
@@ -31,7 +32,7 @@ V4, V2 = "TF2.4.4", "stable-v2-Adam-dynamic"
 V15, NEW = "TF2.15.1", "stable-new-Adam-dynamic"
 PARTS = (".index", ".data-00000-of-00001")
 IN_FOLDER = (*(f"/variables/variables{p}" for p in PARTS), "/keras_metadata.pb")
-# (version, case, file or folder, the files in it that may be damaged)
+# Rows of (version, case, file or folder, endings of the paths that may be damaged).
 FILES = [
     *((v, c, "ckpt-1", PARTS) for v, c in [(V1, OLD), (V4, V2), (V15, NEW)]),
     *((v, c, "model.h5", ("",)) for v, c in [(V4, V2), (V15, NEW)]),
@@ -44,7 +45,7 @@ DAMAGES = ("flip", "overwrite", "zero", "cut", "drop", "double", "pickle", "empt
 
 
 def damaged(damage, data, chance):
-    """Return what is left of the bytes of a file."""
+    """Return the bytes of a file after a random damage of this kind."""
     place, length = chance.randrange(len(data)), chance.randrange(1, 64)
     before, rest = data[:place], data[place:]
     hit, after = rest[:length], rest[length:]
@@ -66,7 +67,7 @@ def state(model, opt):
 
 
 def attempt(seed, model, opt, pristine, folder):
-    """Damage one file and read it; return what happened, and what is wrong or None."""
+    """Damage a file and restore it. Return the outcome, and a text if the outcome is wrong."""
     chance = random.Random(seed)
     version, case, name, parts = FILES[seed % len(FILES)]
     shutil.copytree(artifacts.folder(version) / case, folder / case)
@@ -90,7 +91,7 @@ def attempt(seed, model, opt, pristine, folder):
     except BaseException as error:
         return "raised", f"{what}: {type(error).__name__}: {error}"
     recorded = artifacts.expected(version, case, name)["after5"]["weights"]
-    # HDF5 keeps no sums of the values.
+    # HDF5 files have no checksums of the values, so wrong weights are not an error there.
     has_sums = file.suffix not in (".h5", ".keras")
     if has_sums and not artifacts.close(model.get_weights(), recorded, 0, 0):
         return "restored", f"{what}: other weights, and no error"
@@ -98,7 +99,7 @@ def attempt(seed, model, opt, pristine, folder):
 
 
 def names_of(path):
-    """Read with h5py all that says where the values of a file are."""
+    """Read with h5py all names, attributes and shapes of a file, but no values."""
     with contextlib.ExitStack() as stack:
         inside = path
         if zipfile.is_zipfile(path):
@@ -117,9 +118,9 @@ def names_of(path):
 
 
 def ends_h5py(path):
-    """Whether the HDF5 library hangs or crashes on a file: nothing in Python helps then.
+    """Return whether the HDF5 library hangs or crashes when it reads a file.
 
-    A process of its own tries it, a fork, which has the imports.
+    Python cannot prevent this, so the test ignores such files. A forked process reads the file.
     """
     if path.suffix not in (".h5", ".keras") or not preloaded.CAN_FORK:
         return False

@@ -1,4 +1,4 @@
-"""What the tests share: small models, their training, files of them, and refusals."""
+"""Make small models, train them, save them, restore them, and compare the results."""
 
 import re
 
@@ -13,14 +13,18 @@ from tf_lso import checkpoints
 
 
 def model_of(of, *names, use_bias=True):
-    """Of layers of equal shapes: an order that is mixed up changes no shape."""
+    """Return a model with one Dense layer for each name.
+
+    All layers have the same shape. So if `restore` mixed up two layers, the shapes would still
+    fit, and only the values would show the error.
+    """
     dense = [of.layers.Dense(3, use_bias=use_bias, name=n) for n in names or ("a", "b")]
     return of.Sequential([of.layers.InputLayer((3,)), *dense])
 
 
 def train(model, opt, steps=3):
-    """Steps in eager code; an output beside the first gets no gradient."""
-    wraps = hasattr(opt, "get_scaled_loss")  # also Keras's own wrapper
+    """Take eager steps. If the model has several outputs, only the first gets a gradient."""
+    wraps = hasattr(opt, "get_scaled_loss")  # the wrapper of tf_lso or of Keras
     for step in range(steps):
         with tf.GradientTape() as tape:
             used, *_ = tf.nest.flatten(model(tf.ones((4, 3)) * (step + 1.0)))
@@ -34,16 +38,16 @@ def train(model, opt, steps=3):
 
 
 def trained(of, opt, *names, **kwargs):
-    """A model that was trained for three steps."""
+    """Return a new model that was trained for three steps."""
     model = model_of(of, *names, **kwargs)
-    if hasattr(opt, "build"):  # a bare legacy one has none
+    if hasattr(opt, "build"):  # a bare legacy optimizer has no `build`
         opt.build(model.trainable_variables)
     train(model, opt)
     return model
 
 
 def expect_limits(request, family, format_, wraps=True):
-    """Mark the running test with the limit of its Keras, if it cannot write the file."""
+    """Expect the running test to fail if the installed Keras cannot write such a file."""
     if family == "keras3" and format_ == "checkpoint":
         request.applymarker(NO_CHECKPOINT)
     if family == "keras3" and format_ == "h5" and wraps:
@@ -51,7 +55,7 @@ def expect_limits(request, family, format_, wraps=True):
 
 
 def saved(model, opt, format_, folder):
-    """Save in a format; return the path."""
+    """Save a model with its optimizer in a format, and return the path."""
     path = str(folder / (f"saved.{format_}" if "h5" in format_ else format_))
     if format_ == "checkpoint":
         return tf.train.Checkpoint(model=model, optimizer=opt).save(path)
@@ -71,7 +75,10 @@ def saved(model, opt, format_, folder):
 
 
 def slots_of(opt, model, first=0.0):
-    """{(slot, number of the variable, its shape): array}; `first` where there is none."""
+    """Return {(slot, index of the variable, shape): array}.
+
+    If a variable has no such slot, its array is filled with the number `first`.
+    """
     found = {}
     for slot in opt.get_slot_names():
         for place, variable in enumerate(model.trainable_variables):
@@ -85,7 +92,7 @@ def slots_of(opt, model, first=0.0):
 
 
 def assert_equal(found, expected, rtol=0.0, atol=0.0):
-    """Compare {name: array}, or lists of arrays."""
+    """Compare two dicts {name: array}, or two lists of arrays."""
     if not isinstance(found, dict):
         found, expected = dict(enumerate(found)), dict(enumerate(expected))
     assert found.keys() == expected.keys()
@@ -94,14 +101,14 @@ def assert_equal(found, expected, rtol=0.0, atol=0.0):
 
 
 def restored(path, model, opt, **kwargs):
-    """Restore all; return the report."""
+    """Restore a file completely, and return the report."""
     report = checkpoints.restore(path, model=model, optimizer=opt, **kwargs)
     assert report.complete
     return report
 
 
 def state(model, opt):
-    """The weights, and all that an optimizer has, but its rate."""
+    """Return all state of a model and its optimizer, without the learning rate, as a list."""
     inner = getattr(opt, "inner_optimizer", opt)
     variables = inner.variables
     variables = variables() if callable(variables) else variables
@@ -113,7 +120,7 @@ def state(model, opt):
 
 
 def refused(path, model, opt, *matches, **kwargs):
-    """Restore, which fails, says all that is to match, and changes nothing."""
+    """Assert that `restore` raises an error that matches all texts, and changes nothing."""
     opt.build(model.trainable_variables)
     before = state(model, opt)
     with pytest.raises(checkpoints.CheckpointError) as raised:

@@ -1,20 +1,20 @@
-"""The models of the recorded files: builders, batches and initial weights.
+"""The models in the `*-models` archives, with their batches and initial weights.
 
-Written so that the same code runs on tf.keras of TensorFlow 2.1 and on Keras 3:
-`build(name, keras)` takes the Keras module, and nothing here imports TensorFlow.
+The same code made the record on `tf.keras` of TensorFlow 2.1, and builds the models of Keras 3.
+So the functions have the Keras module as an argument, and this file does not import TensorFlow.
 """
 
 import numpy as np
 
 BATCH = 4
-NONFINITE = (2, 8)  # these batches carry a NaN in their targets
+NONFINITE = (2, 8)  # the numbers of the batches with a NaN in their targets
 
 
-# Builders
+# --- The models.
 
 
 def chain(keras, name, x, *layers):
-    """A model of layers one after the other."""
+    """Return a model that applies the layers one after the other."""
     y = x
     for layer in layers:
         y = layer(y)
@@ -132,7 +132,7 @@ def two_layers(keras, name, x, size, first, second, units=1, normed=False):
 DENSE = ("x", 3, "dense_a", "dense_b")
 NET = (two_layers, "net", *DENSE)
 NET_BN = (two_layers, "net_bn", *DENSE, 1, True)
-# Name of a model -> what builds it, and the arguments after the Keras.
+# Maps the name of a model to its builder and the builder's arguments after the Keras module.
 BUILDERS = {
     "lstm": (tokens, "LSTM"),
     "gru": (tokens, "GRU"),
@@ -147,10 +147,7 @@ BUILDERS.update((builder.__name__, (builder,)) for builder in OTHERS)
 
 
 def build(name, keras):
-    """The model of an artifact, with its fixed initial weights.
-
-    `gan` gives a dict of two models, every other name one model.
-    """
+    """Return a model with its initial weights, or a dict of two such models for "gan"."""
     if name == "gan":
         return {part: build(part, keras) for part in ("generator", "discriminator")}
     builder, *arguments = BUILDERS[name]
@@ -160,7 +157,7 @@ def build(name, keras):
 
 
 def initial_weights(model):
-    """Fixed weights in the order of `model.weights`."""
+    """Return the initial weights in the order of `model.weights`. They are always the same."""
     random = np.random.RandomState(7)
     result = []
     for weight in model.weights:
@@ -172,7 +169,7 @@ def initial_weights(model):
     return result
 
 
-# Batches
+# --- The batches. Maps the name of a model to the shapes of its inputs, if not [(3,)].
 
 SHAPES = {
     "two_inputs_bn": [(3,), (2,)],
@@ -197,9 +194,10 @@ def draw(name, seed):
 
 
 def batch(name, i):
-    """Batch `i`: (x, y); x is a list where the model has several inputs.
+    """Return the batch (x, y) with the number `i`.
 
-    For `gan` x is [noise, real] and y is not used.
+    If the model has several inputs, x is a list. For "gan", x is [noise, real], and y is not
+    used.
     """
     xs, y = draw(name, 1000 + i)
     if i in NONFINITE:
@@ -209,6 +207,6 @@ def batch(name, i):
 
 
 def probe(name):
-    """Inputs of the recorded predictions."""
+    """Return the inputs of the recorded predictions."""
     xs, _ = draw(name, 99)
     return xs if len(xs) > 1 else xs[0]

@@ -1,4 +1,4 @@
-"""Optimizers of a user's own class, with slots that no table of tf_lso knows."""
+"""Optimizer classes as users write them, with slots that no table of tf_lso contains."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from tests.generation import HAS_KERAS3
 if HAS_KERAS3:
 
     class _OfKeras3(KERASES["keras3"].optimizers.Optimizer):
-        """With a list of slots, a dict of slots and a variable of its own."""
+        """An optimizer with a list of slots, a dict of slots and a single variable."""
 
         def build(self, variables):
             if self.built:
@@ -76,7 +76,7 @@ class _OfLegacy(FAMILIES["legacy"].Optimizer):
 
 
 class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
-    """With slots of the given names, as LARS, LAMB and averaging classes have."""
+    """A legacy optimizer with any slots, as LARS, LAMB and averaging classes have them."""
 
     def __init__(self, slots=(), momentum=0.0, name="with_slots", **kwargs):
         super().__init__(name, **kwargs)
@@ -102,7 +102,7 @@ class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
 
 
 class AveragingSGD(FAMILIES["legacy"].SGD):
-    """A subclass with slots of its own; SGD has one of them if it has momentum."""
+    """A subclass of SGD that adds slots. SGD itself has the slot `momentum` if it uses it."""
 
     def _create_slots(self, variables):
         for variable in variables:
@@ -116,7 +116,7 @@ class AveragingSGD(FAMILIES["legacy"].SGD):
 
 
 class NewWithSlots(_KERAS2.optimizers.experimental.Optimizer):
-    """With lists of slots of the given names, which are attributes."""
+    """A newer Keras 2 optimizer with any slots. Each attribute is a list of slot variables."""
 
     def __init__(self, slots=(), name="with_slots", **kwargs):
         super().__init__(name, **kwargs)
@@ -142,13 +142,13 @@ class NewWithSlots(_KERAS2.optimizers.experimental.Optimizer):
         return {"name": self.name, "slots": self.names}
 
 
-# Family -> its class with slots of any names.
+# Maps a family to its class with any slots.
 WITH_SLOTS = {"legacy": LegacyWithSlots, "new": NewWithSlots}
 
 if HAS_KERAS3:
 
     class Keras3WithSlots(KERASES["keras3"].optimizers.Optimizer):
-        """With lists of slots of the given names, which are attributes."""
+        """A Keras 3 optimizer with any slots. Each attribute is a list of slot variables."""
 
         def __init__(self, slots=(), name="with_slots", **kwargs):
             super().__init__(0.01, name=name, **kwargs)
@@ -176,7 +176,7 @@ if HAS_KERAS3:
     WITH_SLOTS["keras3"] = Keras3WithSlots
 
 
-# Family -> what makes one.
+# Maps a family to a function that makes an optimizer of a user's own class.
 OWN = {
     "keras3": lambda: _OfKeras3(0.01),
     "new": lambda: _OfNew(),

@@ -1,4 +1,4 @@
-"""If a file could be restored in two ways, the right one is found, or the user is asked."""
+"""If a file could be restored in two ways, `restore` finds the right way or asks the user."""
 
 import re
 
@@ -66,7 +66,7 @@ def test_a_model_without_the_first_layer_does_not_shift_the_others(
 if HAS_KERAS3:
 
     class Averaging(keras.optimizers.SGD):
-        """Keeps a slot that it calls as `use_ema` of Keras calls one of its own."""
+        """An optimizer with a slot of the same name as the averages of Keras's `use_ema`."""
 
         def build(self, variables):
             if not self.built:
@@ -94,7 +94,7 @@ def test_a_slot_of_the_users_class_is_not_taken_for_the_average_of_keras(
 
 
 def named_slots(optimizer):
-    """Return {such as "a_kernel_momentum": value} for the slots of a Keras 3 optimizer."""
+    """Return the slots of a Keras 3 optimizer, such as {"a_kernel_momentum": value}."""
     ends = {re.search(r"[ab]_kernel_\w+$", v.path): v for v in optimizer.variables}
     return {end[0]: np.array(v) for end, v in ends.items() if end}
 
@@ -114,7 +114,10 @@ def test_an_h5_file_names_the_variables_of_its_slots(name, tmp_path):
 
 
 def two(family, first, second, tmp_path):
-    """A checkpoint of two models with an optimizer each: a program saved a pair of them."""
+    """Save a checkpoint of two models, each with its optimizer.
+
+    Return the dict of the saved objects, and the path.
+    """
     of, parts = KERASES[family], {}
     for name, optimizer in (("one", first), ("two", second)):
         model = model_of(of, f"{name}_a", f"{name}_b")
@@ -158,7 +161,7 @@ def test_an_optimizer_without_a_step_does_not_stand_for_one_that_does_not_fit(tm
 
 
 def test_keys_of_a_dict_that_look_like_names_of_classes(tmp_path):
-    """TensorFlow saves a dict by its keys, and .keras files by the classes of the layers."""
+    """A checkpoint has layers in a dict by their keys, a .keras file by their classes."""
 
     class Heads(keras2.Model):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""Models that compute in float16, whose optimizer's wrapper no file mentions."""
+"""Files of float16 models. They do not say that the optimizer was wrapped by Keras itself."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ from tf_lso.optimizers import wrapping
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
 
-# Keras's own wrapper, in a process without tf_lso. The file keeps the optimizer that
-# `compile` got, and the state of the wrapper that it made.
+# This program runs in a process without tf_lso, so `compile` wraps the optimizer in the wrapper
+# of Keras. The file has the class of the inner optimizer, but the state of the wrapper.
 WRITE = """
     import numpy as np
     import {module} as k
@@ -43,7 +43,7 @@ WRITE = """
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """By family: the file, its step counter and scale, and weights three steps later."""
+    """{family: (path, iterations, loss scale, weights after three more steps)}."""
     found = {}
     for family in FAMILIES:
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
@@ -77,7 +77,7 @@ def test_a_model_of_keras_is_wrapped_and_goes_on(family, module, written, caplog
         assert int(numpy(optimizer.iterations)) == iterations > 0
         if family == "keras3":
             assert float(optimizer.loss_scale) == scale
-        else:  # which tf_keras does not save
+        else:  # tf_keras does not save the loss scale
             assert "loss scale" in caplog.text
             optimizer.loss_scale_state._current_loss_scale.assign(1024.0)
         after_all = go_on(model)

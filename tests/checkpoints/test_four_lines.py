@@ -1,4 +1,4 @@
-"""The four lines: `restore` and `model.save` make a file of Keras 3 of any old one."""
+"""`restore` and `model.save` convert any old file to a .keras file of Keras 3."""
 
 import keras
 import numpy as np
@@ -27,7 +27,8 @@ SOURCES = [
 ]
 
 
-# What Keras itself saves and loads changes most from version to version.
+# The cases of TensorFlow 2.4 are core tests, since loading and saving changes most between
+# versions of Keras.
 _TO_KERAS = [
     pytest.param(
         *source,
@@ -39,7 +40,7 @@ _TO_KERAS = [
 
 
 def made(version, case):
-    """A model of Keras 3, compiled."""
+    """Return a compiled model of Keras 3 and its optimizer."""
     model = artifacts.network(keras)
     model.compile(artifacts.optimizer(artifacts.cases(version)[case], "keras3"), "mse")
     return {"model": model, "optimizer": model.optimizer}
@@ -73,7 +74,7 @@ def test_state_is_never_left_out_silently():
 
 
 def nested(of):
-    """A model of one's own class, whose inner model is made before its other layer."""
+    """Return a subclassed model that makes its inner model before its other layer."""
 
     class Nested(of.Model):
         def __init__(self):
@@ -90,7 +91,7 @@ def nested(of):
 
 
 def test_a_nested_model_is_not_guessed(tmp_path):
-    """The file's order of the variables is not the model's: two kernels of one shape."""
+    """The file and the model have two kernels of the same shape in different orders."""
     old = nested(tf_keras)
     opt = tf_lso.LossScaleOptimizer(tf_keras.optimizers.legacy.Adam(0.01))
     artifacts.train(old, opt, *np.ones((2, 3, 4, 3), "float32"), compiled=False)

@@ -1,4 +1,4 @@
-"""What tf_lso wrote on Keras 2, with TF_USE_LEGACY_KERAS=1, goes on in Keras 3."""
+"""A model that tf_lso saved with Keras 2 continues its training in Keras 3."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,8 @@ CLASSES = {
     "SGD": {"momentum": 0.9},
     "Adam-amsgrad": {"amsgrad": True},
 }
-# A format, and what reads it. Weights in .h5 files have no optimizer, and Keras 3 does not
-# find the loss of a model in an .h5 file by its name.
+# Pairs of a format and a function that reads it. A .weights.h5 file contains no model, and
+# `load_model` of Keras 3 does not find the loss of an .h5 file by its name.
 READERS = [
     ("h5", "restore"),
     ("keras", "restore"),
@@ -51,7 +51,7 @@ def test_it_goes_on(name, family, ending, reader, dynamic, tmp_path, caplog):
     old_model, old, path = written(family, name, ending, tmp_path, dynamic=dynamic)
     model, opt = model_of(keras, use_bias=False), made("keras3", name, dynamic=dynamic)
     model.compile(opt, "mse")
-    # Nothing tells legacy from newer optimizers.
+    # Without a dynamic scale, the file does not show whether the optimizer was a legacy one.
     is_unclear = (family, ending, dynamic) == ("legacy", "weights.h5", False)
     if is_unclear and name != "SGD":
         match = r"legacy optimizer of Keras 2 or|momentum_cache"

@@ -1,4 +1,4 @@
-"""The names of variables in files that tell which slot is which."""
+"""In some files, the name of a variable shows which slot it is."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tf_lso.checkpoints import layouts
     ("name", "class_name", "slot"),
     [
         ("dense/kernel/momentum:0", "SGD", "momentum"),  # OptimizerV2
-        ("SGD/m/dense/kernel:0", "SGD", "momentum"),  # newer, of Keras 2
+        ("SGD/m/dense/kernel:0", "SGD", "momentum"),  # newer optimizers of Keras 2
         ("m/dense/kernel:0", "SGD", "momentum"),
         ("Adam/m/dense/kernel:0", "Adam", "m"),
         ("Adam/dense/kernel:0", "Adam", None),

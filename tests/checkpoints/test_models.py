@@ -1,4 +1,4 @@
-"""Models of other shapes restore, whatever their layers are called."""
+"""`restore` restores models of many kinds: nested, recurrent, subclassed and others."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ from tf_lso import checkpoints
 
 VERSIONS = ("TF2.1.4", "TF2.4.4", "TF2.15.1")
 
-# Recorded under two replicas, whose batches are halved: the next steps are not compared.
+# These models were trained on two replicas, each with half of the batch. So their next steps
+# are not compared.
 MIRRORED = ("mirrored", "mirrored_bn", "mirrored-v2", "mirrored_bn-v2")
 
 CORE = [("TF2.15.1", name) for name in ("bilstm", "conv", "subclassed")]
@@ -23,13 +24,13 @@ CASES = [
 
 
 def recorded_of(version, name):
-    """What a program had, and the path of its checkpoint."""
+    """Return the dict of a recorded program, and the path of its checkpoint."""
     recorded = artifacts.cases(f"{version}-models")[name]
     return recorded, artifacts.path_of(f"{version}-models", name, recorded["prefix"])
 
 
 def made(recorded, target):
-    """The model, and an optimizer as all of these had: Adam, scale 8, growth 3."""
+    """Return a new model, and a new optimizer as in all these programs."""
     model = networks.build(recorded["model"], KERASES[target])
     rate = 0.01
     if recorded["model"] == "schedule":
@@ -46,7 +47,7 @@ def leaf(name):
 
 
 def by_name(model):
-    """The weights by layer and name; what Keras 3 renamed by its old name."""
+    """Return {(layer, name): weight}. Weights that Keras 3 renamed have their old names."""
     found = {}
     for weight in model.weights:
         layer, name = leaf(getattr(weight, "path", weight.name))
@@ -56,13 +57,14 @@ def by_name(model):
     return found
 
 
-# The softmax of an attention takes the bias of the keys away again, so its gradient is 0
-# but for rounding, which is another on each processor. Adam makes steps of it all the same.
+# The bias of an attention's keys has no effect on the softmax, so its gradient is zero apart
+# from rounding. Rounding depends on the processor, and Adam turns it into steps of full size.
+# So this weight is not compared after such steps.
 OF_ROUNDING = ("key", "bias")
 
 
 def equal(model, recorded, tolerance=0.0):
-    """Whether the weights are those recorded, by name or in their order."""
+    """Compare weights with the record: by name, or in their order if the names differ."""
     named = dict(zip(map(leaf, recorded["weight_names"]), recorded["weights"]))
     ours = by_name(model)
     if named.keys() == ours.keys():
@@ -100,11 +102,11 @@ def test_a_model_goes_on(version, name, target):
     "target", [pytest.param(g, marks=[pytest.mark.core]) for g in GENERATIONS]
 )
 def test_a_keras_file_of_2_12(name, target):
-    """TensorFlow 2.12 counted the layers in another way than all others."""
+    """TensorFlow 2.12 numbered the layers in .keras files differently from other versions."""
     recorded, path = recorded_of("TF2.12.1", name)
     model, opt = made(recorded, target)
     if (name, target) == ("subclassed", "keras3"):
-        # The file knows slots by the order of the weights, and Keras 3 has another order.
+        # The file has slots in the order of the weights, which is another order in Keras 3.
         with pytest.raises(checkpoints.CheckpointError, match=r"optimizer/m/.*shape"):
             checkpoints.restore(path, model=model, optimizer=opt)
         assert checkpoints.restore(path, model=model).complete
@@ -112,7 +114,7 @@ def test_a_keras_file_of_2_12(name, target):
         return
     assert checkpoints.restore(path, model=model, optimizer=opt).complete
     assert equal(model, recorded["after5"])
-    # Keras 2's own wrapper did not save its loss scale in these files.
+    # The wrapper of TensorFlow 2.12 did not save its loss scale in these files.
     assert float(opt.loss_scale) == 8
     batches = [networks.batch(recorded["model"], i) for i in range(5, 10)]
     artifacts.train(model, opt, *zip(*batches), compiled=False)
@@ -123,7 +125,7 @@ def test_a_keras_file_of_2_12(name, target):
 @pytest.mark.parametrize("version", VERSIONS)
 @needs_keras3
 def test_whole_models_of_other_shapes(version):
-    """In .h5 files weights are known by their order alone."""
+    """An .h5 file has the weights only in their order."""
     seen = 0
     for name, recorded in artifacts.cases(f"{version}-models").items():
         path = artifacts.path_of(f"{version}-models", name, "model.h5")

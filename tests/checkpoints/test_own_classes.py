@@ -1,7 +1,8 @@
-"""Slots of a class that no table knows are never judged by their names.
+"""Slots of a user's own optimizer class may have the same names as slots of Keras classes.
 
-Classes of programs (LARS, LAMB, averaging) have slots that are called as those of Keras's
-own classes, which only some arguments make.
+For example, LARS, LAMB and averaging classes have slots such as `momentum` or `vhat`. In Keras
+classes, such a slot depends on an argument, such as `momentum=0.9` or `amsgrad=True`.
+tf_lso must not draw this conclusion for a user's own class.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ SLOW_BUT_ONE = [SLOTS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SLO
 
 
 def slots_of(opt):
-    """The slots of an optimizer as arrays, and its step counter."""
+    """Return the slots and the step counter of an optimizer as a sorted list of arrays."""
     inner = getattr(opt, "inner_optimizer", opt)
     variables = inner.variables
     variables = variables() if callable(variables) else variables
@@ -58,7 +59,7 @@ def test_tensorflow_restores_what_the_program_saved(
 @pytest.mark.core
 @pytest.mark.parametrize("family", CHECKPOINTED)
 def test_what_was_restored_before_the_first_step_is_saved_again(family, tmp_path):
-    """The class of the user has no hyperparameter `learning_rate` in the legacy family."""
+    """In the legacy family, this class has no hyperparameter `learning_rate`."""
 
     def made():
         return tf_lso.LossScaleOptimizer(users.WITH_SLOTS[family](("momentum",)))

@@ -1,4 +1,7 @@
-"""What the readers of TensorFlow and tf_keras restore of old files, without tf_lso's."""
+"""TensorFlow and tf_keras themselves read old files into wrapped optimizers.
+
+These tests do not call `tf_lso.checkpoints.restore`, except to compare with its result.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +37,7 @@ def restored(case=CASE, built=True):
     saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
     status = saved.restore(path_of(case=case))
     optimizer.build(model.trainable_variables)
-    if "Ftrl" not in case:  # whose `beta` came in 2.3
+    if "Ftrl" not in case:  # Ftrl has the hyperparameter `beta` since TensorFlow 2.3
         status.assert_consumed()
     return model, optimizer, saved
 
@@ -100,7 +103,7 @@ def test_a_saved_model_with_a_wrapped_optimizer():
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 @pytest.mark.parametrize("scale", [pytest.param(8, marks=pytest.mark.slow), "dynamic"])
 def test_an_experimental_optimizer_comes_back_as_one(format_, kind, scale, tmp_path):
-    """TensorFlow 2.1's own test calls the `loss_scale` of the loaded one."""
+    """A test of TensorFlow 2.1 calls the `loss_scale` of the loaded optimizer."""
     optimizer = experimental.LossScaleOptimizer(FAMILIES[kind].Adam(0.1), scale)
     model = helpers.trained(keras2, optimizer)
     with tf_lso.install():

@@ -1,4 +1,4 @@
-"""What does not fit is refused whole, and what the report says is all there is."""
+"""`restore` refuses a file that does not fit, and its report names everything in the file."""
 
 import h5py
 import numpy as np
@@ -16,7 +16,7 @@ PATH = artifacts.folder(VERSION) / CASE / "ckpt-1"
 
 
 def named(first="dense_a", second="dense_b", units=2, dtype=None, more=()):
-    """A model as that of the files, but for what is given."""
+    """Return a model like that of the files, except for the given arguments."""
     sizes = {first: units, second: 1, **dict.fromkeys(more, 1)}
     dense = [keras.layers.Dense(n, name=name, dtype=dtype) for name, n in sizes.items()]
     return keras.Sequential([keras.Input((3,)), *dense])
@@ -27,7 +27,8 @@ def wrapped(name="Adam", rate=0.01, **arguments):
 
 
 ONLY = "but the model has only"
-# What the error says, and what is other: of the model, of the optimizer, the mapping.
+# Rows of (text in the error, arguments of the model, arguments of the optimizer, mapping). In
+# each row, one of the last three does not fit the file.
 REFUSED = [
     (r"dense_a/kernel \(shape \(3, 2\), not \(3, 4\)\)", {"units": 4}, {}, {}),
     ("dtype float32, not float64", {"dtype": "float64"}, {}, {}),
@@ -58,7 +59,7 @@ def test_a_file_without_an_optimizer_says_how_to_restore_the_model(tmp_path):
 @needs_keras3
 @takes_optimizers
 def test_another_class_of_optimizer_of_keras_3(of_keras, name, arguments, tmp_path):
-    """RMSprop can have lists of the same names as Adam."""
+    """RMSprop can have lists of slots with the same names as those of Adam."""
     path = artifacts.folder("TF2.17-keras3.6") / "bare-keras3-Adam" / "ckpt-1"
     if of_keras != "3.6":
         model, opt = named(), keras.optimizers.Adam()
@@ -69,7 +70,7 @@ def test_another_class_of_optimizer_of_keras_3(of_keras, name, arguments, tmp_pa
 
 
 def test_a_variable_of_keras_2_may_end_as_slots_of_keras_3(tmp_path):
-    """Its slot is no momentum."""
+    """The slot of the variable "my_momentum" must not pass for a momentum."""
 
     class Layer(keras2.layers.Layer):
         def build(self, shape):
@@ -115,7 +116,7 @@ def square(*names):
 
 
 def as_keras_3_0(path):
-    """Let an .h5 file name its weights as Keras 3.0 does: without their layer."""
+    """Rename the weights in an .h5 file as Keras 3.0 does: without the name of their layer."""
     with h5py.File(path, "r+") as file:
         for name in ("one", "two"):
             layer = file["model_weights"][name]
@@ -201,7 +202,7 @@ def test_the_report_names_every_key_and_every_variable_once():
     assert sorted(keys) == sorted(in_file - {"_CHECKPOINTABLE_OBJECT_GRAPH"})
     names = [row[1] for row in (*report.restored, *report.converted)]
     assert len(names) == len(set(names))
-    # 4 weights, 8 slots, the counter, the scale and its count, 4 hyperparameters.
+    # 4 weights, 8 slots, `iterations`, the scale and its counter, and 4 hyperparameters.
     assert len(names) == 4 + 8 + 1 + 2 + 4
     text = str(report)
     assert all(key in text for key in keys)

@@ -1,4 +1,8 @@
-"""Files of real TensorFlow restore, and training goes on as in their own programs."""
+"""`restore` restores files of old TensorFlow versions, and training continues as it did there.
+
+Each recorded program saved a file after five steps, and then took five more steps. The tests
+restore the file, compare the state, take five steps, and compare with the recorded state.
+"""
 
 import functools
 import math
@@ -16,7 +20,7 @@ from tf_lso import checkpoints
 
 PAGE = pathlib.Path(__file__).parents[2] / "compat_docs" / "reference" / "files.md"
 
-# Of each version these are restored into both Kerases, the second in slow runs.
+# These cases are restored into both Kerases. One of them is a slow test.
 BOTH = re.compile("(stable|experimental)-(v2|new)-(Adam|SGD)-dynamic|bare-v2-RMSprop$")
 
 ALL = [
@@ -28,9 +32,11 @@ ALL = [
 
 
 def _pairs():
-    """Each case of each version into one Keras, in turns; some into both.
+    """Yield a parameter (version, case, target Keras, whether steps are traced) for each test.
 
-    The steps of one Adam of each kind are traced, which takes longer than all the rest.
+    To save time, the cases of a version are restored into Keras 3 and Keras 2 in turn, and only
+    the cases that match `BOTH` are restored into both. Tracing takes longer than the rest of
+    a test, so only the first test of each Adam traces its steps.
     """
     versions = sorted({version for version, _ in ALL})
     cases = sorted({case for _, case in ALL})
@@ -53,13 +59,13 @@ def _pairs():
 
 @functools.cache
 def _network(target):
-    """The one model of a Keras, and its loss, traced: most of a case is spent on both."""
+    """Return the model and its traced loss function. Tests share them to save time."""
     model = artifacts.network(KERASES[target])
     return model, tf.function(artifacts.loss_of(model))
 
 
 def made(version, case, target):
-    """The model with weights that no file has, and the optimizer of a case, new."""
+    """Return the model, with weights that no file contains, and a new optimizer of a case."""
     recorded = artifacts.cases(version)[case]
     model, _ = _network(target)
     model.set_weights([np.full_like(weight, 9.0) for weight in model.get_weights()])
@@ -71,14 +77,14 @@ def go_on(version, case, target, model, opt, *, traced=False):
 
 
 def restored(version, case, target, name="ckpt-1", change=lambda opt: opt):
-    """A model, an optimizer and the report of their restore."""
+    """Restore a file, and return the model, the optimizer and the report."""
     model, opt = made(version, case, target)
     path, opt = artifacts.path_of(version, case, name), change(opt)
     return model, opt, checkpoints.restore(path, model=model, optimizer=opt)
 
 
 def check(version, case, target, name="ckpt-1", *, traced=False):
-    """Restore, compare all with `after5`, train, and compare with `after10`."""
+    """Restore a file, compare with `after5`, take five steps, and compare with `after10`."""
     model, opt, report = restored(version, case, target, name)
     assert report.complete
     expected, has_scale = artifacts.expected(version, case, name), name in HAVE_SCALE
@@ -101,7 +107,7 @@ def test_a_checkpoint_goes_on(version, case, target, traced):
 
 
 FILES = ("model.h5", "model.keras", "savedmodel", "weights_tf")
-HAVE_SCALE = ("ckpt-1", "savedmodel", "weights_tf")  # those of Keras 2 have none else
+HAVE_SCALE = ("ckpt-1", "savedmodel", "weights_tf")  # in files of Keras 2, only these
 
 
 def _files(name):
@@ -115,7 +121,7 @@ def _files(name):
 
 
 def lost(version, case, name):
-    """Whether the real version left the optimizer out of such a file, silently."""
+    """Return whether this version silently left the optimizer out of such a file."""
     is_new, is_stable = "-new-" in case, case.startswith("stable")
     if name == "model.h5":
         versions = ("TF2.9.3", "TF2.10.1", *["TF2.11.1"] * is_stable)
@@ -127,7 +133,7 @@ def lost(version, case, name):
 @pytest.mark.parametrize("target", GENERATIONS)
 @pytest.mark.parametrize("name", FILES)
 def test_other_files_go_on(half, target, name):
-    """Whole models and weights; what a version left out is named as missing."""
+    """If a version left the optimizer out of the file, the error must name what is missing."""
     seen = 0
     for version, case in _files(name)[half::2]:
         if lost(version, case, name):
@@ -189,7 +195,7 @@ def test_every_writer_that_differs_is_in_the_documentation():
 @pytest.mark.parametrize("difference", writers.DIFFERENCES, ids=lambda d: d.row)
 @needs_keras3
 def test_no_writer_is_excused_without_need(difference):
-    """At least one case of each row fails without it."""
+    """Each row of the table is needed: without it, at least one of its cases would fail."""
     target = difference.targets[0]
     cases = [(v, c) for v, c in ALL if re.search(difference.case, f"{v}/{c}")]
     assert any(not _ends_as_recorded(*case, target) for case in cases)

@@ -1,4 +1,7 @@
-"""A checkpoint of a legacy Adam into Keras 3: the list of the page on files."""
+"""Restore checkpoints of a legacy Adam into Keras 3, for programs with unusual models.
+
+compat_docs/reference/files.md says which of these checkpoints are refused.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ pytestmark = needs_keras3
 
 
 def shared(of):
-    """Two calls of one layer."""
+    """Return a model that calls one layer twice."""
     layer, inputs = of.layers.Dense(3, name="a"), of.Input((3,))
     outputs = of.layers.Dense(3, name="b")(layer(layer(inputs)))
     return of.Model(inputs, outputs)
@@ -37,7 +40,7 @@ def written(folder, **objects):
 
 
 def whole(old_model, old, path, model, names=None, opt=None):
-    """Restore, and compare all; return the optimizer."""
+    """Assert that the checkpoint is restored completely, and return the new optimizer."""
     opt = opt or new_adam()
     helpers.restored(path, model, opt, names=names)
     assert_equal(model.get_weights(), old_model.get_weights())

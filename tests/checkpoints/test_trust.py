@@ -1,4 +1,4 @@
-"""Damaged and hostile files end in an error that names the file, and change nothing."""
+"""A damaged or hostile file raises an error that names the file, and changes nothing."""
 
 import json
 import marshal
@@ -17,7 +17,7 @@ from tests.checkpoints import artifacts, helpers
 from tests.families import CURRENT, KERASES
 from tf_lso.checkpoints import object_graph
 
-DAMAGES = 1008  # in one process: seven files by eight damages, 18 times
+DAMAGES = 1008  # seven files, with eight kinds of damage each, 18 times
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_a_missing_part(tmp_path, part):
 
 
 def test_parts_of_different_checkpoints(tmp_path):
-    """The sums of the index do not fit the values."""
+    """The checksums in the index do not fit the values."""
     other = artifacts.folder(VERSION) / "stable-new-Adam-fixed"
     shutil.copy(OWN / "ckpt-1.index", tmp_path)
     shutil.copy(other / "ckpt-1.data-00000-of-00001", tmp_path)
@@ -147,7 +147,7 @@ def test_parts_of_different_checkpoints(tmp_path):
 
 
 def rewritten(tmp_path, change):
-    """The checkpoint with another object graph."""
+    """Copy the checkpoint with a changed object graph, and return the path."""
     reader = tf.train.load_checkpoint(str(OWN / "ckpt-1"))
     tensors = {k: reader.get_tensor(k) for k in reader.get_variable_to_shape_map()}
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
@@ -210,7 +210,7 @@ def test_odd_graphs_do_no_harm(tmp_path, change):
     restored(rewritten(tmp_path, change))
 
 
-# --- Configs of models, which `restore` does not read.
+# --- Hostile configs of models. `restore` does not read the config of a model.
 
 
 def test_a_hostile_config_is_not_read(h5, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The state of an optimizer of any class is restored whole, or refused."""
+"""`restore` restores the complete state of an optimizer of any class, or raises an error."""
 
 import contextlib
 import functools
@@ -57,7 +57,7 @@ def test_an_optimizer_without_a_row(name, format_, wraps, tmp_path, request):
         path = helpers.saved(model, opt, format_, tmp_path)
     new, other = model_of(of), made()
     if (name, format_, HAS_KERAS3) == ("Adafactor", "checkpoint", False):
-        # Keras 2 keeps placeholders in its lists, which are none of its variables.
+        # Adafactor of Keras 2 has placeholders in its lists of slots. `restore` refuses them.
         with pytest.raises(checkpoints.CheckpointError, match="has no variable for it"):
             checkpoints.restore(path, model=new, optimizer=other)
         return
@@ -84,7 +84,7 @@ def skip_what_no_family_has(name, arguments, source, target):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A function that returns the path of a file of a trained model, once written."""
+    """A function that saves a trained model once, and returns the path of the file."""
 
     @functools.cache
     def write(family, name, format_, **arguments):
@@ -116,8 +116,8 @@ def test_hyperparameters_that_make_slots(
     path = written(source, name, format_, **arguments)
     shown = remedy if has_rate else remedy.split(", ")[1]
     refused(path, model, wrapped(target, name, 0.1), re.escape(shown))
-    # And the other way round: slots that the file lacks.
-    if (name, source) != ("SGD", "new"):  # always has the slot
+    # The other way round, the optimizer has slots that the file lacks.
+    if (name, source) != ("SGD", "new"):  # this SGD always has the slot
         path = written(source, name, format_)
         shown = f"{name}(0.5)" if has_rate else f"{name}("
         refused(path, model, wrapped(target, name, 0.1, **arguments), re.escape(shown))
@@ -136,7 +136,7 @@ def test_another_class_without_a_row(of_file, tmp_path):
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
 def test_another_class_that_the_file_does_not_name(family, tmp_path):
-    """The names of its variables tell no class if the user named the optimizer."""
+    """If the user named the optimizer, the names of its variables do not show its class."""
     of = KERASES[family]
     old = FAMILIES[family].Adadelta(0.01, name="own")
     if family == "legacy":
@@ -149,9 +149,10 @@ def test_another_class_that_the_file_does_not_name(family, tmp_path):
 @needs_keras3
 @NO_CHECKPOINT
 def test_another_order_of_building(tmp_path):
-    """Of a class that no table knows, and of two that it knows.
+    """Two optimizers of one class may have their slots in different orders.
 
-    A checkpoint of Adafactor names no slots: they are in the order of its variables.
+    `restore` knows which attributes of Adam and Adafactor contain the slots, and reorders them.
+    It does not know those of Muon, and refuses the file.
     """
     slots = {"Adam": "_momentums", "Adafactor": "_v"}
     if hasattr(keras.optimizers, "Muon"):  # early versions lack it
@@ -206,7 +207,7 @@ def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
 def test_tensorflows_own_restore_refuses_too(
     name, arguments, remedy, family, built, installed, written
 ):
-    """Across families it restores nothing: see tests/install/test_restoring.py."""
+    """`tests/install/test_restoring.py` tests checkpoints of another family."""
     skip_what_no_family_has(name, arguments, family, family)
     path = written(family, name, "checkpoint", **arguments)
     model, new = model_of(KERASES[family]), wrapped(family, name, 0.1)
@@ -228,7 +229,7 @@ def test_tensorflows_own_restore_refuses_too(
 @pytest.mark.parametrize("ending", ["keras", "weights.h5"])
 @needs_keras3
 def test_a_fixed_scale_of_keras_3(ending, momentum, tmp_path):
-    """The wrapper lists a step counter and a rate, which are no count and no scale."""
+    """The file has a step counter and a rate, which must not pass for a counter and a scale."""
 
     def made(**scale):
         inner = keras.optimizers.SGD(0.1, momentum=momentum)

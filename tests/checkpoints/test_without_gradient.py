@@ -1,4 +1,4 @@
-"""A trainable weight without a gradient (an unused head) of which there are no slots."""
+"""A trainable weight that never gets a gradient, such as an unused head, may have no slots."""
 
 import copy
 import pickle
@@ -14,7 +14,7 @@ from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3, numpy
 
 
 def model_of(of, equal_shapes=False):
-    """The head "unused" gets no gradient. Its variables are the last."""
+    """Return a model whose head "unused" gets no gradient. Its variables are the last ones."""
     inputs = of.Input((3,))
     hidden = of.layers.Dense(3, name="a")(inputs)
     unused = of.layers.Dense(3 if equal_shapes else 2, name="unused")(hidden)
@@ -28,7 +28,7 @@ def made(cls=None, wrapper=tf_lso.LossScaleOptimizer, inner=(), **kwargs):
 
 
 def trained(opt=None, equal_shapes=False):
-    """A model and its legacy optimizer, which has made no slots of "unused"."""
+    """Train a model with a legacy optimizer, which makes no slots for the head "unused"."""
     model, opt = model_of(keras2, equal_shapes), opt or made()
     train(model, opt)
     for slot in opt.get_slot_names():
@@ -38,7 +38,7 @@ def trained(opt=None, equal_shapes=False):
 
 
 def goes_on(old_model, old, model, opt, first=0.0):
-    """Assert that all state is equal, also after two more steps."""
+    """Assert that all state is equal now, and after two more steps."""
     for steps, rtol in ((0, 0), (2, 1e-4)):
         train(old_model, old, steps)
         train(model, opt, steps)
@@ -83,7 +83,7 @@ def test_a_whole_model(format_, name, equal_shapes, tmp_path, caplog):
             path = saved(model, opt, format_, tmp_path)
             loaded = keras2.models.load_model(path)
     after = slots_of(opt, model, first)
-    # Saving may make the slots of "unused", and `linear` does not begin at `first`.
+    # Saving may make the slots of "unused". Those called `linear` do not start at `first`.
     known = {key: v for key, v in before.items() if key[0] != "linear" or key[1] < 4}
     assert_equal({key: after[key] for key in known}, known)
     goes_on(model, opt, loaded, loaded.optimizer, first)
@@ -109,7 +109,10 @@ def test_weights(into, equal_shapes, tmp_path, caplog):
 
 
 def test_a_file_without_these_slots_is_not_said_to_have_no_scale(caplog):
-    """With one weight and two slots, the scale and the count are as many."""
+    """The file lacks as many variables as it would without a loss scale.
+
+    The weight "unused" has two slots, and a loss scale consists of the scale and the counter.
+    """
     a, unused = tf.Variable([1.0]), tf.Variable([[1.0]])
     old, new, store = made(), made(), {}
     old.apply_gradients([(tf.constant([1.0]), a)])
@@ -169,7 +172,10 @@ def test_a_checkpoint(name, family, state, by, tmp_path):
 @pytest.mark.parametrize("format_", ["checkpoint", "h5"])
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
 def test_a_newer_optimizer_before_its_first_step(name, format_, tmp_path):
-    """It has a counter and no slots: those of another are made anew."""
+    """A newer optimizer saves no slots before its first step.
+
+    `restore` gives the slots of the reading optimizer their initial values.
+    """
     theirs = made(
         getattr(FAMILIES["new"], name), keras2.mixed_precision.LossScaleOptimizer
     )
@@ -210,7 +216,7 @@ def test_files_of_keras_2_in_keras_3(format_, tmp_path):
 def test_the_variables_of_traced_steps_in_a_saved_model(
     source, family, dynamic, tmp_path
 ):
-    """They are no state, and refuse no restore."""
+    """A SavedModel also contains variables of traced functions. `restore` must ignore them."""
     scale = {} if dynamic else {"dynamic": False, "dynamic_growth_steps": None}
     old_model, old = model_of(keras2), made(FAMILIES[source].Adam, **scale)
     old.build(old_model.trainable_variables)
@@ -222,7 +228,7 @@ def test_the_variables_of_traced_steps_in_a_saved_model(
 
 
 def lacking(folder, cls=None, slot=None):
-    """The path of a checkpoint; of the slots of "unused" it may have one."""
+    """Save a checkpoint in which "unused" has no slots, or only `slot`. Return the path."""
     model, opt = trained(made(cls))
     if slot:
         opt.inner_optimizer.add_slot(model.get_layer("unused").kernel, slot)
@@ -234,7 +240,7 @@ def lacking(folder, cls=None, slot=None):
     [
         ("Adam", {"amsgrad": True}, None, "vhat/unused/kernel"),
         ("SGD", {"momentum": 0.9}, None, "momentum/unused/kernel"),
-        ("Adam", {}, "m", "v/unused/kernel"),  # one slot of two
+        ("Adam", {}, "m", "v/unused/kernel"),  # the file has one of two slots
     ],
 )
 def test_a_slot_that_the_file_lacks_is_refused(

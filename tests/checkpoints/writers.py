@@ -1,7 +1,8 @@
-"""Where the program that wrote a file computed otherwise than today's optimizers.
+"""The recorded programs whose next steps differ from those of today's optimizers.
 
-Each row is one of the table «Where the next steps differ» of compat_docs/reference/files.md,
-by its name there; `test_restore.py` holds both against each other.
+These old optimizers computed their steps in another way. Each difference is a row of the table
+"Where the next steps differ" in compat_docs/reference/files.md. `test_restore.py` compares both
+tables.
 """
 
 import re
@@ -11,13 +12,21 @@ from tests import families
 
 
 class Difference(NamedTuple):
-    """One row."""
+    """A row of the table.
 
-    row: str  # its name in the table
-    case: str  # what "version/case" matches, a regular expression
-    targets: tuple  # the families of optimizers that it holds for
-    weights: float  # how far they are from the writer's own five steps later, at most
-    iterations: int = 0  # by how much `iterations` is ahead of the writer's
+    Attributes:
+      row: the name of the row on the page.
+      case: a regular expression that matches "version/case" for the cases that differ.
+      targets: the Kerases whose optimizers differ, keys of `families.KERASES`.
+      weights: the largest difference from the recorded weights after five more steps.
+      iterations: how much larger `iterations` is than in the record.
+    """
+
+    row: str
+    case: str
+    targets: tuple
+    weights: float
+    iterations: int = 0
 
 
 ALL, ANY = tuple(families.GENERATIONS), float("inf")
@@ -37,7 +46,7 @@ DIFFERENCES = [Difference(*row) for row in ROWS]
 
 
 def of(version, case, target):
-    """Return the rows for one case, a list."""
+    """Return a list of the differences for a case that is restored into a Keras."""
     return [
         difference
         for difference in DIFFERENCES
