@@ -18,7 +18,7 @@ from tests.golden import differences, encoding, harness, messages
 
 # Maps a family of the record to the installed families that replay its cases. The key None is
 # for cases without a family, such as policies. One family of each Keras replays these cases.
-FAMILIES = {
+REPLAY_FAMILIES = {
     "v2": families.here("legacy", "keras3"),
     "new": families.here("new", "keras3"),
     None: families.here("new", "keras3"),
@@ -29,18 +29,19 @@ def same(actual, expected, case, family):
     return encoding.equal(actual, expected)
 
 
-def current(case, family):
+def slow_except_current(case, family):
     """Return the mark `slow`, except for the family of `tf.keras.optimizers`."""
     return [pytest.mark.slow] if family != families.CURRENT else []
 
 
-def once(case, family):
-    """Return the marks of `current`, and `slow` for experimental cases on Keras 3.
+def slow_except_stable_and_current(case, family):
+    """Return the mark `slow`, except for cases of the stable class on that family.
 
-    For a quick run on Keras 3, the same cases of the stable class are enough.
+    If that family is not of Keras 3, the cases of both classes are not slow.
     """
-    again = case.get("api") == "experimental" and family == "keras3"
-    return [pytest.mark.slow] if again else current(case, family)
+    if case.get("api") == "experimental" and family == "keras3":
+        return [pytest.mark.slow]
+    return slow_except_current(case, family)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +56,9 @@ class Section:
       equal: function of (actual, expected, case, family) that returns whether two results are
         equal.
       families: maps a family of the record to the installed families that replay its cases.
-      has: function of (case, family) that returns whether the family replays the case.
+      applies: function of (case, family) that returns whether the family replays the case.
       marks: function of (case, family) that returns a list of pytest marks for the replay.
-      part: function of a case that returns a tuple of names. Cases with equal names run in one
+      group: function of a case that returns a tuple of names. Cases with equal names run in one
         test. By default, all cases of a section on one family run in one test.
       api: the class that replays all cases. None if each case names its class.
     """
@@ -66,19 +67,19 @@ class Section:
     name: str
     replay: Callable
     equal: Callable = same
-    families: dict = dataclasses.field(default_factory=lambda: FAMILIES)
-    has: Callable = lambda case, family: True
+    families: dict = dataclasses.field(default_factory=lambda: REPLAY_FAMILIES)
+    applies: Callable = lambda case, family: True
     marks: Callable = lambda case, family: ()
-    part: Callable = lambda case: ()
+    group: Callable = lambda case: ()
     api: str | None = None
 
     def replays(self):
         """Yield (case, results, family) for each replay, one family after the other."""
         cases = harness.cases(self.name, self.file)
-        for family in sorted({f for found in self.families.values() for f in found}):
+        for family in sorted(set().union(*self.families.values())):
             for case, results in cases:
-                is_here = family in self.families[case.get("family")]
-                if is_here and self.has(case, family):
+                is_replayed = family in self.families[case.get("family")]
+                if is_replayed and self.applies(case, family):
                     yield case, results, family
 
     def actual(self, family, case):
@@ -91,7 +92,7 @@ class Section:
         shared = ("family", "api") if self.api else ("family",)
         program = {name: value for name, value in case.items() if name not in shared}
         api = self.api or case.get("api")
-        return _played(self.replay, api, family, json.dumps(program))
+        return _cached_play(self.replay, api, family, json.dumps(program))
 
     def check(self, case, results, family):
         """Assert that tf_lso gives the result of every version.
@@ -100,28 +101,31 @@ class Section:
         result in the entry, and that exactly the versions in the entry gave another result.
         """
         actual = self.actual(family, case)
-        listed = differences.find(self.file, self.name, case, family)
-        recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
-        others = {
+        entry = differences.find(self.file, self.name, case, family)
+        recorded = harness.by_version(results)
+        differing = {
             version: result
             for version, result in recorded.items()
             if not self._same(actual, result, case, family)
         }
-        if listed is None:
-            assert not others, f"{others}, now {actual}"
+        if entry is None:
+            assert not differing, f"{differing}, now {actual}"
         else:
-            expected = listed.expected(self.name, self.file, case, results)
+            expected = entry.expected(self.name, self.file, case, results)
             is_same = self._same(actual, expected, case, family)
-            assert is_same, f"{listed}: {expected}, now {actual}"
-            wanted = listed.versions_of(recorded)
+            assert is_same, f"{entry}: {expected}, now {actual}"
+            listed = entry.differing_versions(recorded)
             # If an entry is about the last bit of a number, other kernels may not show the
             # difference. So on other kernels, fewer versions may differ than the entry says.
-            is_exact = harness.SAME_KERNELS or others.keys() - wanted
-            assert not is_exact or others.keys() == wanted, (
-                f"it differs from {[*others]}, but the entry says other versions: {listed}"
+            if harness.SAME_KERNELS:
+                is_as_listed = differing.keys() == listed
+            else:
+                is_as_listed = differing.keys() <= listed
+            assert is_as_listed, (
+                f"it differs from {[*differing]}, but the entry says other versions: {entry}"
             )
         if "error" in actual:
-            pattern = listed.message if listed else None
+            pattern = entry.message if entry else None
             self._check_message(actual["message"], recorded, case, pattern)
 
     def _same(self, actual, expected, case, family):
@@ -142,9 +146,11 @@ class Section:
     def unused(self):
         """Return the entries of differences.json that apply to no replay of the section."""
         return [
-            one
-            for one in differences.of(self.file, self.name)
-            if not any(one.holds(case, family) for case, _, family in self.replays())
+            entry
+            for entry in differences.entries(self.file, self.name)
+            if not any(
+                entry.applies_to(case, family) for case, _, family in self.replays()
+            )
         ]
 
     def wrong_on_tf_keras(self):
@@ -165,18 +171,19 @@ class Section:
         return played, wrong
 
     def on_tf_keras(self, case):
+        """Return the result of tf_keras's own wrapper for a case."""
         family = {"v2": "legacy", "new": "new"}[case["family"]]
         return play(self.replay, "reference", family, case)
 
 
 def play(replay, api, family, case):
     """Return the result of a case in the form of the record."""
-    return encoding.plain(encoding.attempt(lambda: replay(api, family, case)))
+    return encoding.normalized(encoding.attempt(lambda: replay(api, family, case)))
 
 
 @functools.cache
-def _played(replay, api, family, case):
-    return play(replay, api, family, json.loads(case))
+def _cached_play(replay, api, family, case_as_json):
+    return play(replay, api, family, json.loads(case_as_json))
 
 
 # --- One test replays many recorded cases, and reports every case that fails.
@@ -185,26 +192,27 @@ def _played(replay, api, family, case):
 def grouped(sections, more_marks=None):
     """Return a list with a `pytest.param` for each group of replays.
 
-    A group contains the replays with the same section, part, family and marks. The value of its
-    param is a list of (section, case, results, family). Its id consists of these names, such as
-    "golden-trajectories-v2-SGD-legacy-slow".
+    A group contains the replays with the same section, `Section.group`, family and marks. The
+    value of its param is a list of (section, case, results, family). Its id consists of the
+    names of these, such as "golden-trajectories-v2-SGD-legacy-slow".
 
     Args:
       sections: list of `Section`.
       more_marks: dict that maps the id of a group to a list of additional marks.
     """
     more_marks = more_marks or {}
-    groups = {}
+    replays_of_group, marks_of_group = {}, {}
     for section in sections:
         for case, results, family in section.replays():
             marks = section.marks(case, family)
-            names = (section.file, section.name, *section.part(case), family)
-            name = "-".join([*names, *(mark.name for mark in marks)])
-            _, replays = groups.setdefault(name, (marks, []))
+            names = [section.file, section.name, *section.group(case), family]
+            group = "-".join(names + [mark.name for mark in marks])
+            marks_of_group[group] = [*marks, *more_marks.get(group, [])]
+            replays = replays_of_group.setdefault(group, [])
             replays.append((section, case, results, family))
     return [
-        pytest.param(replays, id=name, marks=[*marks, *more_marks.get(name, [])])
-        for name, (marks, replays) in groups.items()
+        pytest.param(replays, id=group, marks=marks_of_group[group])
+        for group, replays in replays_of_group.items()
     ]
 
 

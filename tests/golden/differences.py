@@ -29,14 +29,17 @@ class Difference:
     gives: dict = dataclasses.field(default_factory=dict)
     message: str | None = None
 
-    def holds(self, case, family):
+    def applies_to(self, case, family):
         """Return whether the entry applies to a case that is replayed on a family."""
-        return (not self.families or family in self.families) and all(
-            case.get(name) in (value if isinstance(value, list) else (value,))
-            for name, value in self.case.items()
-        )
+        if self.families and family not in self.families:
+            return False
+        for name, value in self.case.items():
+            alternatives = value if isinstance(value, list) else [value]
+            if case.get(name) not in alternatives:
+                return False
+        return True
 
-    def versions_of(self, recorded):
+    def differing_versions(self, recorded):
         """Return the set of the recorded versions that gave another result."""
         return set(recorded if self.versions is None else self.versions)
 
@@ -46,10 +49,10 @@ class Difference:
         names = {k: v for k, v in self.like.items() if k != "version"}
         if names:
             ((_, results),) = harness.cases(section, file, **{**case, **names})
-        return changed(harness.result_of(results, version), self.gives)
+        return with_changes(harness.result_of(results, version), self.gives)
 
 
-def changed(recorded, changes):
+def with_changes(recorded, changes):
     """Return a copy of a recorded result with changes.
 
     Args:
@@ -62,18 +65,20 @@ def changed(recorded, changes):
     for path, value in changes.items():
         if not path:
             return value
-        *above, last = path.split(" > ")
-        places = [recorded]
-        for key in above:
-            each = key == "*"
-            places = [f for p in places for f in (p if each else [p[_key(p, key)]])]
-        for place in places:
-            place[_key(place, last)] = value
+        *parents, last = path.split(" > ")
+        containers = [recorded]
+        for key in parents:
+            if key == "*":
+                containers = [element for each in containers for element in each]
+            else:
+                containers = [each[_key(each, key)] for each in containers]
+        for each in containers:
+            each[_key(each, last)] = value
     return recorded
 
 
-def _key(place, key):
-    return int(key) if isinstance(place, list) else key
+def _key(container, key):
+    return int(key) if isinstance(container, list) else key
 
 
 @functools.cache
@@ -83,26 +88,30 @@ def _read():
 
 
 @functools.cache
-def of(file, section):
+def entries(file, section):
     """Return the entries for a section in a file of the record."""
-    entries = _read().get(file, {}).get(section, [])
-    return [Difference(**{**e, "gives": decode(e.get("gives", {}))}) for e in entries]
+    return [
+        Difference(**{**entry, "gives": decode(entry.get("gives", {}))})
+        for entry in _read().get(file, {}).get(section, [])
+    ]
 
 
 def find(file, section, case, family):
     """Return the entry that applies to a case on a family, or None."""
-    found = [one for one in of(file, section) if one.holds(case, family)]
-    assert len(found) <= 1, f"several entries hold for {case} on {family}: {found}"
+    found = [
+        entry for entry in entries(file, section) if entry.applies_to(case, family)
+    ]
+    assert len(found) <= 1, f"several entries apply to {case} on {family}: {found}"
     return found[0] if found else None
 
 
-def rows():
+def named_rows():
     """Return the rows of the page that entries name, as a set of the texts they begin with."""
     return {
         reason.removeprefix(ROW)
         for sections in _read().values()
-        for entries in sections.values()
-        for entry in entries
+        for listed in sections.values()
+        for entry in listed
         for reason in entry["because"]
         if reason.startswith(ROW)
     }

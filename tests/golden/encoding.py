@@ -50,7 +50,7 @@ def encode(value):
 
 def instance(value):
     """Return the type and `repr` of an object in the form of the record."""
-    return plain({"py": type(value).__name__, "repr": repr(value)})
+    return normalized({"py": type(value).__name__, "repr": repr(value)})
 
 
 class Outcome(dict):
@@ -66,16 +66,16 @@ def attempt(function):
         return Outcome(error=type(error).__name__, message=str(error))
 
 
-def plain(value):
+def normalized(value):
     """Return a copy of an encoded value whose texts do not depend on the process or version.
 
     Texts such as `repr` lose the modules of classes, the addresses of objects, and the types of
     callables.
     """
     if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
+        return {k: normalized(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [plain(element) for element in value]
+        return [normalized(element) for element in value]
     if not isinstance(value, str):
         return value
     text = re.sub(r"<callable \w+>", "<callable>", value)
@@ -90,8 +90,11 @@ def decode(value):
     between versions, are dropped. The names of a case stay texts, since replays evaluate some.
     """
     if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if k != "t"}
-        return {k: v if k == "case" else decode(v) for k, v in kept.items()}
+        return {
+            key: content if key == "case" else decode(content)
+            for key, content in value.items()
+            if key != "t"
+        }
     if isinstance(value, list):
         return [decode(element) for element in value]
     return float(value) if value in ("nan", "inf", "-inf") else value
@@ -120,7 +123,7 @@ def equal(actual, expected, tolerance=EXACT):
         )
     if isinstance(actual, list) and isinstance(expected, list):
         return len(actual) == len(expected) and all(
-            equal(a, e, tolerance) for a, e in zip(actual, expected)
+            equal(*pair, tolerance) for pair in zip(actual, expected)
         )
     if isinstance(actual, float) and isinstance(expected, float):
         return np.isclose(actual, expected, equal_nan=True, **tolerance)

@@ -30,13 +30,14 @@ RECORDS = pathlib.Path(__file__).parent / "record"
 # The recorded version that the installed tf_keras can reproduce. Results are equal to the last
 # bit if the kernels and the kind of processor are those of the record.
 REFERENCE = "2.21-tf_keras"
+# All recorded versions, from the oldest to the newest.
 VERSIONS = [
     *("2.1.4", "2.3.4", "2.4.4", "2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1"),
     REFERENCE,
 ]
 IS_X86 = platform.machine() in ("x86_64", "AMD64")
 SAME_KERNELS = IS_X86 and tf.__version__.startswith("2.21.")
-AS_RECORDED = EXACT if SAME_KERNELS else TOLERANCE
+KERNEL_TOLERANCE = EXACT if SAME_KERNELS else TOLERANCE
 
 
 @functools.cache
@@ -58,12 +59,19 @@ def cases(section, file="golden", **names):
     ]
 
 
+def by_version(results):
+    """Return {version: result} from the results of a case."""
+    return {
+        version: entry["result"] for entry in results for version in entry["versions"]
+    }
+
+
 def result_of(results, version):
     """Return the result of a version, or None if the case was not recorded for the version.
 
     If `version` is None, return the result of the newest version in `results`.
     """
-    recorded = {v: entry["result"] for entry in results for v in entry["versions"]}
+    recorded = by_version(results)
     return recorded.get(version or max(recorded, key=VERSIONS.index))
 
 
@@ -75,15 +83,15 @@ CLASSES = {
     "reference": keras2.mixed_precision.LossScaleOptimizer,
 }
 
-_ARGUMENTS = {
+_BASE_ARGUMENTS = {
     "SGD": {"learning_rate": 0.1, "momentum": 0.9},
     "Adam": {"learning_rate": 0.01},
     "RMSprop": {"learning_rate": 0.01},
 }
 
 # Maps a case of the section `schedules_and_clipping` to the arguments of the inner optimizer
-# that this case adds to `_ARGUMENTS` or replaces there.
-_CASES = {
+# that this case adds to `_BASE_ARGUMENTS` or replaces there.
+_CASE_ARGUMENTS = {
     "schedule": {},
     "decay": {"decay": 0.1},
     "clipnorm": {"clipnorm": 0.25},
@@ -101,7 +109,7 @@ _CASES = {
 
 def inner_optimizer(family, name="SGD", case=None):
     """Return a new inner optimizer with the arguments of the recorded program."""
-    arguments = _ARGUMENTS[name] | _CASES.get(case, {})
+    arguments = _BASE_ARGUMENTS[name] | _CASE_ARGUMENTS.get(case, {})
     schedules = KERASES[family].optimizers.schedules
     if case == "schedule":
         steps, rates = [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
@@ -168,22 +176,23 @@ def slots(optimizer, variables):
     inner = optimizer.inner_optimizer
     if isinstance(inner, FAMILIES["legacy"].Optimizer):
         return {
-            slot: [_slot(optimizer, v, slot) for v in variables]
+            slot: [_slot(optimizer, variable, slot) for variable in variables]
             for slot in optimizer.get_slot_names()
         }
+    values = {}
     if isinstance(inner, FAMILIES["new"].Optimizer):
-        counters = {id(inner.iterations), id(getattr(inner, "_learning_rate", None))}
-        found = {}
-        for v in inner.variables:
-            if id(v) not in counters:
-                name = "/".join(v.name.split(":")[0].split("/")[-2:])
-                found.setdefault(name, v.numpy().tolist())
-        return found
-    return {
-        f"{slot}/{v.name.split(':')[0]}": optimizer.get_slot(v, slot).numpy().tolist()
-        for slot in optimizer.get_slot_names()
-        for v in variables
-    }
+        no_slots = {id(inner.iterations), id(getattr(inner, "_learning_rate", None))}
+        for slot_variable in inner.variables:
+            if id(slot_variable) not in no_slots:
+                # The name is "optimizer/slot/variable:0" or "slot/variable:0".
+                parts = slot_variable.name.split(":")[0].split("/")
+                values.setdefault("/".join(parts[-2:]), slot_variable.numpy().tolist())
+        return values
+    for slot in optimizer.get_slot_names():
+        for variable in variables:
+            name = f"{slot}/{variable.name.split(':')[0]}"
+            values[name] = optimizer.get_slot(variable, slot).numpy().tolist()
+    return values
 
 
 def _slot(optimizer, variable, slot):

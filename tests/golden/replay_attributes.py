@@ -13,18 +13,32 @@ from tests.golden.harness import CLASSES, apply, variables_of, wrapped
 
 # Maps the name of each attribute to the value that the recorded program assigned to it.
 VALUES = {
-    **dict.fromkeys(("amsgrad", "nesterov", "use_ema"), True),
-    **dict.fromkeys(("beta_1", "decay", "epsilon", "learning_rate", "lr"), 0.5),
-    **dict.fromkeys(("clipnorm", "clipvalue", "global_clipnorm"), 0.125),
-    **dict.fromkeys(("bogus", "dynamic_counter"), 1),
-    **dict.fromkeys(("initial_scale", "loss_scale"), 2.0),
-    **{"dynamic": False, "dynamic_growth_steps": 7, "inner_optimizer": None},
-    **{"momentum": 0.25, "name": "zz", "weights": []},
+    "amsgrad": True,
+    "beta_1": 0.5,
+    "bogus": 1,
+    "clipnorm": 0.125,
+    "clipvalue": 0.125,
+    "decay": 0.5,
+    "dynamic": False,
+    "dynamic_counter": 1,
+    "dynamic_growth_steps": 7,
+    "epsilon": 0.5,
+    "global_clipnorm": 0.125,
+    "initial_scale": 2.0,
+    "inner_optimizer": None,
+    "learning_rate": 0.5,
+    "loss_scale": 2.0,
+    "lr": 0.5,
+    "momentum": 0.25,
+    "name": "zz",
+    "nesterov": True,
+    "use_ema": True,
+    "weights": [],
 }
 
 
 @functools.cache
-def _all_read(api, family, inner, names):
+def _read_all(api, family, inner, names):
     """Read these attributes from one optimizer in turn, and return {name: outcome}."""
     optimizer = wrapped(api, family, inner)
     return {name: attempt(lambda name=name: getattr(optimizer, name)) for name in names}
@@ -33,10 +47,11 @@ def _all_read(api, family, inner, names):
 def _read(api, family, case):
     # The recorded program read all attributes from one optimizer, in this order. The order
     # matters, since the first read may create variables.
-    key = {k: case[k] for k in ("api", "inner", "case")}
-    found = harness.cases("hyperparameters", "behaviour", **key)
-    names = tuple(sorted(other["attribute"] for other, _ in found))
-    return _all_read(api, family, case["inner"], names)[case["attribute"]]
+    same_program = harness.cases(
+        "hyperparameters", "behaviour", api=case["api"], inner=case["inner"], case="get"
+    )
+    names = tuple(sorted(other["attribute"] for other, _ in same_program))
+    return _read_all(api, family, case["inner"], names)[case["attribute"]]
 
 
 def _set(api, family, case):
@@ -47,11 +62,11 @@ def _set(api, family, case):
     return {
         "get": attempt(lambda: getattr(optimizer, name)),
         "inner_get": attempt(lambda: getattr(inner, inner_name)),
-        "step": attempt(lambda: _stepped(optimizer, tf.Variable(1.0))),
+        "step": attempt(lambda: _step(optimizer, tf.Variable(1.0))),
     }
 
 
-def _stepped(optimizer, variable):
+def _step(optimizer, variable):
     """Take a step with the gradient 1, and return the new value of the variable."""
     apply(optimizer, 1.0, variable)
     return float(variable.numpy())
@@ -64,11 +79,14 @@ def _dir(api, family, case):
 
 def _isinstance(api, family, case):
     optimizer = wrapped(api, family, case["inner"])
-    base, ours = KERASES[family].optimizers.Optimizer, api != "reference"
+    keras_base = KERASES[family].optimizers.Optimizer
+    is_tf_lso = api != "reference"
+    wrapper = CLASSES["stable" if is_tf_lso else "reference"]
+    is_experimental = isinstance(optimizer, CLASSES["experimental"])
     return {
-        "K.optimizers.Optimizer": isinstance(optimizer, base),
-        "LSO": isinstance(optimizer, CLASSES["stable" if ours else "reference"]),
-        "XLSO": isinstance(optimizer, CLASSES["experimental"]) if ours else None,
+        "K.optimizers.Optimizer": isinstance(optimizer, keras_base),
+        "LSO": isinstance(optimizer, wrapper),
+        "XLSO": is_experimental if is_tf_lso else None,
     }
 
 
@@ -76,22 +94,22 @@ def _isinstance(api, family, case):
 
 
 def _lr_assign(optimizer, variable):
-    _stepped(optimizer, variable)
+    _step(optimizer, variable)
     optimizer.lr.assign(0.25)
-    return [_stepped(optimizer, variable), optimizer.learning_rate]
+    return [_step(optimizer, variable), optimizer.learning_rate]
 
 
 def _lr_change(optimizer, variable):
-    values = [_stepped(optimizer, variable)]
+    values = [_step(optimizer, variable)]
     for name, rate in (("learning_rate", 0.0), ("lr", 1.0)):
         setattr(optimizer, name, rate)
-        values.append(_stepped(optimizer, variable))
+        values.append(_step(optimizer, variable))
     return [*values, optimizer.lr, optimizer._optimizer.learning_rate]
 
 
 def _iterations_assign(optimizer, variable):
     optimizer.iterations.assign(5)
-    value = _stepped(optimizer, variable)
+    value = _step(optimizer, variable)
     return [optimizer.iterations, value]
 
 
@@ -123,15 +141,15 @@ def _lr_schedule(api, family, case):
 
 
 @functools.cache
-def _weights_story(api, family, inner):
+def _weights_calls(api, family, inner):
     """Make all calls on one optimizer, and return {name of the call: outcome}."""
     optimizer = wrapped(api, family, inner)
     x, y = tf.Variable(1.0, name="x"), tf.Variable([1.0, 2.0], name="y")
     slot = {"SGD": "momentum", "Adam": "m"}[inner]
-    story = {"before": attempt(lambda: optimizer.weights)}
+    outcomes = {"before": attempt(lambda: optimizer.weights)}
     optimizer.apply_gradients([(tf.constant(0.5), x), (tf.constant([0.5, 0.25]), y)])
 
-    def three():
+    def set_weights_to_3():
         optimizer.set_weights([np.full_like(w, 3) for w in optimizer.get_weights()])
         slots = {
             name: [optimizer.get_slot(v, name).numpy().tolist() for v in (x, y)]
@@ -140,7 +158,7 @@ def _weights_story(api, family, inner):
         values = [v.numpy().tolist() for v in (x, y)]
         return harness.counts(optimizer) | {"slots": slots, "vars": values}
 
-    def is_of_inner():
+    def is_slot_of_inner():
         found = optimizer.get_slot(x, slot)
         return any(found is variable for variable in variables_of(optimizer._optimizer))
 
@@ -157,22 +175,24 @@ def _weights_story(api, family, inner):
         "get_weights": lambda: [w.tolist() for w in optimizer.get_weights()],
         "get_slot_names": lambda: optimizer.get_slot_names(),
         "set_weights_wrong_len": lambda: optimizer.set_weights([1.0]),
-        "set_weights_to_3": three,
+        "set_weights_to_3": set_weights_to_3,
         "get_slot": lambda: optimizer.get_slot(x, slot),
         "get_slot_bogus": lambda: optimizer.get_slot(x, "bogus"),
-        "get_slot_same_object_as_inner": is_of_inner,
+        "get_slot_same_object_as_inner": is_slot_of_inner,
         "add_slot": lambda: optimizer.add_slot(x, "added"),
         "add_slot_init": lambda: optimizer.add_slot(y, "ones", initializer="ones"),
         "add_weight": lambda: optimizer.add_weight("added", shape=()),
     }
-    return story | {name: attempt(call) for name, call in calls.items()}
+    for name, call in calls.items():
+        outcomes[name] = attempt(call)
+    return outcomes
 
 
 def _weights(api, family, case):
-    return _weights_story(api, family, case["inner"])[case["attribute"]]
+    return _weights_calls(api, family, case["inner"])[case["attribute"]]
 
 
-_REPLAYS = {
+_CASES = {
     "get": _read,
     "set": _set,
     "dir": _dir,
@@ -180,7 +200,7 @@ _REPLAYS = {
     "lr_schedule_get": _lr_schedule,
     "weights": _weights,
 }
-_OF_A_NEW_OPTIMIZER = {
+_CASES_WITH_VARIABLE = {
     "lr_assign": _lr_assign,
     "lr_change_mid_training": _lr_change,
     "iterations_assign": _iterations_assign,
@@ -191,23 +211,25 @@ _OF_A_NEW_OPTIMIZER = {
 
 def replay(api, family, case):
     name = case["case"]
-    if name in _REPLAYS:
-        return _REPLAYS[name](api, family, case)
+    if name in _CASES:
+        return _CASES[name](api, family, case)
     optimizer = wrapped(api, family, case["inner"])
-    return _OF_A_NEW_OPTIMIZER[name](optimizer, tf.Variable(1.0))
+    return _CASES_WITH_VARIABLE[name](optimizer, tf.Variable(1.0))
 
 
 # Adam of Keras 3 rounds differently from Adam of OptimizerV2, see `replay_trajectories.py`.
-_OTHER_FORMULA = {"rtol": 1e-6, "atol": 1e-5}
+_OTHER_FAMILY_TOLERANCE = {"rtol": 1e-6, "atol": 1e-5}
 
 
 def same(actual, expected, case, family):
     if case["case"] == "dir":  # tf_lso has more names
         return set(expected["ok"]) <= set(actual["ok"])
     if case["case"] == "isinstance":  # None means that the version had no such class
-        known = {k: v for k, v in expected["ok"].items() if v is not None}
+        recorded = expected["ok"]
+        known = {name: value for name, value in recorded.items() if value is not None}
         return known.items() <= actual["ok"].items()
-    tolerance = harness.AS_RECORDED if family == "legacy" else _OTHER_FORMULA
+    is_legacy = family == "legacy"
+    tolerance = harness.KERNEL_TOLERANCE if is_legacy else _OTHER_FAMILY_TOLERANCE
     return equal(actual, expected, tolerance)
 
 

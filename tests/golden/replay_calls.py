@@ -36,7 +36,7 @@ LOSSES = {
 }
 
 # Cases with a loss that is callable: functions of the bound method `get_scaled_loss`.
-OF_CALLABLES = {
+CALLABLE_LOSSES = {
     "callable_f32": lambda scaled: scaled(LOSSES["tensor_f32"])(),
     "callable_f16": lambda scaled: scaled(LOSSES["tensor_f16"])(),
     "callable_pyfloat": lambda scaled: scaled(LOSSES["py_float"])(),
@@ -50,8 +50,8 @@ def scaled_loss(api, family, case):
     if name == "callable_reads_scale_when":
         return _scale_is_read_when_called(wrapped(api, family, scale=8.0))
     optimizer = wrapped(api, family, kind=case["kind"], scale=case["scale"])
-    if name in OF_CALLABLES:
-        return OF_CALLABLES[name](optimizer.get_scaled_loss)
+    if name in CALLABLE_LOSSES:
+        return CALLABLE_LOSSES[name](optimizer.get_scaled_loss)
     return optimizer.get_scaled_loss(LOSSES[name]())
 
 
@@ -111,11 +111,11 @@ def _sparse(optimizer):
     factors = (0.5, 0.5, NAN, 0.5, 0.5, NAN, 0.5, 0.5)
     return [
         {"grad_type": type(gradient).__name__, **state(optimizer, [variable])}
-        for _, gradient in _taped(optimizer, loss_fn, variable, factors)
+        for _, gradient in _tape_steps(optimizer, loss_fn, variable, factors)
     ]
 
 
-def _half(optimizer):
+def _float16(optimizer):
     variable = tf.Variable([1.0, 2.0], dtype=tf.float16)
 
     def loss_fn(factor):
@@ -123,13 +123,13 @@ def _half(optimizer):
 
     rows = []
     factors = (0.5, 0.5, NAN, 0.5, 0.5, 0.5)
-    for loss, gradient in _taped(optimizer, loss_fn, variable, factors):
+    for loss, gradient in _tape_steps(optimizer, loss_fn, variable, factors):
         dtypes = {"loss_dtype": loss.dtype.name, "grad_dtype": gradient.dtype.name}
         rows.append(dtypes | state(optimizer, [variable]))
     return rows
 
 
-def _taped(optimizer, loss_fn, variable, factors):
+def _tape_steps(optimizer, loss_fn, variable, factors):
     """For each factor, take a step and yield the scaled loss and the unscaled gradient."""
     for factor in factors:
         with tf.GradientTape() as tape:
@@ -152,11 +152,12 @@ def _some_none(optimizer):
 def _all_none(optimizer):
     variable = tf.Variable(1.0)
     calls = [lambda: optimizer.apply_gradients([(None, variable)])] * 3
-    return _calls(optimizer, calls, variable)
+    return _outcomes(optimizer, calls, variable)
 
 
-def _calls(optimizer, calls, *variables):
-    return {"calls": [attempt(c) for c in calls], "state": state(optimizer, variables)}
+def _outcomes(optimizer, calls, *variables):
+    outcomes = [attempt(call) for call in calls]
+    return {"calls": outcomes, "state": state(optimizer, variables)}
 
 
 def _generator_arg(optimizer):
@@ -174,15 +175,15 @@ def _name_kwarg(optimizer):
         lambda: apply(optimizer, 0.5, variable, skip_gradients_aggregation=False),
         lambda: apply(optimizer, 0.5, variable, bogus=1),
     ]
-    return _calls(optimizer, calls, variable)
+    return _outcomes(optimizer, calls, variable)
 
 
 _STEPS = {
     "sparse": _sparse,
-    "half": _half,
+    "half": _float16,
     "some_none": _some_none,
     "all_none": _all_none,
-    "empty": lambda opt: _calls(opt, [lambda: opt.apply_gradients([])] * 2),
+    "empty": lambda opt: _outcomes(opt, [lambda: opt.apply_gradients([])] * 2),
     "generator_arg": _generator_arg,
     "name_kwarg": _name_kwarg,
 }
@@ -196,7 +197,7 @@ def sparse_and_half(api, family, case):
 # --- The section `minimize_variants`. Each case is a function of the optimizer and a variable.
 
 
-def _minimized(loss, variables=lambda v: [v], **keywords):
+def _minimize_case(loss, variables=lambda v: [v], **keywords):
     """Return a case that calls `minimize` once.
 
     `loss` and `variables` are functions of the variable. They return the arguments of
@@ -217,10 +218,10 @@ def _loss_fn(variable):
 def _tensor_tape(optimizer, variable):
     with tf.GradientTape() as tape:
         loss = 2.0 * variable
-    return _minimized(lambda _: loss, tape=tape)(optimizer, variable)
+    return _minimize_case(lambda _: loss, tape=tape)(optimizer, variable)
 
 
-def _traced(call, times=1):
+def _traced_case(call, times=1):
     """Return a case that calls a `tf.function` several times. The function runs `call`.
 
     The results contain what `call` returned at each trace.
@@ -252,15 +253,20 @@ def _compute_gradients(optimizer, variable):
             return "absent"
         return attempt(lambda: getattr(optimizer, name)(_loss_fn(variable), [variable]))
 
-    return {n: outcome(n) for n in ("_compute_gradients", "compute_gradients")}
+    return {
+        "_compute_gradients": outcome("_compute_gradients"),
+        "compute_gradients": outcome("compute_gradients"),
+    }
 
 
 def _get_gradients(optimizer, variable):
-    get = optimizer.get_gradients
-    return {"eager": attempt(lambda: get(2.0 * variable, [variable]))}
+    get_gradients = (
+        optimizer.get_gradients
+    )  # a missing method is the result of the case
+    return {"eager": attempt(lambda: get_gradients(2.0 * variable, [variable]))}
 
 
-def _get_gradients_fn(optimizer, variable):
+def _get_gradients_in_function(optimizer, variable):
     trace = []
 
     @tf.function
@@ -273,20 +279,20 @@ def _get_gradients_fn(optimizer, variable):
 
 
 _MINIMIZE = {
-    "c_list": _minimized(_loss_fn),
-    "c_single": _minimized(_loss_fn, lambda v: v),
-    "c_callable_vars": _minimized(_loss_fn, lambda v: lambda: [v]),
-    "c_tensor_no_tape": _minimized(lambda v: 2.0 * v),
+    "c_list": _minimize_case(_loss_fn),
+    "c_single": _minimize_case(_loss_fn, lambda v: v),
+    "c_callable_vars": _minimize_case(_loss_fn, lambda v: lambda: [v]),
+    "c_tensor_no_tape": _minimize_case(lambda v: 2.0 * v),
     "c_tensor_tape": _tensor_tape,
-    "c_grad_loss": _minimized(_loss_fn, grad_loss=tf.constant(3.0)),
-    "c_f16_loss": _minimized(lambda v: lambda: tf.cast(2.0 * v, tf.float16)),
-    "c_function": _traced(lambda opt, v: opt.minimize(_loss_fn(v), [v]), times=3),
-    "c_nan": _minimized(lambda v: lambda: NAN * v),
+    "c_grad_loss": _minimize_case(_loss_fn, grad_loss=tf.constant(3.0)),
+    "c_f16_loss": _minimize_case(lambda v: lambda: tf.cast(2.0 * v, tf.float16)),
+    "c_function": _traced_case(lambda opt, v: opt.minimize(_loss_fn(v), [v]), times=3),
+    "c_nan": _minimize_case(lambda v: lambda: NAN * v),
     "c_unconnected": _unconnected,
     "c_compute_gradients": _compute_gradients,
     "c_get_gradients": _get_gradients,
-    "c_get_gradients_fn": _get_gradients_fn,
-    "c_get_updates_fn": _traced(lambda opt, v: opt.get_updates(2.0 * v, [v])),
+    "c_get_gradients_fn": _get_gradients_in_function,
+    "c_get_updates_fn": _traced_case(lambda opt, v: opt.get_updates(2.0 * v, [v])),
 }
 
 
@@ -299,7 +305,7 @@ def minimize_variants(api, family, case):
 # --- The section `floor_and_overflow`. Each letter in the pattern of a case is one step. Maps
 # the letter to the gradient.
 
-PATTERN = {"g": 0.5, "n": NAN, "i": INF}
+GRADIENT_OF_LETTER = {"g": 0.5, "n": NAN, "i": INF}
 
 
 def python_value(text):
@@ -319,7 +325,7 @@ def floor_and_overflow(api, family, case):
 
     rows = [row(None, None)]
     for letter in case["pattern"]:
-        apply(optimizer, PATTERN[letter], variable)
+        apply(optimizer, GRADIENT_OF_LETTER[letter], variable)
         rows.append(row(float(variable.numpy()), int(optimizer.iterations.numpy())))
     return {
         "growth": optimizer.dynamic_growth_steps,
@@ -340,24 +346,27 @@ def extras(api, family, case):
         seen.append([float(gradient) for gradient, _ in pairs])
         return [(gradient / 2.0, variable) for gradient, variable in pairs]
 
+    # The steps are pairs of a gradient and keywords of `apply_gradients`.
     if case["case"] == "gradient_transformers":
-        arguments, name = {"gradient_transformers": [halve]}, "seen_by_transformer"
+        arguments = {"gradient_transformers": [halve]}
+        name_of_seen = "seen_by_transformer"
         steps = [(1.0, {}), (NAN, {}), (1.0, {})]
     else:
-        arguments, name = {"gradient_aggregator": halve}, "seen_by_aggregator"
+        arguments = {"gradient_aggregator": halve}
+        name_of_seen = "seen_by_aggregator"
         steps = [(1.0, {}), (1.0, {"experimental_aggregate_gradients": False})]
     optimizer = harness.wrap(api, FAMILIES[family].SGD(0.1, **arguments))
     variable, rows = tf.Variable(1.0), []
     for gradient, keywords in steps:
         apply(optimizer, gradient, variable, **keywords)
         rows.append(without(state(optimizer, [variable]), "slots"))
-    return {"rows": rows, name: seen}
+    return {"rows": rows, name_of_seen: seen}
 
 
 def _same(actual, expected, case, family):
     if family == "keras3":  # slots of Keras 3 have other names
         actual, expected = (without(value, "slots") for value in (actual, expected))
-    return equal(actual, expected, harness.AS_RECORDED)
+    return equal(actual, expected, harness.KERNEL_TOLERANCE)
 
 
 # These tables map a family of the record to the installed families that replay its cases. Steps
@@ -366,17 +375,23 @@ def _same(actual, expected, case, family):
 # depend on the arithmetic of the inner optimizer. Each installed family replays such cases
 # once.
 _ALL = {"v2": here("legacy", "keras3"), "new": here("new")}
-_FAMILIES = {
-    scaled_loss: _ALL,
-    unscaled_gradients: _ALL,
-    sparse_and_half: {"v2": here("legacy"), "new": here("new", "keras3")},
-    minimize_variants: _ALL,
-    floor_and_overflow: _ALL,
-    # Only OptimizerV2 has transformers and aggregators.
-    extras: {"v2": here("legacy"), "new": ()},
-}
-# The stable class also replays the cases of the experimental class.
+_STEPS_FAMILIES = {"v2": here("legacy"), "new": here("new", "keras3")}
+_EXTRAS_FAMILIES = {
+    "v2": here("legacy"),
+    "new": (),
+}  # only OptimizerV2 has these arguments
+
+
+def _section(name, replay, families):
+    # The stable class also replays the cases of the experimental class.
+    return Section("golden", name, replay, _same, families, api="stable")
+
+
 SECTIONS = [
-    Section("golden", f.__name__, f, _same, families, api="stable")
-    for f, families in _FAMILIES.items()
+    _section("scaled_loss", scaled_loss, _ALL),
+    _section("unscaled_gradients", unscaled_gradients, _ALL),
+    _section("sparse_and_half", sparse_and_half, _STEPS_FAMILIES),
+    _section("minimize_variants", minimize_variants, _ALL),
+    _section("floor_and_overflow", floor_and_overflow, _ALL),
+    _section("extras", extras, _EXTRAS_FAMILIES),
 ]

@@ -14,7 +14,7 @@ from tests.golden.harness import inner_optimizer, wrap
 _IS_TRACKABLE = isinstance(keras.optimizers.SGD(), tf.__internal__.tracking.Trackable)
 
 
-def _has(case, family):
+def _applies(case, family):
     return _IS_TRACKABLE or family != "keras3" or "restore" not in case["case"]
 
 
@@ -35,15 +35,16 @@ def _with_slots(optimizer, variable):
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     is_legacy = isinstance(inner, FAMILIES["legacy"].Optimizer)
     slots = [inner.get_slot(variable, "momentum")] if is_legacy else inner.momentums
-    slots = [float(numpy(slot)) for slot in slots]
-    return {**_state(optimizer, variable), "slots": slots}
+    values = [float(numpy(slot)) for slot in slots]
+    return {**_state(optimizer, variable), "slots": values}
 
 
 def _checkpoint(optimizer, variable):
     return tf.train.Checkpoint(optimizer=optimizer, v=variable)
 
 
-def _saved(optimizer, variable):
+def _save(optimizer, variable):
+    """Save a checkpoint, and return its path."""
     return _checkpoint(optimizer, variable).save(f"{tempfile.mkdtemp()}/c")
 
 
@@ -55,60 +56,61 @@ def _passes(check):
     return True
 
 
-def _deferred(api, family):
+def _restore_before_slots_exist(api, family):
     """Restore a checkpoint into an optimizer whose first step has not yet made the slots."""
     first, variable = _wrap(api, family), tf.Variable(1.0, name="Variable")
     _steps(first, variable, (1.0, 1.0, NAN, 1.0, 1.0))
-    path, saved = _saved(first, variable), _with_slots(first, variable)
-    second, other = _wrap(api, family, 64.0), tf.Variable(7.0, name="Variable")
-    status = _checkpoint(second, other).restore(path)
-    restored = {"v": float(other), **harness.counts(second)}
+    path, saved = _save(first, variable), _with_slots(first, variable)
+    second, restored = _wrap(api, family, 64.0), tf.Variable(7.0, name="Variable")
+    status = _checkpoint(second, restored).restore(path)
+    right_after_restore = {"v": float(restored), **harness.counts(second)}
     _steps(first, variable, (1.0,))
-    _steps(second, other, (1.0,))
+    _steps(second, restored, (1.0,))
     status.assert_consumed()
-    after = [_with_slots(first, variable), _with_slots(second, other)]
+    is_equal = _with_slots(first, variable) == _with_slots(second, restored)
     return {
         "saved": saved,
-        "right_after_restore": restored,
-        "one_step_later_equal": after[0] == after[1],
+        "right_after_restore": right_after_restore,
+        "one_step_later_equal": is_equal,
         "assert_consumed": {"ok": None},
     }
 
 
-def _restored(first, second):
+def _restore(first, second):
     """Save a checkpoint of `first`, restore it into `second`, and take a step."""
     variable = tf.Variable(1.0, name="Variable")
-    other = tf.Variable(7.0, name="Variable")
+    restored = tf.Variable(7.0, name="Variable")
     _steps(first, variable, (1.0, 1.0))
-    status = _checkpoint(second, other).restore(_saved(first, variable))
-    _steps(second, other, (1.0,))
+    status = _checkpoint(second, restored).restore(_save(first, variable))
+    _steps(second, restored, (1.0,))
     matched = _passes(status.assert_existing_objects_matched)
     if not matched and hasattr(second, "inner_optimizer"):
-        matched = "AssertionError"  # the record has the name of the error
+        matched = "AssertionError"  # here the record has the name of the error
     return {
         "assert_consumed": _passes(status.assert_consumed),
         "assert_existing_objects_matched": matched,
-        "state": _with_slots(second, other),
+        "state": _with_slots(second, restored),
     }
 
 
 def _read_in_function(api, family):
     optimizer = wrap(api, FAMILIES[family].SGD(0.1))
-    variable, traced = tf.Variable(1.0), []
+    variable, trace = tf.Variable(1.0), []
 
     @tf.function
     def step(gradient):
         before = tf.convert_to_tensor(optimizer.loss_scale)
         optimizer.apply_gradients([(gradient, variable)])
         after = tf.convert_to_tensor(optimizer.loss_scale)
-        traced.extend(encode([before, after]))
+        trace.extend(encode([before, after]))
         return before, after
 
     rows = [
         [float(value) for value in step(tf.constant(gradient))]
         for gradient in (1.0, 1.0, NAN, 1.0)
     ]
-    return {"before_after_each_call": rows, "trace": traced[:2]}
+    # The function may be traced twice. The record has only the first trace.
+    return {"before_after_each_call": rows, "trace": trace[:2]}
 
 
 def _old_override(api, family):
@@ -124,11 +126,11 @@ def _old_override(api, family):
 
 
 _CASES = {
-    "deferred_restore_before_slots_exist": _deferred,
-    "restore_plain_checkpoint_into_lso": lambda api, family: _restored(
+    "deferred_restore_before_slots_exist": _restore_before_slots_exist,
+    "restore_plain_checkpoint_into_lso": lambda api, family: _restore(
         inner_optimizer(family), _wrap(api, family, 64.0)
     ),
-    "restore_lso_checkpoint_into_plain": lambda api, family: _restored(
+    "restore_lso_checkpoint_into_plain": lambda api, family: _restore(
         _wrap(api, family, 64.0), inner_optimizer(family)
     ),
     "loss_scale_read_inside_tf_function": _read_in_function,
@@ -140,4 +142,4 @@ def replay(api, family, case):
     return _CASES[case["case"]](api, family)
 
 
-SECTIONS = [Section("training", "extras", replay, has=_has)]
+SECTIONS = [Section("training", "extras", replay, applies=_applies)]

@@ -1,7 +1,8 @@
 """Replay `get_config` of optimizers, and the loading of configs that were written by hand.
 
-The configs of other versions have other keys and spell class names differently. `plain` removes
-these differences. Configs that tf_keras gives as well are compared without changes.
+The configs of other versions have other keys and spell class names differently. The function
+`normalized_config` removes these differences. Configs that tf_keras also gives are compared
+without changes.
 """
 
 import copy
@@ -19,7 +20,7 @@ from tf_lso.frameworks import keras_configs
 from tf_lso.optimizers import config as configs
 
 # Configs written by hand have no family in the record.
-_FAMILIES = {**comparing.FAMILIES, None: here("legacy", "keras3")}
+_FAMILIES = {**comparing.REPLAY_FAMILIES, None: here("legacy", "keras3")}
 
 # --- Configs written by hand. The names of these cases are "api:config",
 # "deserialize:class name:config" or "optimizers.get...". `config` is a key of `CONFIGS`.
@@ -27,7 +28,7 @@ _FAMILIES = {**comparing.FAMILIES, None: here("legacy", "keras3")}
 _SGD = {"class_name": "SGD", "config": {"learning_rate": 0.1}}
 
 
-def _old(class_name, **arguments):
+def _config_of_2_3(class_name, **arguments):
     loss_scale = {"class_name": class_name, "config": arguments}
     return {"optimizer": _SGD, "loss_scale": loss_scale}
 
@@ -36,10 +37,12 @@ _DYNAMIC = {"initial_loss_scale": 16.0, "increment_period": 5}
 _STABLE = {"inner_optimizer": _SGD, "initial_scale": 16.0}
 
 CONFIGS = {
-    "gen23_dynamic": _old("DynamicLossScale", **_DYNAMIC, multiplier=2.0),
-    "gen23_dynamic_mult4": _old("DynamicLossScale", **_DYNAMIC, multiplier=4.0),
-    "gen23_fixed": _old("FixedLossScale", loss_scale_value=16.0),
-    "gen23_bogus": _old("BogusLossScale"),
+    "gen23_dynamic": _config_of_2_3("DynamicLossScale", **_DYNAMIC, multiplier=2.0),
+    "gen23_dynamic_mult4": _config_of_2_3(
+        "DynamicLossScale", **_DYNAMIC, multiplier=4.0
+    ),
+    "gen23_fixed": _config_of_2_3("FixedLossScale", loss_scale_value=16.0),
+    "gen23_bogus": _config_of_2_3("BogusLossScale"),
     "gen24_dynamic": {**_STABLE, "dynamic": True, "dynamic_growth_steps": 5},
     "gen24_fixed": {**_STABLE, "dynamic": False, "dynamic_growth_steps": None},
     "gen24_minimal": {"inner_optimizer": _SGD},
@@ -56,7 +59,7 @@ CONFIGS = {
 }
 
 
-def _told(optimizer):
+def _summary(optimizer):
     loss_scale = optimizer.loss_scale
     loss_scale = loss_scale() if callable(loss_scale) else loss_scale
     return {"type": type(optimizer).__name__, "loss_scale": float(loss_scale)}
@@ -74,9 +77,9 @@ def _load(case, family):
     try:
         if kind == "deserialize":
             serialized = {"class_name": names[0], "config": config}
-            return _told(configs.deserialize(serialized, package=package))
+            return _summary(configs.deserialize(serialized, package=package))
         optimizer = configs.from_config(CLASSES[kind], config, package=package)
-        return {**_told(optimizer), "config": optimizer.get_config()}
+        return {**_summary(optimizer), "config": optimizer.get_config()}
     finally:
         assert config == CONFIGS[names[-1]]
 
@@ -107,13 +110,13 @@ def _json_serializable(case, family):
     return json.loads(json.dumps(config)) == config
 
 
-def _from_config_own(case, family):
+def _from_own_config(case, family):
     optimizer = _optimizer(case, family)
     config = optimizer.get_config()
     before = copy.deepcopy(config)
     again = type(optimizer).from_config(config)
     return {
-        **_told(again),
+        **_summary(again),
         "inner": type(again.inner_optimizer).__name__,
         "config_mutated": config != before,
         "same_config": again.get_config() == before,
@@ -128,8 +131,8 @@ def _after_training(case, family):
     again = type(optimizer).from_config(config)
     return {
         "config_after_training": config,
-        "loss_scale_before": _told(optimizer)["loss_scale"],
-        "loss_scale_of_copy": _told(again)["loss_scale"],
+        "loss_scale_before": _summary(optimizer)["loss_scale"],
+        "loss_scale_of_copy": _summary(again)["loss_scale"],
         "counter": harness.counts(again)["counter"],
     }
 
@@ -141,13 +144,13 @@ def _deserialize_serialize(case, family):
     serialized = {"class_name": name, "config": _get_config(case, family)}
     again = configs.deserialize(serialized, package=PACKAGES[family])
     inner = type(again.inner_optimizer).__name__
-    return {**_told(again), "inner": inner, "config": again.get_config()}
+    return {**_summary(again), "inner": inner, "config": again.get_config()}
 
 
 _CASES = {
     "get_config": _get_config,
     "json_serializable": _json_serializable,
-    "from_config_own": _from_config_own,
+    "from_config_own": _from_own_config,
     "config_after_training": _after_training,
     "serialize": lambda case, family: {},  # `same` loads the recorded config
     "deserialize_serialize": _deserialize_serialize,
@@ -161,27 +164,32 @@ def replay(api, family, case):
 # --- The comparison.
 
 
-def plain(config, hyperparameters):
+def normalized_config(config, hyperparameters):
     """Return the config of a LossScaleOptimizer with the keys of TensorFlow 2.4.
 
     The config of the inner optimizer has only the keys in `hyperparameters`.
     """
-    config = {k: v for k, v in config.items() if k != "name"}
+    config = {key: value for key, value in config.items() if key != "name"}
     if "loss_scale" in config:
         loss_scale = config.pop("loss_scale")
         arguments = loss_scale["config"]
+        is_dynamic = loss_scale["class_name"] == "DynamicLossScale"
+        scale_name = "initial_loss_scale" if is_dynamic else "loss_scale_value"
         config = {
             "inner_optimizer": config["optimizer"],
-            "dynamic": loss_scale["class_name"] == "DynamicLossScale",
-            "initial_scale": arguments.get("initial_loss_scale")
-            or arguments["loss_scale_value"],
+            "dynamic": is_dynamic,
+            "initial_scale": arguments[scale_name],
             "dynamic_growth_steps": arguments.get("increment_period"),
         }
         assert arguments.get("multiplier", 2.0) == 2.0
     inner = config["inner_optimizer"]
     config["inner_optimizer"] = {
         "class_name": inner["class_name"].split(">")[-1].lower(),
-        "config": {k: v for k, v in inner["config"].items() if k in hyperparameters},
+        "config": {
+            name: value
+            for name, value in inner["config"].items()
+            if name in hyperparameters
+        },
     }
     return config
 
@@ -191,7 +199,7 @@ def same(actual, expected, case, family):
     if "error" in actual or "error" in expected or case["case"] == "json_serializable":
         return equal(actual, expected)
     actual, recorded = actual["ok"], expected["ok"]
-    if "api" not in case:
+    if "api" not in case:  # a config that was written by hand
         return _same_by_hand(actual, recorded, case["case"])
     if case["case"] == "serialize":
         # Load the recorded config, and compare the config of the loaded optimizer.
@@ -199,11 +207,14 @@ def same(actual, expected, case, family):
         optimizer = configs.deserialize(recorded, package=PACKAGES[family])
         assert recorded == before
         actual = {**recorded, "config": optimizer.get_config()}
-    given, rest = _parted(actual, case)
-    wanted, recorded_rest = _parted(recorded, case)
-    return equal(rest, recorded_rest) and (
-        wanted is None or _same_config(given, wanted, _is_exact(wanted, case, family))
-    )
+    config, rest = _split_config(actual, case)
+    recorded_config, recorded_rest = _split_config(recorded, case)
+    if not equal(rest, recorded_rest):
+        return False
+    if recorded_config is None:
+        return True
+    is_exact = _is_exact(recorded_config, case, family)
+    return _same_config(config, recorded_config, is_exact)
 
 
 def _same_by_hand(actual, recorded, name):
@@ -211,14 +222,16 @@ def _same_by_hand(actual, recorded, name):
     if not (isinstance(actual, dict) and isinstance(recorded, dict)):
         return equal(actual, recorded)
     actual, recorded = dict(actual), dict(recorded)
-    layout, wanted = (set(x.pop("config", ())) - {"name"} for x in (actual, recorded))
-    if wanted and name.startswith("experimental:"):
-        # Versions 2.4-2.8 gave the config of the stable class.
-        wanted = {"optimizer", "loss_scale"}
-    return equal(actual, recorded) and (not wanted or layout == wanted)
+    keys = set(actual.pop("config", ())) - {"name"}
+    recorded_keys = set(recorded.pop("config", ())) - {"name"}
+    if recorded_keys and name.startswith("experimental:"):
+        # TensorFlow 2.4-2.8 gave the config of the stable class. tf_lso gives these keys.
+        recorded_keys = {"optimizer", "loss_scale"}
+    has_same_keys = not recorded_keys or keys == recorded_keys
+    return has_same_keys and equal(actual, recorded)
 
 
-def _parted(result, case):
+def _split_config(result, case):
     """Split a result into the config that it contains, or None, and the rest."""
     if case["case"] == "get_config":
         return result, {}
@@ -226,37 +239,44 @@ def _parted(result, case):
     return rest.pop("config", rest.pop("config_after_training", None)), rest
 
 
-def _is_exact(wanted, case, family):
+def _is_exact(recorded_config, case, family):
     """Return whether a config must match exactly, because tf_keras also gave this config."""
     names = ("get_config", "serialize", "deserialize_serialize")
     if case["case"] not in names or case["api"] != "stable" or family == "keras3":
         return False
     ((_, results),) = harness.cases("config_roundtrip", "configs", **case)
     of_tf_keras = harness.result_of(results, harness.REFERENCE)
-    is_same = of_tf_keras and _parted(of_tf_keras["ok"], case)[0] == wanted
-    return is_same and harness.SAME_KERNELS
+    if of_tf_keras is None or not harness.SAME_KERNELS:
+        return False
+    return _split_config(of_tf_keras["ok"], case)[0] == recorded_config
 
 
-def _same_config(given, wanted, exact):
-    inner, ours = (
-        (config.get("inner_optimizer") or config["optimizer"])["config"]
-        for config in (wanted, given)
-    )
+def _inner_config(config):
+    return (config.get("inner_optimizer") or config["optimizer"])["config"]
+
+
+def _same_config(config, recorded, is_exact):
+    inner, recorded_inner = _inner_config(config), _inner_config(recorded)
     # The default of `ema_overwrite_frequency` varies, but has no effect without `use_ema`.
-    names = inner.keys() - {"name", "ema_overwrite_frequency"}
-    assert not inner.get("use_ema")
+    names = recorded_inner.keys() - {"name", "ema_overwrite_frequency"}
+    assert not recorded_inner.get("use_ema")
     # An argument that the family lacks must have a value without effect.
-    lacking = names - ours.keys()
-    assert all(keras_configs.is_neutral(name, inner[name]) for name in lacking)
-    if exact and given != wanted:
+    lacking = names - inner.keys()
+    assert all(keras_configs.is_neutral(name, recorded_inner[name]) for name in lacking)
+    if is_exact and config != recorded:
         return False
     # A variable stores the learning rate as float32, so compare with a tolerance.
-    configs_ = (plain(config, names - lacking) for config in (given, wanted))
-    return equal(*configs_, TOLERANCE)
+    return equal(
+        normalized_config(config, names - lacking),
+        normalized_config(recorded, names - lacking),
+        TOLERANCE,
+    )
 
 
-def _part(case):
+def _group(case):
     return (case["case"],) if "api" in case else ()
 
 
-SECTIONS = [Section("configs", "config_roundtrip", replay, same, _FAMILIES, part=_part)]
+SECTIONS = [
+    Section("configs", "config_roundtrip", replay, same, _FAMILIES, group=_group)
+]

@@ -1,6 +1,6 @@
 """Replay steps on two replicas, with a gradient of NaN or infinity on one replica or on both.
 
-Tests must call `use` first with the strategy, since a process can have only one
+Tests must call `set_strategy` first with the strategy, since a process can have only one
 `MirroredStrategy`.
 """
 
@@ -12,28 +12,28 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.golden import encoding, harness
-from tests.golden.comparing import Section, once
+from tests.golden.comparing import Section, slow_except_stable_and_current
 from tests.golden.encoding import NAN
 from tests.golden.harness import apply, wrap
-from tests.golden.replay_keras_training import OTHER_FORMULA
+from tests.golden.replay_keras_training import ADAM_TOLERANCE
 
 _strategy = None
 
 # Each letter in the pattern of a case is one step. Maps the letter to the replicas whose
 # gradient is not finite.
-_BAD = {".": (), "0": (0,), "1": (1,), "2": (0, 1)}
+_NONFINITE_REPLICAS = {".": (), "0": (0,), "1": (1,), "2": (0, 1)}
 
 # The gradient of each element of the variable on replica 0 and on replica 1.
 _GRADIENTS = (0.25, 0.5)
 
 
-def use(strategy):
+def set_strategy(strategy):
     """Set the `MirroredStrategy` with two replicas for all replays."""
     global _strategy
     _strategy = strategy
 
 
-def _aggregates(family, aggregate):
+def _aggregation_keywords(family, aggregate):
     """Return keywords that tell `apply_gradients` whether to sum over the replicas."""
     if aggregate is None:
         return {}
@@ -46,7 +46,7 @@ def _copies(variable):
     return _strategy.experimental_local_results(families.raw(variable))
 
 
-def _once(variable):
+def _common_value(variable):
     """Return the value of a variable, or a list of values if the replicas differ."""
     values = [np.asarray(value).item() for value in families.copies(variable)]
     return values[0] if len(set(values)) == 1 else values
@@ -55,11 +55,11 @@ def _once(variable):
 class _Program:
     """A program for all cases that differ only in their pattern.
 
-    The first case traces the program. Before each case, `begin` restores the first state.
+    The first case traces the program. Before each case, `reset` restores the first state.
     """
 
     def __init__(self, api, family, inner, kind, mode, where, aggregate):
-        keywords = _aggregates(family, aggregate)
+        keywords = _aggregation_keywords(family, aggregate)
 
         def make():
             return harness.wrapped(api, family, inner, kind=kind)
@@ -77,57 +77,71 @@ class _Program:
                 if keywords or not is_common:
                     optimizer.build([variable])
 
-        def of_replica(coefficient):
+        def replica_step(coefficient):
             def loss_fn():
                 return coefficient * tf.reduce_sum(variable)
 
             families.legacy_step(optimizer, loss_fn, [variable], **keywords)
 
         def step(coefficients):
-            _strategy.run(of_replica, args=(coefficients,))
+            _strategy.run(replica_step, args=(coefficients,))
 
         self.optimizer, self.variable = optimizer, variable
         self.scales = dict(optimizer.loss_scale_state.named_variables())
         self.step = tf.function(step) if mode == "function" else step
-        self._first = {id(copies[0]): copies[0].numpy() for copies in self._all()}
+        self._initial_values = {
+            id(copies[0]): copies[0].numpy() for copies in self._copies_of_all()
+        }
 
-    def _all(self):
+    def _copies_of_all(self):
+        """Return the list of copies for each variable of model, optimizer and loss scale."""
         inner = harness.variables_of(self.optimizer.inner_optimizer)
-        return [_copies(v) for v in (self.variable, *inner, *self.scales.values())]
+        variables = [self.variable, *inner, *self.scales.values()]
+        return [_copies(variable) for variable in variables]
 
-    def begin(self):
+    def reset(self):
         """Undo all steps. Variables that the first step made are slots, which become zero."""
-        for copies in self._all():
-            value = self._first.get(id(copies[0]), np.zeros(copies[0].shape))
+        for copies in self._copies_of_all():
+            value = self._initial_values.get(id(copies[0]), np.zeros(copies[0].shape))
             for copy in copies:
                 copy.assign(tf.cast(value, copy.dtype))
 
     def row(self):
         optimizer, counter, scale = self.optimizer, None, None
         if optimizer.dynamic:
-            counter = _once(optimizer.dynamic_counter)
-            scale = _once(self.scales["current_loss_scale"])
+            counter = _common_value(optimizer.dynamic_counter)
+            scale = _common_value(self.scales["current_loss_scale"])
         return {
             "v": [value.tolist() for value in families.copies(self.variable)],
-            "iterations": _once(optimizer.iterations),
+            "iterations": _common_value(optimizer.iterations),
             "loss_scale": float(optimizer.loss_scale),
-            **{"counter": counter, "scale_per_replica": scale},
+            "counter": counter,
+            "scale_per_replica": scale,
         }
 
 
-_program = functools.cache(_Program)
+_cached_program = functools.cache(_Program)
 
 
 def run(api, family, case):
+    # The pattern is a pair such as ["mix_inf", "0.12..."].
     name, pattern = case["pattern"]
-    names = ("inner", "kind", "mode", "where", "aggregate")
-    program = _program(api, family, **{name: case[name] for name in names})
-    program.begin()
-    bad = np.float32("inf" if name.endswith("inf") else "nan")
+    program = _cached_program(
+        api,
+        family,
+        inner=case["inner"],
+        kind=case["kind"],
+        mode=case["mode"],
+        where=case["where"],
+        aggregate=case["aggregate"],
+    )
+    program.reset()
+    nonfinite = np.float32("inf" if name.endswith("inf") else "nan")
     rows = []
-    for of_step in pattern:
-        replicas = _BAD[of_step]
-        gradients = [bad if r in replicas else g for r, g in enumerate(_GRADIENTS)]
+    for letter in pattern:
+        gradients = list(_GRADIENTS)
+        for replica in _NONFINITE_REPLICAS[letter]:
+            gradients[replica] = nonfinite
         program.step(families.per_replica(_strategy, gradients))
         rows.append(program.row())
     return {"rows": rows}
@@ -159,7 +173,7 @@ def _minimize_cross_replica(make):
         optimizer.minimize(lambda: 2.0 * variable, [variable])
 
 
-def _reads(make):
+def _loss_scale_reads(make):
     with _strategy.scope():
         optimizer = make()
     scaled = _strategy.run(lambda: optimizer.get_scaled_loss(tf.constant(1.5)))
@@ -188,15 +202,20 @@ def _central_apply(make):
     strategy.run(lambda: apply(optimizer, 1.0, variable))
 
 
-def _update_cross(replica):
+def _update_cross_replica(*gradients):
+    """Return a case that calls `DynamicLossScale.update` twice in cross-replica context.
+
+    `gradients` are the gradient on replica 0 and the gradient on replica 1.
+    """
+
     def update(make):
         with _strategy.scope():
             scale = tf_lso.DynamicLossScale(8.0, 2)
-        bad = [np.float32(NAN if r == replica else 1.0) for r in range(2)]
-        gradients, rows = [families.per_replica(_strategy, bad)], []
+        values = [np.float32(gradient) for gradient in gradients]
+        rows = []
         for _ in range(2):
             with _strategy.scope():
-                _, applied = scale.update(gradients)
+                _, applied = scale.update([families.per_replica(_strategy, values)])
             rows.append([bool(applied), float(scale())])
         return rows
 
@@ -211,21 +230,27 @@ def _update_in_replica(make):
     def update():
         return _strategy.run(lambda: scale.update([tf.constant(1.0)])[1])
 
-    return all(bool(b) for b in _copies(update()))
+    return all(bool(should_apply) for should_apply in _copies(update()))
 
 
 _CALLS = {
     "OneDeviceStrategy": _one_device,
     "apply_gradients_cross_replica": _apply_cross_replica,
     "minimize_cross_replica": _minimize_cross_replica,
-    "loss_scale_reads": _reads,
+    "loss_scale_reads": _loss_scale_reads,
     "CentralStorage_ctor": _central_made,
     "CentralStorage_apply": _central_apply,
     "DynamicLossScale.update_in_replica_ctx": _update_in_replica,
-    **{
-        f"DynamicLossScale.update_cross_ctx:nan_on_replica_{r}": _update_cross(r)
-        for r in (-1, 0, 1)
-    },
+    # In the name of this case, -1 means that no replica has a NaN.
+    "DynamicLossScale.update_cross_ctx:nan_on_replica_-1": _update_cross_replica(
+        1.0, 1.0
+    ),
+    "DynamicLossScale.update_cross_ctx:nan_on_replica_0": _update_cross_replica(
+        NAN, 1.0
+    ),
+    "DynamicLossScale.update_cross_ctx:nan_on_replica_1": _update_cross_replica(
+        1.0, NAN
+    ),
 }
 
 
@@ -238,8 +263,12 @@ def replay(api, family, case):
 def _same(actual, expected, case, family):
     """Compare SGD to the last bit, and Adam with a tolerance, since its formulas differ."""
     exact = harness.SAME_KERNELS and case.get("inner") != "Adam"
-    tolerance = encoding.EXACT if exact else OTHER_FORMULA
+    tolerance = encoding.EXACT if exact else ADAM_TOLERANCE
     return encoding.equal(actual, expected, tolerance)
 
 
-SECTIONS = [Section("training", "distribution", replay, _same, marks=once)]
+SECTIONS = [
+    Section(
+        "training", "distribution", replay, _same, marks=slow_except_stable_and_current
+    )
+]

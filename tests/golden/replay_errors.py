@@ -77,7 +77,7 @@ WRAPPED = {
 }
 
 
-def called(value):
+def called_if_callable(value):
     """Call a callable without arguments, and return its result. Return other values as is."""
     return value() if callable(value) else value
 
@@ -98,8 +98,13 @@ def _wrap_after_failure(make, inner, wrap):
 
 
 def _properties(optimizer):
-    names = ("dynamic", "loss_scale", "dynamic_counter", "initial_scale")
-    return [getattr(optimizer, name) for name in (*names, "dynamic_growth_steps")]
+    return [
+        optimizer.dynamic,
+        optimizer.loss_scale,
+        optimizer.dynamic_counter,
+        optimizer.initial_scale,
+        optimizer.dynamic_growth_steps,
+    ]
 
 
 def _shared(make, inner, wrap):
@@ -138,7 +143,7 @@ def _default_optimizer(inner):
 
 
 # Cases that return an object. The result in the record is the name of the object's type.
-TYPES = {
+TYPE_CASES = {
     "deepcopy": lambda make, inner, wrap: copy.deepcopy(wrap(inner)),
     "pickle": lambda make, inner, wrap: pickle.loads(pickle.dumps(wrap(inner))),
     "subclassable": lambda make, inner, wrap: wrap(inner, type("Sub", (make,), {})),
@@ -155,7 +160,7 @@ TYPES = {
     "wrap_same_inner_twice": _wrap_again,
 }
 
-OTHER = {
+OTHER_CASES = {
     "class_repr": lambda make, inner, wrap: repr(make),
     "isinstance_Optimizer": lambda make, inner, wrap: isinstance(
         wrap(inner), _default_optimizer(inner)
@@ -173,23 +178,26 @@ def replay(api, family, case):
     name, make, inner = case["case"], CLASSES[api], FAMILIES[family].SGD(0.1)
 
     def wrap(optimizer, make=make):
-        return make(optimizer, *["dynamic"] * (api == "experimental"))
+        if api == "experimental":
+            return make(optimizer, "dynamic")
+        return make(optimizer)
 
     if name in WRAPPED:
         return wrap(WRAPPED[name](family))
     if name in STABLE_CALLS:
-        return float(make(inner, **called(STABLE_CALLS[name])).loss_scale)
+        arguments = called_if_callable(STABLE_CALLS[name])
+        return float(make(inner, **arguments).loss_scale)
     if name.startswith("loss_scale="):
-        value = called(LOSS_SCALES[name.removeprefix("loss_scale=")])
-        optimizer = make(inner, value)
+        loss_scale = LOSS_SCALES[name.removeprefix("loss_scale=")]
+        optimizer = make(inner, called_if_callable(loss_scale))
         return {
             "loss_scale": float(optimizer.loss_scale),
             "loss_scale_attr": type(optimizer.loss_scale).__name__,
             "type": type(optimizer).__name__,
         }
-    if name in TYPES:
-        return type(TYPES[name](make, inner, wrap)).__name__
-    return OTHER[name](make, inner, wrap)
+    if name in TYPE_CASES:
+        return type(TYPE_CASES[name](make, inner, wrap)).__name__
+    return OTHER_CASES[name](make, inner, wrap)
 
 
 SECTIONS = [Section("behaviour", "errors", replay, replay_attributes.same)]

@@ -54,16 +54,17 @@ def _graph(inner):
         optimizer = Wrapper(inner, scale)
         variable = tf.compat.v1.get_variable("v", initializer=1.0, use_resource=True)
         step = V1.get_or_create_global_step()
-        fed = tf.compat.v1.placeholder(tf.float32, [])
-        train = optimizer.apply_gradients([(fed, variable)], global_step=step)
+        fed_gradient = tf.compat.v1.placeholder(tf.float32, [])
+        pairs = [(fed_gradient, variable)]
+        train = optimizer.apply_gradients(pairs, global_step=step)
         names = sorted(v.name for v in tf.compat.v1.global_variables())
         session.run(tf.compat.v1.global_variables_initializer())
         counter = dict(scale.named_variables())["good_steps"]
         rows = []
         for gradient in GRADIENTS:
-            session.run(train, {fed: gradient})
-            now = session.run([variable, scale(), counter, step])
-            rows.append([np.asarray(value).item() for value in now])
+            session.run(train, {fed_gradient: gradient})
+            values = session.run([variable, scale(), counter, step])
+            rows.append([np.asarray(value).item() for value in values])
     return {
         "rows": rows,
         "slot_names": optimizer.get_slot_names(),
@@ -78,7 +79,8 @@ def _compute_gradients(inner):
 
 
 def _wrapper(case, family):
-    if len(words := case.split()) == 3:
+    words = case.split()
+    if len(words) == 3:  # such as "MPLSO eager AdamOptimizer"
         _, mode, name = words
         momentum = [0.9] if name == "MomentumOptimizer" else []
         inner = getattr(V1, name)(0.1, *momentum)
@@ -93,8 +95,8 @@ def _wrapper(case, family):
     }
     if case in calls:
         return calls[case]()
-    (name,) = re.fullmatch(r"MPLSO\(GradientDescent,(.+)\)", case).groups()
-    optimizer = Wrapper(inner, LOSS_SCALES.get(name, lambda: name)())
+    (key,) = re.fullmatch(r"MPLSO\(GradientDescent,(.+)\)", case).groups()
+    optimizer = Wrapper(inner, LOSS_SCALES[key]() if key in LOSS_SCALES else key)
     mro = [cls.__name__ for cls in type(optimizer).__mro__]
     return {"mro": mro, "repr": repr(optimizer)}
 
@@ -102,7 +104,7 @@ def _wrapper(case, family):
 # --- The functions that enable and disable the graph rewrite.
 
 
-def _enabled(module, case, family):
+def _enable_with_arguments(module, case, family):
     optimizer, loss_scale = re.fullmatch(r"enable_v\d\((\w+),(.+)\)", case).groups()
     wrapped = module.enable_mixed_precision_graph_rewrite(
         _OPTIMIZERS[optimizer](FAMILIES[family].SGD), **loss_scale_argument(loss_scale)
@@ -114,7 +116,7 @@ def _enabled(module, case, family):
     }
 
 
-def _switched(switch, module, api, family):
+def _enable_or_disable(name, module, api, family):
     """Make the calls that a case names, and return the result of the last call."""
 
     def enable():
@@ -124,7 +126,7 @@ def _switched(switch, module, api, family):
         api.set_global_policy("mixed_float16")
 
     disable = module.disable_mixed_precision_graph_rewrite
-    steps = {
+    calls = {
         "options_after_enable": [enable, _options],
         "options_after_disable": [enable, disable, _options],
         "disable": [enable, disable],
@@ -133,7 +135,7 @@ def _switched(switch, module, api, family):
         "policy_after_enable": [enable, set_policy],
         "reset_policy": [lambda: api.set_global_policy(None)],
     }
-    return [step() for step in steps[switch]][-1]
+    return [call() for call in calls[name]][-1]
 
 
 def _error_of(function):
@@ -163,10 +165,11 @@ def replay(generation, family, case):
     with _restored(api):
         if name.startswith("MPLSO"):
             return _wrapper(name, family)
-        if "(" in name:
-            return _enabled(_MODULES[name[7:9]], name, family)
-        switch, _, version = name.rpartition("_")
-        return _switched(switch, _MODULES[version], api, family)
+        if "(" in name:  # such as "enable_v2(keras_SGD,dynamic)"
+            version = name.removeprefix("enable_").partition("(")[0]
+            return _enable_with_arguments(_MODULES[version], name, family)
+        name, _, version = name.rpartition("_")
+        return _enable_or_disable(name, _MODULES[version], api, family)
 
 
 _FAMILIES = {None: here("legacy", "keras3")}

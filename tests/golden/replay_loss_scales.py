@@ -5,7 +5,7 @@ TensorFlow keeps in `tf.compat.v1.mixed_precision`.
 """
 
 import ast
-import functools
+import operator
 import re
 import tempfile
 
@@ -17,12 +17,12 @@ from tests.families import CURRENT
 from tests.golden import harness
 from tests.golden.comparing import Section
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
-from tests.golden.replay_calls import PATTERN, python_value, slices
+from tests.golden.replay_calls import GRADIENT_OF_LETTER, python_value, slices
 
 # --- Most cases are functions of the module that contains the three classes.
 
 _CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
-_TENSOR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
+_TENSOR_REPR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
 
 
 def _incomplete(module):
@@ -61,7 +61,7 @@ def _checkpoint_names(module):
         return [name for name, _ in tf.train.list_variables(path)]
 
 
-_FIXED = {"np32": np.float32(8.0), "np64": np.float64(8.0), "str": "8"}
+_FIXED_VALUES = {"np32": np.float32(8.0), "np64": np.float64(8.0), "str": "8"}
 
 CALLS = {
     "Base_abstract": lambda m: sorted(m.LossScale.__abstractmethods__),
@@ -70,7 +70,9 @@ CALLS = {
     "Dyn_attrs": lambda m: dir(m.DynamicLossScale()),
     "Dyn_config": lambda m: m.DynamicLossScale(8, 3, 4.0).get_config(),
     "Dyn_defaults": lambda m: [
-        *(getattr(m.DynamicLossScale(), n) for n in _CONFIG),
+        m.DynamicLossScale().initial_loss_scale,
+        m.DynamicLossScale().increment_period,
+        m.DynamicLossScale().multiplier,
         m.DynamicLossScale()(),
     ],
     "Dyn_from_config": lambda m: repr(m.DynamicLossScale.from_config(_CONFIG)),
@@ -108,14 +110,14 @@ UPDATES = {
 }
 
 
-def _scale_and_count(loss_scale):
+def _scale_and_counter(loss_scale):
     return [float(loss_scale()), int(loss_scale._num_good_steps.numpy())]
 
 
 def _update(module, name):
     loss_scale = module.DynamicLossScale(8.0)
     _, should_apply = loss_scale.update(UPDATES[name]())
-    scale, count = _scale_and_count(loss_scale)
+    scale, count = _scale_and_counter(loss_scale)
     return {"good": count, "scale": scale, "should_apply": bool(should_apply)}
 
 
@@ -131,30 +133,31 @@ def _trajectory(module, name):
         update = tf.function(update)
     rows = []
     for letter in pattern:
-        should_apply = bool(update(tf.constant(PATTERN[letter])))
-        rows.append([should_apply, *_scale_and_count(loss_scale)])
+        should_apply = bool(update(tf.constant(GRADIENT_OF_LETTER[letter])))
+        rows.append([should_apply, *_scale_and_counter(loss_scale)])
     return {"rows": rows, "repr": repr(loss_scale)}
 
 
 def _aliases():
     """Return {old name: whether the same name in tf_lso is DynamicLossScale}."""
     ((_, results),) = harness.cases("loss_scale_classes", "behaviour", case="aliases")
-    # Maps each old name to the list of its parts without `tf`.
-    names = {name: name.split(".")[1:] for name in results[0]["result"]["ok"]}
-    return {
-        name: functools.reduce(getattr, parts, tf_lso) is tf_lso.DynamicLossScale
-        for name, parts in names.items()
-    }
+    is_alias = {}
+    for name in results[0]["result"]["ok"]:
+        path = name.removeprefix("tf.")
+        found = operator.attrgetter(path)(tf_lso)
+        is_alias[name] = found is tf_lso.DynamicLossScale
+    return is_alias
 
 
 def replay(api, family, case):
-    real, name = tf.compat.v1.mixed_precision, case["case"]
-    module = real if api == "reference" else tf_lso
+    name = case["case"]
+    is_reference = api == "reference"
+    module = tf.compat.v1.mixed_precision if is_reference else tf_lso
     if name in CALLS:
         return CALLS[name](module)
     if name.startswith("Fixed_"):
         value = name.removeprefix("Fixed_")
-        value = _FIXED[value] if value in _FIXED else python_value(value)
+        value = _FIXED_VALUES[value] if value in _FIXED_VALUES else python_value(value)
         return instance(module.FixedLossScale(value))
     if name in UPDATES:
         return _update(module, name)
@@ -162,7 +165,7 @@ def replay(api, family, case):
         return _trajectory(module, name)
     if name == "aliases":
         return _aliases()
-    arguments = name.removeprefix("Dyn_args").replace(_TENSOR, "tf.constant(8.0)")
+    arguments = name.removeprefix("Dyn_args").replace(_TENSOR_REPR, "tf.constant(8.0)")
     return repr(module.DynamicLossScale(*python_value(arguments)))
 
 
@@ -176,7 +179,7 @@ def same(actual, expected, case, family):
     if case["case"].endswith("_attrs"):  # tf_lso may have more names
         return set(result) <= set(actual["ok"])
     if case["case"] == "aliases":  # each version had some of the names
-        return all(actual["ok"][name] for name, is_there in result.items() if is_there)
+        return all(actual["ok"][name] for name, existed in result.items() if existed)
     if isinstance(result, dict):
         content = without(result, "returns", "ret")
         if "ret" in result:

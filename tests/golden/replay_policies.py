@@ -9,43 +9,43 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, KERASES, OLD_KERAS3, PACKAGES
 from tests.golden import harness
-from tests.golden.comparing import Section, current
+from tests.golden.comparing import Section, slow_except_current
 from tests.golden.encoding import attempt
 from tf_lso import policies
 
 
-def _has(case, family):
+def _applies(case, family):
     """Return whether the installed Keras behaves as differences.json says.
 
     Keras 3.0 compares policies by identity and writes only their names. So there, cases that
     show the equality or the config of a policy are not replayed.
     """
-    of_keras3 = case["case"] in ("eq", "hash", "layers", "Policy<None>")
-    return not OLD_KERAS3 or family != "keras3" or not of_keras3
+    differs_in_keras_3_0 = case["case"] in ("eq", "hash", "layers", "Policy<None>")
+    return not (OLD_KERAS3 and family == "keras3" and differs_in_keras_3_0)
 
 
 class Api(contextlib.AbstractContextManager):
     """The policy classes and functions of one API for one Keras, while tf_lso is installed.
 
     `name` is "stable" or "experimental". `Policy`, `get` and `set` belong to this API.
-    `Other` is the policy class of the other API, and `all` has the functions of both.
+    `OtherPolicy` is the policy class of the other API, and `both` has the functions of both.
     """
 
     def __init__(self, name, family):
         self._installed = tf_lso.install()
         self.family, self.is_stable = family, name == "stable"
         self.keras, self.package = KERASES[family], PACKAGES[family]
-        self.all = api = policies.for_package(self.package)
+        self.both = both = policies.for_package(self.package)
         if self.is_stable:
-            self.Policy, self.Other = api.Policy, api.ExperimentalPolicy
-            self.get, self.set = api.global_policy, api.set_global_policy
+            self.Policy, self.OtherPolicy = both.Policy, both.ExperimentalPolicy
+            self.get, self.set = both.global_policy, both.set_global_policy
         else:
-            self.Policy, self.Other = api.ExperimentalPolicy, api.Policy
-            self.get, self.set = api.experimental_global_policy, api.set_policy
+            self.Policy, self.OtherPolicy = both.ExperimentalPolicy, both.Policy
+            self.get, self.set = both.experimental_global_policy, both.set_policy
 
     def __exit__(self, *error):
         """Restore the global policy and `compile`."""
-        self.all.set_global_policy(None)
+        self.both.set_global_policy(None)
         self._installed.uninstall()
 
 
@@ -58,10 +58,12 @@ def _attribute(policy, name):
 
 
 def describe(policy):
-    names = ("compute_dtype", "variable_dtype", "name")
     return {
-        **{name: getattr(policy, name) for name in names},
-        **{n: _attribute(policy, n) for n in ("should_cast_variables", "loss_scale")},
+        "compute_dtype": policy.compute_dtype,
+        "variable_dtype": policy.variable_dtype,
+        "name": policy.name,
+        "should_cast_variables": _attribute(policy, "should_cast_variables"),
+        "loss_scale": _attribute(policy, "loss_scale"),
         "config": {"ok": policy.get_config()},
         "repr": {"ok": repr(policy)},
         "type": type(policy).__name__,
@@ -71,7 +73,7 @@ def describe(policy):
 def _dtype_of(layer, api):
     """Return the dtype in a layer's config, in the form that files contain."""
     dtype = layer.get_config()["dtype"]
-    is_policy = isinstance(dtype, api.all.Policy)
+    is_policy = isinstance(dtype, api.both.Policy)
     return api.keras.saving.serialize_keras_object(dtype) if is_policy else dtype
 
 
@@ -90,9 +92,7 @@ def layers(api, attribute):
     api.set(attribute)
     layer, out = _built(api)
     policy, kernel = layer.dtype_policy, layer.kernel.dtype
-    of_layer = {"get_layer_policy": describe(api.all.get_layer_policy(layer))}
-    return {
-        **({} if api.is_stable else of_layer),
+    described = {
         "compute_dtype": {"ok": layer.compute_dtype},
         "variable_dtype": {"ok": layer.variable_dtype},
         "dtype_policy": {"ok": {"name": policy.name, "type": type(policy).__name__}},
@@ -101,6 +101,9 @@ def layers(api, attribute):
         "layer.dtype": layer.dtype,
         "out": out.dtype.name,
     }
+    if not api.is_stable:
+        described["get_layer_policy"] = describe(api.both.get_layer_policy(layer))
+    return described
 
 
 # --- The case `compile`. Its attribute is "policy" or "policy+optimizer", with keys of these
@@ -128,22 +131,22 @@ def compiled(api, attribute):
         name, loss_scale = _POLICIES[policy]
         policy = api.Policy(name, loss_scale=loss_scale())
     api.set(policy)
-    given = _OPTIMIZERS[optimizer](FAMILIES[api.family].SGD)
+    original = _OPTIMIZERS[optimizer](FAMILIES[api.family].SGD)
     # The kernel starts at zero, so that no scaled gradient overflows float16.
     layer = api.keras.layers.Dense(1, kernel_initializer="zeros")
     model = api.keras.Sequential([layer])
     # Test traced models with the stable API, and eager models with the experimental API.
-    model.compile(given, "mse", run_eagerly=not api.is_stable)
+    model.compile(original, "mse", run_eagerly=not api.is_stable)
     used = model.optimizer
-    before, scaling = harness.counts(used)["loss_scale"], None
+    loss_scale, scaling = harness.counts(used)["loss_scale"], None
     if isinstance(used, tf_lso.LossScaleOptimizer):
         scaling = [used.dynamic, used.initial_scale, used.dynamic_growth_steps]
     model.train_on_batch(np.full((2, 2), 0.5), np.full((2, 1), 0.25))
     return {
         "optimizer_type": type(used).__name__,
-        "same_object": used is given,
-        "inner_is_given": getattr(used, "inner_optimizer", used) is given,
-        "loss_scale": before,
+        "same_object": used is original,
+        "inner_is_given": getattr(used, "inner_optimizer", used) is original,
+        "loss_scale": loss_scale,
         "scaling": scaling,
         "train": {"ok": True},
         "after": harness.counts(used),
@@ -166,7 +169,7 @@ def loss_scale_argument(key):
     """Return {"loss_scale": value} for a key. An unknown key is itself the loss scale."""
     if not key or key == "default":
         return {}
-    return {"loss_scale": LOSS_SCALES.get(key, lambda: key)()}
+    return {"loss_scale": LOSS_SCALES[key]() if key in LOSS_SCALES else key}
 
 
 # Maps a key in the recorded calls `Policy<key>` and `set(key)` to a function of the `Api` that
@@ -180,7 +183,7 @@ _VALUES = {
     "mixed_float16": lambda api: "mixed_float16",
     "np.float16": lambda api: np.float16,
     "policy": lambda api: api.Policy("float32"),
-    "policy_other_kind": lambda api: api.Other("mixed_float16"),
+    "policy_other_kind": lambda api: api.OtherPolicy("mixed_float16"),
     "tf.float16": lambda api: tf.float16,
 }
 
@@ -209,8 +212,8 @@ _OTHER = {
         api, **loss_scale_argument("default" if api.is_stable else "Dyn")
     ),
     "global_default": lambda api: describe(api.get()),
-    "get_layer_policy(non layer)": lambda api: api.all.get_layer_policy("x"),
-    "get_layer_policy(tfvar)": lambda api: api.all.get_layer_policy(tf.Variable(1.0)),
+    "get_layer_policy(non layer)": lambda api: api.both.get_layer_policy("x"),
+    "get_layer_policy(tfvar)": lambda api: api.both.get_layer_policy(tf.Variable(1.0)),
 }
 
 
@@ -222,12 +225,16 @@ def replay(generation, family, case):
         if name in _OTHER:
             return _OTHER[name](api)
         if name.startswith("set("):
-            return _set(api, _VALUES[name[4:-1]](api))
+            key = name.removeprefix("set(").removesuffix(")")
+            return _set(api, _VALUES[key](api))
         if name.startswith("Policy<"):
-            return describe(api.Policy(_VALUES[name[7:-1]](api)))
+            key = name.removeprefix("Policy<").removesuffix(">")
+            return describe(api.Policy(_VALUES[key](api)))
         pattern = r"Policy\('(\w*)'(?:,loss_scale=(.+))?\)"
-        of, loss_scale = re.fullmatch(pattern, name).groups()
-        return describe(api.Policy(of, **loss_scale_argument(loss_scale)))
+        policy_name, loss_scale = re.fullmatch(pattern, name).groups()
+        return describe(api.Policy(policy_name, **loss_scale_argument(loss_scale)))
 
 
-SECTIONS = [Section("training", "policies", replay, has=_has, marks=current)]
+SECTIONS = [
+    Section("training", "policies", replay, applies=_applies, marks=slow_except_current)
+]

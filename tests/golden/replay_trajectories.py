@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests import families
 from tests.golden import harness
 from tests.golden.comparing import Section
-from tests.golden.encoding import EXACT, TOLERANCE, encode, equal
+from tests.golden.encoding import ANYTHING, EXACT, TOLERANCE, encode, equal
 
 
 def _apply_step(optimizer, loss_fn, variables):
@@ -32,11 +32,15 @@ _STYLES = {
 
 
 def replay(api, family, case):
-    # All cases of schedules_and_clipping had a dynamic scale of 4 that grew after 3 steps.
-    configuration = {"kind": "dynamic", "scale": 4.0, "growth": 3}
-    configuration |= {k: case[k] for k in configuration if k in case}
     optimizer = harness.wrapped(
-        api, family, case["inner"], case.get("case"), **configuration
+        api,
+        family,
+        case["inner"],
+        case.get("case"),
+        # The cases of schedules_and_clipping do not have these names.
+        kind=case.get("kind", "dynamic"),
+        scale=case.get("scale", 4.0),
+        growth=case.get("growth", 3),
     )
     variables = [tf.Variable(1.0, name="v0"), tf.Variable([1.0, 2.0, 3.0], name="v1")]
     returned = []
@@ -68,7 +72,8 @@ def replay(api, family, case):
 # tolerances. The first is for variables, relative to the sum of all learning rates. The second
 # is for slots, relative to their values.
 _OLD_FORMULA = {"Adam": (1e-5, 2e-5), "RMSprop": (1e-5, 1e-6)}
-_LEARNING_RATES = {"schedule": 4.75}  # the sum of 25 rates; 0.25 if all are 0.01
+# The sum of the learning rates of the 25 steps. It is 0.25 for all cases with the rate 0.01.
+_SUM_OF_LEARNING_RATES = {"schedule": 4.75}
 
 # Maps the name of a slot in the family `new` to its name in OptimizerV2, which is the name that
 # `get_slot` accepts on all families. Other slots have the same name in both families.
@@ -86,20 +91,21 @@ def same(actual, expected, case, family):
     returned = expected.get("trace_returns", [])
     if not all(each in returned for each in actual.get("trace_returns", [])):
         return False
-    of_variables, of_slots = _tolerances(case, family)
+    variable_tolerance, slot_tolerance = _tolerances(case, family)
     steps = zip(actual["steps"], expected["steps"], strict=True)
     # Some versions do not count skipped steps in `iterations`. After the first skipped step,
     # values that depend on `iterations` differ, so they are not compared.
     is_behind = False
-    for number, (state, step) in enumerate(steps, start=1):
-        is_behind |= step["iterations"] != number
-        wanted = {**step, "iterations": number}
-        compared = dict.fromkeys(step.keys() - {"vars", "slots"}, EXACT)
+    for number, (step, recorded) in enumerate(steps, start=1):
+        is_behind |= recorded["iterations"] != number
+        wanted = {**recorded, "iterations": number}
+        tolerances = dict.fromkeys(recorded.keys() - {"vars", "slots"}, EXACT)
         if not (is_behind and _reads_iterations(case)):
-            wanted["slots"] = _slots(step["slots"], case, family)
-            compared |= {"vars": of_variables, "slots": of_slots}
-        for name, tolerance in compared.items():
-            if not equal(state[name], wanted[name], tolerance):
+            wanted["slots"] = _slots(recorded["slots"], case, family)
+            tolerances["vars"] = variable_tolerance
+            tolerances["slots"] = slot_tolerance
+        for name, tolerance in tolerances.items():
+            if not equal(step[name], wanted[name], tolerance):
                 return False
     return True
 
@@ -110,7 +116,7 @@ def _reads_iterations(case):
 
 def _slots(recorded, case, family):
     """Return recorded slots with the names that `harness.slots` gives for the family."""
-    if family != "keras3" or recorded == "ANYTHING":
+    if family != "keras3" or recorded == ANYTHING:
         return recorded
     if case["family"] == "v2":
         return {
@@ -127,17 +133,19 @@ def _slots(recorded, case, family):
 
 
 def _tolerances(case, family):
+    """Return the tolerance for variables and the tolerance for slots."""
     if family == "keras3" and case["family"] == "v2" and case["inner"] in _OLD_FORMULA:
-        share, of_slot = _OLD_FORMULA[case["inner"]]
-        rates = _LEARNING_RATES.get(case.get("case"), 0.25)
-        return {"rtol": 1e-6, "atol": share * rates}, {"rtol": of_slot, "atol": 1e-7}
+        of_rates, of_slots = _OLD_FORMULA[case["inner"]]
+        rates = _SUM_OF_LEARNING_RATES.get(case.get("case"), 0.25)
+        variable_tolerance = {"rtol": 1e-6, "atol": of_rates * rates}
+        return variable_tolerance, {"rtol": of_slots, "atol": 1e-7}
     if family == "keras3":
         return TOLERANCE, TOLERANCE
     if harness.SAME_KERNELS and case.get("scale") == 3.0:
         # The old wrapper multiplied gradients by the float32 reciprocal of 3. tf_lso divides by
         # 3. So a gradient may differ in the last bit, and its square in the last two bits.
         return EXACT, {"rtol": 3 * 2.0**-23, "atol": 2.0**-27}
-    return harness.AS_RECORDED, harness.AS_RECORDED
+    return harness.KERNEL_TOLERANCE, harness.KERNEL_TOLERANCE
 
 
 # --- The sections.
@@ -148,14 +156,25 @@ def _marks(case, family):
     return [pytest.mark.slow] if case.get("mode") == "function" else []
 
 
-def _has(case, family):
+def _applies(case, family):
     # The newer optimizers of tf_keras refuse the argument `decay`.
     return (family, case.get("case")) != ("new", "decay")
 
 
-_OPTIONS = {"api": "stable", "has": _has, "marks": _marks}
-_OPTIONS["part"] = lambda case: (case["family"], case["inner"])
+def _group(case):
+    return case["family"], case["inner"]
+
+
 SECTIONS = [
-    Section("golden", name, replay, same, **_OPTIONS)
+    Section(
+        "golden",
+        name,
+        replay,
+        same,
+        api="stable",  # it also replays the cases of the experimental class
+        applies=_applies,
+        marks=_marks,
+        group=_group,
+    )
     for name in ("trajectories", "schedules_and_clipping")
 ]

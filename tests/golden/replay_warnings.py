@@ -15,7 +15,7 @@ from tf_lso.frameworks import log
 from tf_lso.policies import api as policies_api
 
 # Maps the name of a warning in the record to a regular expression for the warning of tf_lso.
-TOLD = {
+WARNINGS = {
     "get_scaled_loss and get_unscaled_gradients": r"get_scaled_loss\(\) and \S+ were not",
     "get_scaled_loss": r"get_scaled_loss\(\) was not",
     "get_unscaled_gradients": r"get_unscaled_gradients\(\) was not",
@@ -25,16 +25,16 @@ TOLD = {
 
 # Cases without a family are about policies. They run only on Keras 3, since tf_keras also warns
 # about policies, but only once in a process.
-_FAMILIES = {**comparing.FAMILIES, None: here("keras3")}
+_FAMILIES = {**comparing.REPLAY_FAMILIES, None: here("keras3")}
 
 
-def _scaled(optimizer, variable):
+def _step_with_scaled_loss(optimizer, variable):
     with tf.GradientTape() as tape:
         loss = optimizer.get_scaled_loss(2.0 * variable)
     optimizer.apply_gradients([(tape.gradient(loss, variable), variable)])
 
 
-def _unscaled(optimizer, variable):
+def _step_with_unscaled_gradients(optimizer, variable):
     (gradient,) = optimizer.get_unscaled_gradients([tf.constant(2.0)])
     optimizer.apply_gradients([(gradient, variable)])
 
@@ -42,8 +42,8 @@ def _unscaled(optimizer, variable):
 _STEPS = {
     "apply_without_scaling": lambda optimizer, v: apply(optimizer, 2.0, v),
     "minimize": lambda optimizer, v: optimizer.minimize(lambda: 2.0 * v, [v]),
-    "only_get_scaled_loss": _scaled,
-    "only_get_unscaled": _unscaled,
+    "only_get_scaled_loss": _step_with_scaled_loss,
+    "only_get_unscaled": _step_with_unscaled_gradients,
 }
 
 _LOSS_SCALES = {
@@ -58,11 +58,13 @@ _POLICIES = {
     "Policy": lambda api: api.Policy("mixed_float16"),
     "global_policy": lambda api: api.get(),
     "set_policy": lambda api: api.set("float32"),
-    "get_layer_policy": lambda api: api.all.get_layer_policy(api.keras.layers.Dense(1)),
+    "get_layer_policy": lambda api: api.both.get_layer_policy(
+        api.keras.layers.Dense(1)
+    ),
 }
 
 
-def _act(family, name):
+def _run(family, name):
     if name in _POLICIES:
         with Api("experimental", family) as api:
             return _POLICIES[name](api)
@@ -77,15 +79,16 @@ def _act(family, name):
 def replay(api, family, case):
     handler = logging.handlers.BufferingHandler(capacity=10_000)
     logger = logging.getLogger("tensorflow")
-    said, policies_api._once = policies_api._once, log.Once()
+    # `_once` stores which warnings were already logged. A new one makes tf_lso log them again.
+    original, policies_api._once = policies_api._once, log.Once()
     logger.addHandler(handler)
     try:
-        _act(family, case["case"])
+        _run(family, case["case"])
     finally:
-        policies_api._once = said
+        policies_api._once = original
         logger.removeHandler(handler)
     text = " ".join(record.getMessage() for record in handler.buffer)
-    return [told for told, pattern in TOLD.items() if re.search(pattern, text)]
+    return [name for name, pattern in WARNINGS.items() if re.search(pattern, text)]
 
 
 SECTIONS = [Section("training", "warnings_logged", replay, families=_FAMILIES)]

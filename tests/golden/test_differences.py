@@ -16,36 +16,45 @@ from tests.golden import differences
 PAGE = Path(__file__).parents[2] / "compat_docs" / "reference" / "differences.md"
 
 # A row of the page links to this test if the replays show the difference.
-SHOWN_HERE = "tests/golden/test_sections.py#test_equals_every_version"
+REPLAY_TEST = "tests/golden/test_sections.py#test_equals_every_version"
 
 
 def rows_of(text):
     """Return (first cell, whether the row links to the replays) for each row of a page."""
-    lines = [(re.split(r"(?<!\\)\|", line), line) for line in text.splitlines()]
-    rows = [(cells[1].strip(), line) for cells, line in lines if len(cells) == 7]
-    return [(first, f"{SHOWN_HERE})" in line) for first, line in rows]
+    rows = []
+    for line in text.splitlines():
+        cells = re.split(r"(?<!\\)\|", line)
+        if len(cells) == 7:  # five cells, and the empty texts before and after them
+            rows.append((cells[1].strip(), f"{REPLAY_TEST})" in line))
+    return rows
 
 
-def wrong(used_rows, rows):
+def missing_and_stale(named_rows, rows):
     """Return two sets that are empty if the page and the entries agree.
 
     The first set has the reasons of entries that are not the beginning of exactly one row. The
     second set has the rows that link to the replays, but that no entry names.
     """
-    cells = [cell for cell, _ in rows]
-    missing = {b for b in used_rows if sum(cell.startswith(b) for cell in cells) != 1}
-    shown_here = {cell for cell, is_shown_here in rows if is_shown_here}
-    return missing, {c for c in shown_here if not c.startswith(tuple(used_rows))}
+    missing = set()
+    for beginning in named_rows:
+        if sum(cell.startswith(beginning) for cell, _ in rows) != 1:
+            missing.add(beginning)
+    stale = {
+        cell
+        for cell, is_linked in rows
+        if is_linked and not cell.startswith(tuple(named_rows))
+    }
+    return missing, stale
 
 
-def test_the_page_has_the_differences_of_the_replays_and_no_others():
+def test_the_page_has_the_rows_that_entries_name_and_no_stale_rows():
     rows = rows_of(PAGE.read_text(encoding="utf-8"))
-    assert len(rows) > 50
-    assert wrong(differences.rows(), rows) == (set(), set())
+    assert len(rows) > 50, "the page should have more rows, so `rows_of` may be wrong"
+    assert missing_and_stale(differences.named_rows(), rows) == (set(), set())
 
 
 @pytest.mark.parametrize(
-    ("begins", "expected"),
+    ("named_rows", "expected"),
     [
         ({"`a`"}, (set(), set())),
         ({"`a`", "`c`"}, ({"`c`"}, set())),
@@ -53,11 +62,11 @@ def test_the_page_has_the_differences_of_the_replays_and_no_others():
         ({"`a`", "`b`"}, ({"`b`"}, set())),
     ],
 )
-def test_a_missing_and_a_stale_row_are_found(begins, expected):
+def test_a_missing_and_a_stale_row_are_found(named_rows, expected):
     page = (
         "| What | Legacy | tf_lso | Why | Versions |\n|---|---|---|---|---|\n"
-        f"| `a` of x | 1 | 2 | 3 ([test](../../{SHOWN_HERE})) | 2.0\u20132.15 |\n"
+        f"| `a` of x | 1 | 2 | 3 ([test](../../{REPLAY_TEST})) | 2.0\u20132.15 |\n"
         "| `b` | 1 | 2 | 3 ([test](../../tests/x.py#test_b)) | 2.1 |\n"
         "| `b` again | 1 | 2 | 3 ([test](../../tests/x.py#test_b)) | 2.1 |\n"
     )
-    assert wrong(begins, rows_of(page)) == expected
+    assert missing_and_stale(named_rows, rows_of(page)) == expected

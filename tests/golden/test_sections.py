@@ -4,9 +4,6 @@ Each result must equal the recorded result, or `record/differences.json` must ha
 the reason. `comparing.py` says how the results are compared.
 """
 
-import importlib
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,19 +15,33 @@ from tests.golden import (
     encoding,
     harness,
     messages,
+    replay_attributes,
     replay_calls,
+    replay_checkpoints,
     replay_configs,
     replay_distribution,
+    replay_errors,
+    replay_graph_rewrite,
+    replay_keras_training,
     replay_loss_scales,
+    replay_policies,
     replay_trajectories,
+    replay_warnings,
 )
 
-SECTIONS = {
-    f"{section.file}-{section.name}": section
-    for path in sorted(pathlib.Path(__file__).parent.glob("replay_*.py"))
-    for section in importlib.import_module(f"tests.golden.{path.stem}").SECTIONS
-}
-TRAJECTORIES = [f"golden-{section.name}" for section in replay_trajectories.SECTIONS]
+SECTIONS = [
+    *replay_attributes.SECTIONS,
+    *replay_calls.SECTIONS,
+    *replay_checkpoints.SECTIONS,
+    *replay_configs.SECTIONS,
+    *replay_distribution.SECTIONS,
+    *replay_errors.SECTIONS,
+    *replay_graph_rewrite.SECTIONS,
+    *replay_keras_training.SECTIONS,
+    *replay_loss_scales.SECTIONS,
+    *replay_policies.SECTIONS,
+    *replay_warnings.SECTIONS,
+]
 
 needs_same_kernels = pytest.mark.skipif(
     not harness.SAME_KERNELS, reason="other kernels than those recorded"
@@ -39,13 +50,24 @@ needs_same_kernels = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def strategy(mirrored2):
-    replay_distribution.use(mirrored2)
+    replay_distribution.set_strategy(mirrored2)
 
 
+def test_every_section_of_the_record_is_replayed():
+    replayed = {(s.file, s.name) for s in [*SECTIONS, *replay_trajectories.SECTIONS]}
+    recorded = {
+        (file, name)
+        for file in ("golden", "behaviour", "configs", "training")
+        for name in harness.record(file)["sections"]
+    }
+    assert replayed == recorded
+
+
+# Maps the id of a group of replays to marks.
 LIMITS = {
     "configs-config_roundtrip-json_serializable-new": [
         limit(
-            "newer optimizers that this Keras serializes have NumPy's numbers", "2.12"
+            "this Keras writes NumPy numbers into configs of newer optimizers", "2.12"
         )
     ],
     "training-policies-new": [
@@ -54,82 +76,91 @@ LIMITS = {
         )
     ],
 }
-_OTHERS = [section for name, section in SECTIONS.items() if name not in TRAJECTORIES]
 
 
-@pytest.mark.parametrize("replays", comparing.grouped(_OTHERS, LIMITS))
+@pytest.mark.parametrize("replays", comparing.grouped(SECTIONS, LIMITS))
 def test_equals_every_version(replays):
     comparing.check_all(replays)
 
 
-# The core tests replay the steps of one inner optimizer on all families.
-_CORE = ("v2-RMSprop-legacy", "v2-RMSprop-keras3", "new-RMSprop-new")
-_STEPS = [
-    pytest.param(*group.values, id=group.id, marks=[*group.marks, pytest.mark.core])
-    if group.id.endswith(_CORE)
-    else group
-    for group in comparing.grouped(replay_trajectories.SECTIONS)
-]
+# The core tests replay the eager steps of one inner optimizer on all families.
+_CORE = {
+    f"golden-{section.name}-{names}": [pytest.mark.core]
+    for section in replay_trajectories.SECTIONS
+    for names in ("v2-RMSprop-legacy", "v2-RMSprop-keras3", "new-RMSprop-new")
+}
 
 
-@pytest.mark.parametrize("replays", _STEPS)
+@pytest.mark.parametrize(
+    "replays", comparing.grouped(replay_trajectories.SECTIONS, _CORE)
+)
 def test_every_step(replays):
     comparing.check_all(replays)
 
 
-_NAMES_OF_POLICIES = limit(
+def _named(section, *values, marks=()):
+    """Return a `pytest.param` with a section, whose id is "file-section", and more values."""
+    name = f"{section.file}-{section.name}"
+    return pytest.param(section, *values, id=name, marks=marks)
+
+
+_KERAS_3_0_POLICIES = limit(
     "this Keras compares policies by identity and writes only their names", "3.0"
 )
 
 
 @needs_keras3
 @pytest.mark.parametrize(
-    "name",
+    "section",
     [
-        pytest.param(
-            name, marks=_NAMES_OF_POLICIES if name == "training-policies" else ()
-        )
-        for name in SECTIONS
+        *(_named(s) for s in SECTIONS if s not in replay_policies.SECTIONS),
+        *(_named(s, marks=_KERAS_3_0_POLICIES) for s in replay_policies.SECTIONS),
+        *(_named(s) for s in replay_trajectories.SECTIONS),
     ],
 )
-def test_every_entry_of_the_differences_holds_for_a_case(name):
-    assert not SECTIONS[name].unused()
+def test_every_entry_of_the_differences_applies_to_a_case(section):
+    assert not section.unused()
 
 
 @needs_same_kernels
 @pytest.mark.parametrize(
-    ("name", "more_than"),
+    ("section", "more_than"),
     [
-        *((f"golden-{section.name}", 0) for section in replay_calls.SECTIONS),
-        *(pytest.param(name, 40, marks=pytest.mark.slow) for name in TRAJECTORIES),
-        ("behaviour-hyperparameters", 50),
-        ("behaviour-errors", 50),
+        *(_named(s, 0) for s in replay_calls.SECTIONS),
+        *(_named(s, 40, marks=pytest.mark.slow) for s in replay_trajectories.SECTIONS),
+        *(_named(s, 50) for s in replay_attributes.SECTIONS),
+        *(_named(s, 50) for s in replay_errors.SECTIONS),
     ],
 )
-def test_the_replays_are_right(name, more_than):
-    """With the same replays, the wrapper of tf_keras gives the results in its record."""
-    played, wrong = SECTIONS[name].wrong_on_tf_keras()
+def test_the_replays_are_right(section, more_than):
+    """With the same replays, the wrapper of tf_keras gives the results in its record.
+
+    `more_than` makes sure that the section still finds its recorded cases.
+    """
+    played, wrong = section.wrong_on_tf_keras()
     assert not wrong
     assert played > more_than
 
 
-_SLICES = limit(
-    "the own `LossScale.update` of this TensorFlow refuses slices without a shape",
-    "2.12",
-)
-_OF_LOSS_SCALES = [
-    pytest.param(
-        *(case, recorded),
-        id=case["case"],
-        marks=[_SLICES] if case["case"] == "update:slices_no_shape" else [],
-    )
-    for case, results in harness.cases("loss_scale_classes")
-    if (recorded := harness.result_of(results, harness.REFERENCE)) is not None
-]
+def _recorded_loss_scales():
+    """Return a `pytest.param` with each case of loss scales and the result of tf_keras."""
+    params = []
+    for case, results in harness.cases("loss_scale_classes"):
+        recorded = harness.result_of(results, harness.REFERENCE)
+        marks = []
+        if case["case"] == "update:slices_no_shape":
+            reason = (
+                "`LossScale.update` of this TensorFlow refuses slices without a shape"
+            )
+            marks = [limit(reason, "2.12")]
+        if recorded is not None:
+            params.append(pytest.param(case, recorded, id=case["case"], marks=marks))
+    return params
 
 
-@pytest.mark.parametrize(("case", "recorded"), _OF_LOSS_SCALES)
+@pytest.mark.parametrize(("case", "recorded"), _recorded_loss_scales())
 def test_the_replays_of_loss_scales_are_right(case, recorded):
+    """With the same replays, the classes of TensorFlow give the recorded results."""
     actual = comparing.play(replay_loss_scales.replay, "reference", None, case)
     assert replay_loss_scales.same(actual, recorded, case, None), actual
 
@@ -137,31 +168,38 @@ def test_the_replays_of_loss_scales_are_right(case, recorded):
 @pytest.mark.slow
 def test_batches_equal_those_of_tf_keras_to_the_last_bit():
     """Replay tf_keras here, since the processor of the record may have rounded differently."""
-    section, played = SECTIONS["training-keras_training"], 0
+    (section,), played = replay_keras_training.SECTIONS, 0
     for case, results, family in section.replays():
         if family != "keras3" and harness.result_of(results, harness.REFERENCE):
             actual = section.actual(family, case)
             assert encoding.equal(actual, section.on_tf_keras(case)), case
             played += 1
-    assert played == 16
+    assert played == 16, "each of the 16 recorded cases of tf_keras should run"
 
 
-@pytest.mark.parametrize("name", TRAJECTORIES)
-def test_skipped_steps_count_since_2_3(name):
+@pytest.mark.parametrize("section", [_named(s) for s in replay_trajectories.SECTIONS])
+def test_skipped_steps_count_since_2_3(section):
     # TensorFlow 2.0 to 2.2 counted only applied steps in `iterations`. TensorFlow 2.3 and
     # tf_lso also count skipped steps. This test checks tf_lso only in eager mode, since replays
     # in a `tf.function` take long. `replay_trajectories.same` checks both modes.
     coefficients = harness.record()["coefficients"]
-    is_finite = [np.isfinite([g, *others]).all() for g, others in coefficients]
-    for case, results in harness.cases(SECTIONS[name].name, api="experimental"):
-        result = harness.result_of(results, "2.1.4")
-        if "ok" in result:
-            applied = [case.get("kind") == "fixed" or finite for finite in is_finite]
-            counted = [step["iterations"] for step in result["ok"]["steps"]]
-            assert counted == np.cumsum(applied).tolist()
-            if case.get("mode") != "function":
-                steps = SECTIONS[name].actual("legacy", case)["ok"]["steps"]
-                assert [step["iterations"] for step in steps] == list(range(1, 26))
+    is_finite = [
+        bool(np.isfinite([scalar, *vector]).all()) for scalar, vector in coefficients
+    ]
+    for case, results in harness.cases(section.name, api="experimental"):
+        recorded = harness.result_of(results, "2.1.4")
+        if "error" in recorded:
+            continue
+        # A fixed scale skips no steps.
+        is_fixed = case.get("kind") == "fixed"
+        is_applied = [is_fixed or finite for finite in is_finite]
+        assert _iterations(recorded) == np.cumsum(is_applied).tolist()
+        if case.get("mode") != "function":
+            assert _iterations(section.actual("legacy", case)) == list(range(1, 26))
+
+
+def _iterations(result):
+    return [step["iterations"] for step in result["ok"]["steps"]]
 
 
 def test_configs_of_the_experimental_class_have_the_layout_of_2_3():
@@ -174,10 +212,9 @@ def test_configs_of_the_experimental_class_have_the_layout_of_2_3():
             assert (layout == set(entry["result"]["ok"])) == is_old
 
 
-@pytest.mark.parametrize("scale", [4.0, 3.0])
-def test_bfloat16_loss_stays_bfloat16(scale):
+def test_bfloat16_loss_stays_bfloat16():
     # The record cannot show this, since it has bfloat16 results as float32.
-    optimizer = harness.wrapped("stable", CURRENT, kind="fixed", scale=scale)
+    optimizer = harness.wrapped("stable", CURRENT, kind="fixed", scale=4.0)
     loss = optimizer.get_scaled_loss(tf.constant(1.5, tf.bfloat16))
     assert loss.dtype == tf.bfloat16
 

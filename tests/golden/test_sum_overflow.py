@@ -15,7 +15,8 @@ from tests.golden import harness
 
 # The learning rate is so small that a finite step leaves the variable at 1. Only a step with
 # an infinite gradient changes the variable.
-TINY = 1e-30
+LEARNING_RATE = 1e-30
+# The gradient of each replica in three steps. The largest float32 is 3.4e38.
 GRADIENTS = (1.0, 3e38, 1.0)
 
 
@@ -23,7 +24,7 @@ def _rows(api, family, strategy):
     """Return [variable on each replica, loss scale, iterations] after each step."""
     with strategy.scope():
         variable = tf.Variable(1.0)
-        optimizer = harness.wrap(api, families.FAMILIES[family].SGD(TINY))
+        optimizer = harness.wrap(api, families.FAMILIES[family].SGD(LEARNING_RATE))
 
     def apply(gradient):
         # Make a tensor for each replica. The same tensor on both replicas would not be summed.
@@ -42,30 +43,30 @@ def _rows(api, family, strategy):
     return rows
 
 
-def _recorded_rows(since_2_5):
-    def minor(version):
-        return int(re.split(r"\W", version)[1])  # 5 of "2.5.3" or "2.5-tf_keras"
-
-    return [
-        [
-            [ast.literal_eval(copies.replace("inf", "2e308")), scale, iterations]
-            for copies, scale, iterations in probe["rows"]
-        ]
-        for probe in harness.record()["sum_overflow"]
-        if (minor(probe["version"]) >= 5) == since_2_5
-    ]
+def _recorded_rows():
+    """Return the rows of the versions before 2.5, and those of 2.5 and later."""
+    before_2_5, since_2_5 = [], []
+    for recording in harness.record()["sum_overflow"]:
+        rows = []
+        for copies, scale, iterations in recording["rows"]:
+            # `copies` is a text such as "[1.0, -inf]". Python reads 2e308 as infinity.
+            values = ast.literal_eval(copies.replace("inf", "2e308"))
+            rows.append([values, scale, iterations])
+        minor = int(re.split(r"\W", recording["version"])[1])  # 5 for "2.5.3"
+        (since_2_5 if minor >= 5 else before_2_5).append(rows)
+    return before_2_5, since_2_5
 
 
 @pytest.mark.parametrize("family", ["legacy", "new"])
-def test_reference(mirrored2, family):
-    recorded = _recorded_rows(since_2_5=True)[-1]
-    assert _rows("reference", family, mirrored2) == recorded
+def test_tf_keras_gives_the_recorded_rows(mirrored2, family):
+    _, since_2_5 = _recorded_rows()
+    assert _rows("reference", family, mirrored2) == since_2_5[-1]
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)
 def test_step_is_skipped_as_since_2_5(mirrored2, family):
     rows = _rows("stable", family, mirrored2)
-    later, earlier = _recorded_rows(since_2_5=True), _recorded_rows(since_2_5=False)
-    assert later == [rows] * 7
-    assert len(earlier) == 5
-    assert rows not in earlier
+    before_2_5, since_2_5 = _recorded_rows()
+    assert since_2_5 == [rows] * 7  # seven recorded versions
+    assert len(before_2_5) == 5
+    assert rows not in before_2_5
