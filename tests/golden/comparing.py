@@ -35,9 +35,9 @@ def slow_except_current(case, family):
 
 
 def slow_except_stable_and_current(case, family):
-    """Return the mark `slow`, except for cases of the stable class on that family.
+    """Return the mark `slow`, except for the family of `tf.keras.optimizers`.
 
-    If that family is not of Keras 3, the cases of both classes are not slow.
+    If this family is Keras 3, the cases of the experimental class are slow, too.
     """
     if case.get("api") == "experimental" and family == "keras3":
         return [pytest.mark.slow]

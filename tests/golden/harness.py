@@ -77,6 +77,7 @@ def result_of(results, version):
 
 # --- Optimizers.
 
+# Maps an api to the class of the wrapper. `reference` is the wrapper of tf_keras.
 CLASSES = {
     "stable": tf_lso.LossScaleOptimizer,
     "experimental": experimental.LossScaleOptimizer,

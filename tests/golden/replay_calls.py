@@ -260,9 +260,8 @@ def _compute_gradients(optimizer, variable):
 
 
 def _get_gradients(optimizer, variable):
-    get_gradients = (
-        optimizer.get_gradients
-    )  # a missing method is the result of the case
+    # If the optimizer lacks the method, this line raises the error that the record has.
+    get_gradients = optimizer.get_gradients
     return {"eager": attempt(lambda: get_gradients(2.0 * variable, [variable]))}
 
 
@@ -376,10 +375,8 @@ def _same(actual, expected, case, family):
 # once.
 _ALL = {"v2": here("legacy", "keras3"), "new": here("new")}
 _STEPS_FAMILIES = {"v2": here("legacy"), "new": here("new", "keras3")}
-_EXTRAS_FAMILIES = {
-    "v2": here("legacy"),
-    "new": (),
-}  # only OptimizerV2 has these arguments
+# Only OptimizerV2 has transformers and aggregators.
+_EXTRAS_FAMILIES = {"v2": here("legacy"), "new": ()}
 
 
 def _section(name, replay, families):
