@@ -70,7 +70,7 @@ def network(keras):
     return keras.Sequential([first, dense(1, name="dense_b")])
 
 
-def optimizer(case, family):
+def make_optimizer(case, family):
     """Return a new optimizer with the config of a case. `family` is "keras3" or "keras2"."""
     return configs.deserialize(case["config"], package=PACKAGES[family])
 
@@ -81,7 +81,10 @@ def loss_of(model):
 
 
 def train(model, opt, xs, ys, compiled=True, loss_fn=None):
-    """Take one step for each batch, as the recorded programs did."""
+    """Take one step for each batch, as the recorded programs did.
+
+    If `compiled`, a step is a `tf.function`.
+    """
     wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
     loss_fn = loss_fn or loss_of(model)
 
@@ -117,8 +120,8 @@ def scale_of(opt):
 def close(weights, expected, rtol=1e-5, atol=1e-6):
     """Return whether all weights are equal within the tolerances. NaN equals NaN."""
     return all(
-        np.allclose(a, numbers(b), rtol=rtol, atol=atol, equal_nan=True)
-        for a, b in zip(weights, expected, strict=True)
+        np.allclose(weight, numbers(recorded), rtol=rtol, atol=atol, equal_nan=True)
+        for weight, recorded in zip(weights, expected, strict=True)
     )
 
 

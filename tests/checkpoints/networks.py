@@ -123,35 +123,58 @@ def auto_named(keras):
     )
 
 
-def two_layers(keras, name, x, size, first, second, units=1, normed=False):
+def net(keras):
+    x = keras.Input((3,), name="x")
+    first, second = tanh(keras, 4, "dense_a"), linear(keras, 1, "dense_b")
+    return chain(keras, "net", x, first, second)
+
+
+def net_bn(keras):
+    x = keras.Input((3,), name="x")
+    first, second = tanh(keras, 4, "dense_a"), linear(keras, 1, "dense_b")
     norm = keras.layers.BatchNormalization(momentum=0.9, name="norm")
-    layers = tanh(keras, 4, first), *[norm] * normed, linear(keras, units, second)
-    return chain(keras, name, keras.Input((size,), name=x), *layers)
+    return chain(keras, "net_bn", x, first, norm, second)
 
 
-DENSE = ("x", 3, "dense_a", "dense_b")
-NET = (two_layers, "net", *DENSE)
-NET_BN = (two_layers, "net_bn", *DENSE, 1, True)
-# Maps the name of a model to its builder and the builder's arguments after the Keras module.
+def generator(keras):
+    z = keras.Input((2,), name="z")
+    first, second = tanh(keras, 4, "generate_a"), linear(keras, 3, "generate_b")
+    return chain(keras, "generator", z, first, second)
+
+
+def discriminator(keras):
+    image = keras.Input((3,), name="image")
+    first, second = tanh(keras, 4, "judge_a"), linear(keras, 1, "judge_b")
+    return chain(keras, "discriminator", image, first, second)
+
+
+# Maps the name of a model in the record to the function that builds it.
 BUILDERS = {
-    "lstm": (tokens, "LSTM"),
-    "gru": (tokens, "GRU"),
-    "generator": (two_layers, "generator", "z", 2, "generate_a", "generate_b", 3),
-    "discriminator": (two_layers, "discriminator", "image", 3, "judge_a", "judge_b"),
-    **dict.fromkeys(("net_opt", "mirrored", "schedule"), NET),
-    **dict.fromkeys(("mirrored_bn", "save_weights_compiled"), NET_BN),
-    "compiled_checkpoint": NET_BN,
+    "attention": attention,
+    "auto_named": auto_named,
+    "bilstm": bilstm,
+    "compiled_checkpoint": net_bn,
+    "conv": conv,
+    "discriminator": discriminator,
+    "generator": generator,
+    "gru": lambda keras: tokens(keras, "GRU"),
+    "lstm": lambda keras: tokens(keras, "LSTM"),
+    "mirrored": net,
+    "mirrored_bn": net_bn,
+    "nested": nested,
+    "net_opt": net,
+    "save_weights_compiled": net_bn,
+    "schedule": net,
+    "subclassed": subclassed,
+    "two_inputs_bn": two_inputs_bn,
 }
-OTHERS = (two_inputs_bn, nested, bilstm, conv, attention, subclassed, auto_named)
-BUILDERS.update((builder.__name__, (builder,)) for builder in OTHERS)
 
 
 def build(name, keras):
     """Return a model with its initial weights, or a dict of two such models for "gan"."""
     if name == "gan":
         return {part: build(part, keras) for part in ("generator", "discriminator")}
-    builder, *arguments = BUILDERS[name]
-    model = builder(keras, *arguments)
+    model = BUILDERS[name](keras)
     model.set_weights(initial_weights(model))
     return model
 
@@ -176,12 +199,15 @@ SHAPES = {
     "bilstm": [(4, 3)],
     "conv": [(6, 6, 2)],
     "attention": [(3, 4)],
-    "gan": [(2,), (3,)],  # noise, real
 }
 
 
-def draw(name, seed):
-    random = np.random.RandomState(seed)
+def batch(name, number):
+    """Return the batch (x, y) of a model with this number.
+
+    If the model has several inputs, x is a list.
+    """
+    random = np.random.RandomState(1000 + number)
     if name in ("lstm", "gru"):
         xs = [random.randint(0, 6, size=(BATCH, 4)).astype("int32")]
     else:
@@ -190,23 +216,6 @@ def draw(name, seed):
             for shape in SHAPES.get(name, [(3,)])
         ]
     y = random.uniform(-1, 1, size=(BATCH, 1)).astype("float32")
-    return xs, y
-
-
-def batch(name, i):
-    """Return the batch (x, y) with the number `i`.
-
-    If the model has several inputs, x is a list. For "gan", x is [noise, real], and y is not
-    used.
-    """
-    xs, y = draw(name, 1000 + i)
-    if i in NONFINITE:
-        target = xs[1] if name == "gan" else y
-        target[1, 0] = np.nan
+    if number in NONFINITE:
+        y[1, 0] = np.nan
     return (xs if len(xs) > 1 else xs[0]), y
-
-
-def probe(name):
-    """Return the inputs of the recorded predictions."""
-    xs, _ = draw(name, 99)
-    return xs if len(xs) > 1 else xs[0]

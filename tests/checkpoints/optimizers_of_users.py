@@ -7,7 +7,7 @@ from tests.generation import HAS_KERAS3
 
 if HAS_KERAS3:
 
-    class _OfKeras3(KERASES["keras3"].optimizers.Optimizer):
+    class _OwnKeras3(KERASES["keras3"].optimizers.Optimizer):
         """An optimizer with a list of slots, a dict of slots and a single variable."""
 
         def build(self, variables):
@@ -15,24 +15,27 @@ if HAS_KERAS3:
                 return
             super().build(variables)
             self.pace = [self.add_variable_from_reference(v, "pace") for v in variables]
-            self.by_name = {
+            self.by_path = {
                 v.path: self.add_variable_from_reference(v, "trace") for v in variables
             }
             self.one = self.add_variable((), "zeros", name="one")
 
         def update_step(self, gradient, variable, learning_rate):
-            place = self._get_variable_index(variable)
-            self.pace[place].assign_add(gradient)
-            list(self.by_name.values())[place].assign_add(2 * gradient)
+            index = self._get_variable_index(variable)
+            self.pace[index].assign_add(gradient)
+            # `variable` is a TensorFlow variable without a path, so find the slot by its place.
+            list(self.by_path.values())[index].assign_add(2 * gradient)
             self.one.assign_add(1.0)
-            variable.assign_sub(learning_rate * self.pace[place])
+            variable.assign_sub(learning_rate * self.pace[index])
 
 
 _KERAS2 = KERASES["keras2"]
 
 
-class _OfNew(_KERAS2.optimizers.experimental.Optimizer):
-    def __init__(self, name="of_new", **kwargs):
+class _OwnNew(_KERAS2.optimizers.experimental.Optimizer):
+    """An optimizer with two lists of slots and a single variable."""
+
+    def __init__(self, name="own_new", **kwargs):
         super().__init__(name, **kwargs)
         self._learning_rate = self._build_learning_rate(0.01)
 
@@ -46,18 +49,20 @@ class _OfNew(_KERAS2.optimizers.experimental.Optimizer):
         self._built = True
 
     def update_step(self, gradient, variable):
-        place = self._index_dict[self._var_key(variable)]
-        self.pace[place].assign_add(gradient)
-        self.trace[place].assign_add(2 * gradient)
+        index = self._index_dict[self._var_key(variable)]
+        self.pace[index].assign_add(gradient)
+        self.trace[index].assign_add(2 * gradient)
         self.one.assign_add(1.0)
-        variable.assign_sub(0.01 * self.pace[place])
+        variable.assign_sub(0.01 * self.pace[index])
 
     def get_config(self):
         return {"name": self.name}
 
 
-class _OfLegacy(FAMILIES["legacy"].Optimizer):
-    def __init__(self, name="of_legacy", **kwargs):
+class _OwnLegacy(FAMILIES["legacy"].Optimizer):
+    """An optimizer with the slots `pace` and `trace`."""
+
+    def __init__(self, name="own_legacy", **kwargs):
         super().__init__(name, **kwargs)
         self._set_hyper("rate", 0.01)
 
@@ -81,22 +86,23 @@ class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
     def __init__(self, slots=(), momentum=0.0, name="with_slots", **kwargs):
         super().__init__(name, **kwargs)
         self._set_hyper("momentum", momentum)
-        self.names = slots
+        self.slot_names = slots
 
     def _create_slots(self, variables):
-        for slot in self.names:
+        for slot in self.slot_names:
             for variable in variables:
                 self.add_slot(variable, slot)
 
     def _resource_apply_dense(self, gradient, variable, apply_state=None):
-        for number, slot in enumerate(self.names, 1):
-            self.get_slot(variable, slot).assign_add(number * gradient)
+        # The factor gives each slot a different value.
+        for factor, slot in enumerate(self.slot_names, 1):
+            self.get_slot(variable, slot).assign_add(factor * gradient)
         return variable.assign_sub(0.01 * gradient)
 
     def get_config(self):
         return {
             "name": self._name,
-            "slots": self.names,
+            "slots": self.slot_names,
             "momentum": self._serialize_hyperparameter("momentum"),
         }
 
@@ -121,25 +127,25 @@ class NewWithSlots(_KERAS2.optimizers.experimental.Optimizer):
     def __init__(self, slots=(), name="with_slots", **kwargs):
         super().__init__(name, **kwargs)
         self._learning_rate = self._build_learning_rate(0.01)
-        self.names = slots
+        self.slot_names = slots
 
     def build(self, variables):
         super().build(variables)
         if getattr(self, "_built", False):
             return
-        for name in self.names:
+        for name in self.slot_names:
             slots = [self.add_variable_from_reference(v, name) for v in variables]
             setattr(self, name, slots)
         self._built = True
 
     def update_step(self, gradient, variable):
-        place = self._index_dict[self._var_key(variable)]
-        for number, name in enumerate(self.names, 1):
-            getattr(self, name)[place].assign_add(number * gradient)
+        index = self._index_dict[self._var_key(variable)]
+        for factor, name in enumerate(self.slot_names, 1):
+            getattr(self, name)[index].assign_add(factor * gradient)
         variable.assign_sub(0.01 * gradient)
 
     def get_config(self):
-        return {"name": self.name, "slots": self.names}
+        return {"name": self.name, "slots": self.slot_names}
 
 
 # Maps a family to its class with any slots.
@@ -152,33 +158,33 @@ if HAS_KERAS3:
 
         def __init__(self, slots=(), name="with_slots", **kwargs):
             super().__init__(0.01, name=name, **kwargs)
-            self.names = slots
+            self.slot_names = slots
 
         def build(self, variables):
             if self.built:
                 return
             super().build(variables)
-            for name in self.names:
+            for name in self.slot_names:
                 slots = [self.add_variable_from_reference(v, name) for v in variables]
                 setattr(self, name, slots)
 
         def update_step(self, gradient, variable, learning_rate):
-            place = self._get_variable_index(variable)
-            for number, name in enumerate(self.names, 1):
-                getattr(self, name)[place].assign_add(number * gradient)
+            index = self._get_variable_index(variable)
+            for factor, name in enumerate(self.slot_names, 1):
+                getattr(self, name)[index].assign_add(factor * gradient)
             variable.assign_sub(learning_rate * gradient)
 
         def get_config(self):
             config = super().get_config()
             config.pop("learning_rate")
-            return config | {"slots": self.names}
+            return config | {"slots": self.slot_names}
 
     WITH_SLOTS["keras3"] = Keras3WithSlots
 
 
 # Maps a family to a function that makes an optimizer of a user's own class.
-OWN = {
-    "keras3": lambda: _OfKeras3(0.01),
-    "new": lambda: _OfNew(),
-    "legacy": lambda: _OfLegacy(),
+MAKE_OWN = {
+    "keras3": lambda: _OwnKeras3(0.01),
+    "new": lambda: _OwnNew(),
+    "legacy": lambda: _OwnLegacy(),
 }

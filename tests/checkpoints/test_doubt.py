@@ -9,15 +9,15 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints.helpers import (
     assert_equal,
+    assert_refused,
     expect_limits,
-    model_of,
-    refused,
-    restored,
-    saved,
+    make_model,
+    restore_completely,
+    save,
     slots_of,
-    state,
+    state_of,
     train,
-    trained,
+    trained_model,
 )
 from tests.families import (
     CHECKPOINTED,
@@ -37,12 +37,18 @@ def wrapped(family, name="Adam", **arguments):
 
 @pytest.mark.parametrize("writer", [name for name in FAMILIES if name != "keras3"])
 @pytest.mark.parametrize("reader", FAMILIES)
-def test_a_checkpoint_whose_names_and_places_disagree_asks(writer, reader, tmp_path):
+def test_a_checkpoint_whose_names_and_places_contradict_is_refused_until_mapped(
+    writer, reader, tmp_path
+):
     optimizer = wrapped(writer)
-    path = saved(trained(KERASES[writer], optimizer), optimizer, "checkpoint", tmp_path)
-    model = model_of(KERASES[reader], "b", "a")
-    refused(path, model, wrapped(reader), "by its place .* by its name", "mapping=")
-    restored(path, model, wrapped(reader), mapping={"a": "b", "b": "a"})
+    path = save(
+        trained_model(KERASES[writer], optimizer), optimizer, "checkpoint", tmp_path
+    )
+    model = make_model(KERASES[reader], "b", "a")
+    assert_refused(
+        path, model, wrapped(reader), "by its place .* by its name", "mapping="
+    )
+    restore_completely(path, model, wrapped(reader), mapping={"a": "b", "b": "a"})
 
 
 @needs_keras3
@@ -52,13 +58,13 @@ def test_a_model_without_the_first_layer_does_not_shift_the_others(
 ):
     expect_limits(request, "keras3", format_)
     optimizer = wrapped("keras3")
-    model = trained(keras, optimizer, "a", "b", "c")
-    path = saved(model, optimizer, format_, tmp_path)
+    model = trained_model(keras, optimizer, "a", "b", "c")
+    path = save(model, optimizer, format_, tmp_path)
     with pytest.raises(
         checkpoints.CheckpointError, match=r"by its place .* by its name"
     ):
-        checkpoints.restore(path, model=model_of(keras, "b", "c"))
-    new = model_of(keras, "b", "c")
+        checkpoints.restore(path, model=make_model(keras, "b", "c"))
+    new = make_model(keras, "b", "c")
     checkpoints.restore(path, model=new, mapping={"b": "b", "c": "c"})
     assert_equal(new.get_weights(), model.get_weights()[2:])
 
@@ -82,56 +88,64 @@ if HAS_KERAS3:
 
 @needs_keras3
 @pytest.mark.parametrize("format_", ["keras", "weights.h5", "h5"])
-def test_a_slot_of_the_users_class_is_not_taken_for_the_average_of_keras(
+def test_a_slot_of_the_users_class_is_not_confused_with_the_average_of_keras(
     format_, tmp_path
 ):
     optimizer = Averaging(0.01, momentum=0.5)
-    path = saved(trained(keras, optimizer), optimizer, format_, tmp_path)
+    path = save(trained_model(keras, optimizer), optimizer, format_, tmp_path)
     found = Averaging(0.01, momentum=0.5)
-    restored(path, model_of(keras), found)
+    restore_completely(path, make_model(keras), found)
     for name in ("momentums", "average"):
-        assert_equal(*([*map(np.array, getattr(o, name))] for o in (found, optimizer)))
+        slots = [np.array(slot) for slot in getattr(found, name)]
+        expected = [np.array(slot) for slot in getattr(optimizer, name)]
+        assert_equal(slots, expected)
 
 
 def named_slots(optimizer):
     """Return the slots of a Keras 3 optimizer, such as {"a_kernel_momentum": value}."""
-    ends = {re.search(r"[ab]_kernel_\w+$", v.path): v for v in optimizer.variables}
-    return {end[0]: np.array(v) for end, v in ends.items() if end}
+    found = {}
+    for variable in optimizer.variables:
+        match = re.search(r"[ab]_kernel_\w+$", variable.path)
+        if match:
+            found[match[0]] = np.array(variable)
+    return found
 
 
 @needs_keras3
 @pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])
-def test_an_h5_file_names_the_variables_of_its_slots(name, tmp_path):
+def test_slots_of_an_h5_file_follow_the_names_of_their_variables(name, tmp_path):
     arguments = {"momentum": 0.5} if name != "Adam" else {}
-    made = getattr(keras.optimizers, name)
-    optimizer, model = made(0.01, **arguments), model_of(keras, use_bias=False)
+    make_optimizer = getattr(keras.optimizers, name)
+    optimizer = make_optimizer(0.01, **arguments)
+    model = make_model(keras, use_bias=False)
     optimizer.build(model.trainable_variables[::-1])
     train(model, optimizer)
-    path = saved(model, optimizer, "h5", tmp_path)
-    new, found = model_of(keras, use_bias=False), made(0.01, **arguments)
-    restored(path, new, found)
+    path = save(model, optimizer, "h5", tmp_path)
+    new, found = make_model(keras, use_bias=False), make_optimizer(0.01, **arguments)
+    restore_completely(path, new, found)
     assert_equal(named_slots(found), named_slots(optimizer))
 
 
-def two(family, first, second, tmp_path):
+def save_two_models(family, first, second, tmp_path):
     """Save a checkpoint of two models, each with its optimizer.
 
     Return the dict of the saved objects, and the path.
     """
-    of, parts = KERASES[family], {}
+    objects = {}
     for name, optimizer in (("one", first), ("two", second)):
-        model = model_of(of, f"{name}_a", f"{name}_b")
+        model = make_model(KERASES[family], f"{name}_a", f"{name}_b")
         optimizer.build(model.trainable_variables)
-        parts |= {name: model, f"{name}_optimizer": optimizer}
-    train(parts["one"], first)
-    return parts, tf.train.Checkpoint(**parts).save(str(tmp_path / "two"))
+        objects[name] = model
+        objects[f"{name}_optimizer"] = optimizer
+    train(objects["one"], first)
+    return objects, tf.train.Checkpoint(**objects).save(str(tmp_path / "two"))
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
-def test_of_two_optimizers_that_fit_the_user_chooses(family, tmp_path):
-    parts, path = two(family, wrapped(family), wrapped(family), tmp_path)
-    model, optimizer = model_of(KERASES[family], "two_a", "two_b"), wrapped(family)
-    refused(path, model, optimizer, "several models or optimizers", "names=")
+def test_if_two_optimizers_fit_the_user_must_choose_one(family, tmp_path):
+    objects, path = save_two_models(family, wrapped(family), wrapped(family), tmp_path)
+    model, optimizer = make_model(KERASES[family], "two_a", "two_b"), wrapped(family)
+    assert_refused(path, model, optimizer, "several models or optimizers", "names=")
     names = {"model": "one", "optimizer": "one_optimizer"}
     report = checkpoints.restore(
         path,
@@ -141,15 +155,18 @@ def test_of_two_optimizers_that_fit_the_user_chooses(family, tmp_path):
         mapping={"one_a": "two_a", "one_b": "two_b"},
     )
     assert report.complete
-    assert_equal(state(model, optimizer), state(parts["one"], parts["one_optimizer"]))
+    assert_equal(
+        state_of(model, optimizer), state_of(objects["one"], objects["one_optimizer"])
+    )
 
 
-def test_an_optimizer_without_a_step_does_not_stand_for_one_that_does_not_fit(tmp_path):
+def test_an_untrained_optimizer_that_fits_does_not_replace_a_trained_one(tmp_path):
     family = "legacy"
-    trained_one = wrapped(family, amsgrad=True)
-    _, path = two(family, trained_one, wrapped(family), tmp_path)
-    model = model_of(KERASES[family], "one_a", "one_b")
-    refused(path, model, wrapped(family), "several models or optimizers|amsgrad")
+    _, path = save_two_models(
+        family, wrapped(family, amsgrad=True), wrapped(family), tmp_path
+    )
+    model = make_model(KERASES[family], "one_a", "one_b")
+    assert_refused(path, model, wrapped(family), "several models or optimizers|amsgrad")
     found = wrapped(family, amsgrad=True)
     report = checkpoints.restore(
         path,
@@ -160,7 +177,7 @@ def test_an_optimizer_without_a_step_does_not_stand_for_one_that_does_not_fit(tm
     assert report.complete and slots_of(found, model)
 
 
-def test_keys_of_a_dict_that_look_like_names_of_classes(tmp_path):
+def test_dict_keys_that_look_like_class_names_are_keys(tmp_path):
     """A checkpoint has layers in a dict by their keys, a .keras file by their classes."""
 
     class Heads(keras2.Model):

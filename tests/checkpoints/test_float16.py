@@ -42,7 +42,7 @@ WRITE = """
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def saved(tmp_path_factory):
     """{family: (path, iterations, loss scale, weights after three more steps)}."""
     found = {}
     for family in FAMILIES:
@@ -52,24 +52,24 @@ def written(tmp_path_factory):
         names = {"module": module, "path": path, "zipped": ZIPPED}
         optimizer = "legacy.Adam" if family == "legacy" else "Adam"
         program = WRITE.format(optimizer=optimizer, **names)
-        lines = run(program, by=preloaded.run)[-2:]
-        (iterations, scale), weights = (map(float, line.split()) for line in lines)
-        found[family] = path, iterations, scale, list(weights)
+        *_, counts, weights = run(program, by=preloaded.run)
+        iterations, scale = map(float, counts.split())
+        found[family] = path, iterations, scale, [float(w) for w in weights.split()]
     return found
 
 
-def go_on(model):
+def train_three_steps(model):
+    """Train a model, and return all its weights as one array."""
     for _ in range(3):
         model.train_on_batch(X, Y)
     return np.concatenate([w.ravel() for w in model.get_weights()])
 
 
-READERS = [("keras3", keras), ("new", keras2)]
-
-
-@pytest.mark.parametrize(("family", "module"), READERS)
-def test_a_model_of_keras_is_wrapped_and_goes_on(family, module, written, caplog):
-    path, iterations, scale, after = written[family]
+@pytest.mark.parametrize(("family", "module"), [("keras3", keras), ("new", keras2)])
+def test_a_loaded_model_is_wrapped_and_its_training_continues(
+    family, module, saved, caplog
+):
+    path, iterations, scale, expected_weights = saved[family]
     with tf_lso.install():
         model = module.models.load_model(path)
         optimizer = model.optimizer
@@ -80,35 +80,53 @@ def test_a_model_of_keras_is_wrapped_and_goes_on(family, module, written, caplog
         else:  # tf_keras does not save the loss scale
             assert "loss scale" in caplog.text
             optimizer.loss_scale_state._current_loss_scale.assign(1024.0)
-        after_all = go_on(model)
+        weights = train_three_steps(model)
     if family == "keras3":
-        np.testing.assert_allclose(after_all, after, rtol=1e-2, atol=1e-2)
+        np.testing.assert_allclose(weights, expected_weights, rtol=1e-2, atol=1e-2)
 
 
-def test_state_that_is_not_in_the_file_is_told_of(written, caplog):
+def test_a_warning_says_that_the_file_lacks_state(saved, caplog):
+    path, *_ = saved["legacy"]
     with tf_lso.install():
-        model = keras2.models.load_model(written["legacy"][0])
+        model = keras2.models.load_model(path)
     assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     assert "state" in caplog.text
 
 
-@pytest.mark.parametrize("wrap", [True, False])
+def new_model():
+    return keras.Sequential(
+        [
+            keras.layers.InputLayer((3,)),
+            keras.layers.Dense(2, dtype="mixed_float16", name="a"),
+            keras.layers.Dense(1, dtype="mixed_float16", name="b"),
+        ]
+    )
+
+
+WARNING = "given to restore() (Adam) scales no loss"
+
+
 @needs_keras3
-def test_restore_tells_of_an_optimizer_that_scales_nothing(
-    wrap, written, caplog, monkeypatch
+def test_restore_warns_about_an_optimizer_without_loss_scaling(
+    saved, caplog, monkeypatch
 ):
-    monkeypatch.setattr(wrapping, "_once", log.Once())
-    path, iterations, scale, _ = written["keras3"]
-    layers = keras.layers
-    dense = [
-        layers.Dense(n, dtype="mixed_float16", name=i) for i, n in (("a", 2), ("b", 1))
-    ]
-    model = keras.Sequential([layers.InputLayer((3,)), *dense])
-    optimizer = FAMILIES["keras3"].Adam(0.1)
-    if wrap:
-        optimizer = tf_lso.wrap(optimizer, model)
+    monkeypatch.setattr(wrapping, "_once", log.Once())  # other tests may have warned
+    path, iterations, _, _ = saved["keras3"]
+    model, optimizer = new_model(), FAMILIES["keras3"].Adam(0.1)
     assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
     assert int(numpy(optimizer.iterations)) == iterations
-    assert ("given to restore() (Adam) scales no loss" in caplog.text) is not wrap
-    if wrap:
-        assert float(optimizer.loss_scale) == scale
+    assert WARNING in caplog.text
+
+
+@needs_keras3
+def test_restore_restores_the_state_of_keras_into_a_wrapped_optimizer(
+    saved, caplog, monkeypatch
+):
+    monkeypatch.setattr(wrapping, "_once", log.Once())
+    path, iterations, scale, _ = saved["keras3"]
+    model = new_model()
+    optimizer = tf_lso.wrap(FAMILIES["keras3"].Adam(0.1), model)
+    assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
+    assert int(numpy(optimizer.iterations)) == iterations
+    assert float(optimizer.loss_scale) == scale
+    assert WARNING not in caplog.text

@@ -15,7 +15,7 @@ from tf_lso.checkpoints import layouts
         ("Adam/dense/kernel:0", "Adam", None),
     ],
 )
-def test_the_slot_of_a_variable_of_keras_2_is_in_its_name(name, class_name, slot):
+def test_slot_of_finds_the_slot_in_a_name_of_keras_2(name, class_name, slot):
     assert layouts.slot_of(name, class_name) == slot
 
 
@@ -28,5 +28,7 @@ def test_the_slot_of_a_variable_of_keras_2_is_in_its_name(name, class_name, slot
         ("adam/dense_kernel", ["_momentums", "_velocities"], None),
     ],
 )
-def test_the_list_of_a_variable_of_keras_3_is_in_its_name(name, attributes, attribute):
+def test_list_of_finds_the_list_of_slots_in_a_name_of_keras_3(
+    name, attributes, attribute
+):
     assert layouts.list_of(name, attributes) == attribute

@@ -14,19 +14,17 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints import helpers
 from tests.checkpoints import optimizers_of_users as users
-from tests.checkpoints.helpers import assert_equal, model_of, trained
+from tests.checkpoints.helpers import assert_equal, make_model, trained_model
 from tests.families import CHECKPOINTED, FAMILIES, KERASES, keras2, numpy
 
 SLOTS = [("momentum",), ("m", "v", "vhat"), ("average", "mg")]
-SLOW_BUT_ONE = [SLOTS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SLOTS[1:])]
 
 
-def slots_of(opt):
-    """Return the slots and the step counter of an optimizer as a sorted list of arrays."""
+def variable_values(opt):
+    """Return the values of an inner optimizer's variables, sorted by their bytes."""
     inner = getattr(opt, "inner_optimizer", opt)
-    variables = inner.variables
-    variables = variables() if callable(variables) else variables
-    return sorted((np.array(numpy(v)) for v in variables), key=lambda a: a.tobytes())
+    values = [np.array(numpy(variable)) for variable in helpers.variables_of(inner)]
+    return sorted(values, key=lambda value: value.tobytes())
 
 
 @pytest.mark.parametrize(
@@ -38,22 +36,19 @@ def slots_of(opt):
 def test_tensorflow_restores_what_the_program_saved(
     family, slots, built, installs, tmp_path
 ):
-    def made():
-        return tf_lso.LossScaleOptimizer(users.WITH_SLOTS[family](slots))
-
     with tf_lso.install() if installs else contextlib.nullcontext():
-        opt, of = made(), KERASES[family]
-        model = trained(of, opt)
-        path = helpers.saved(model, opt, "checkpoint", tmp_path)
-        new, other = model_of(of), made()
+        old = tf_lso.LossScaleOptimizer(users.WITH_SLOTS[family](slots))
+        old_model = trained_model(KERASES[family], old)
+        path = helpers.save(old_model, old, "checkpoint", tmp_path)
+        model = make_model(KERASES[family])
+        opt = tf_lso.LossScaleOptimizer(users.WITH_SLOTS[family](slots))
         if built:
-            other.build(new.trainable_variables)
-        saved = tf.train.Checkpoint(model=new, optimizer=other)
-        status = saved.restore(path)
-        other.build(new.trainable_variables)
+            opt.build(model.trainable_variables)
+        status = tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+        opt.build(model.trainable_variables)
         status.assert_existing_objects_matched()
-    assert int(numpy(other.iterations)) == 3
-    assert_equal(slots_of(other), slots_of(opt))
+    assert int(numpy(opt.iterations)) == 3
+    assert_equal(variable_values(opt), variable_values(old))
 
 
 @pytest.mark.core
@@ -61,82 +56,87 @@ def test_tensorflow_restores_what_the_program_saved(
 def test_what_was_restored_before_the_first_step_is_saved_again(family, tmp_path):
     """In the legacy family, this class has no hyperparameter `learning_rate`."""
 
-    def made():
+    def make_optimizer():
         return tf_lso.LossScaleOptimizer(users.WITH_SLOTS[family](("momentum",)))
 
-    opt, of = made(), KERASES[family]
-    model = trained(of, opt)
-    path = helpers.saved(model, opt, "checkpoint", tmp_path)
-    new, other = model_of(of), made()
-    saved = tf.train.Checkpoint(model=new, optimizer=other)
-    saved.restore(path)
-    again = saved.save(str(tmp_path / "again"))
-    model, third = model_of(of), made()
-    tf.train.Checkpoint(model=model, optimizer=third).restore(again)
+    keras_module, first = KERASES[family], make_optimizer()
+    first_model = trained_model(keras_module, first)
+    first_path = helpers.save(first_model, first, "checkpoint", tmp_path)
+    second_model, second = make_model(keras_module), make_optimizer()
+    checkpoint = tf.train.Checkpoint(model=second_model, optimizer=second)
+    checkpoint.restore(first_path)
+    second_path = checkpoint.save(str(tmp_path / "second"))
+    third_model, third = make_model(keras_module), make_optimizer()
+    tf.train.Checkpoint(model=third_model, optimizer=third).restore(second_path)
     assert int(numpy(third.iterations)) == 3
 
 
 @pytest.mark.parametrize("installs", [True, False])
 @pytest.mark.parametrize("built", [True, False])
-def test_a_subclass_of_a_known_class_has_slots_of_its_own(built, installs, tmp_path):
-    def made():
-        return tf_lso.LossScaleOptimizer(users.AveragingSGD(0.01))
-
+def test_the_additional_slots_of_a_subclass_are_restored(built, installs, tmp_path):
     with tf_lso.install() if installs else contextlib.nullcontext():
-        opt = made()
-        model = trained(keras2, opt)
-        path = helpers.saved(model, opt, "checkpoint", tmp_path)
-        new, other = model_of(keras2), made()
+        old = tf_lso.LossScaleOptimizer(users.AveragingSGD(0.01))
+        old_model = trained_model(keras2, old)
+        path = helpers.save(old_model, old, "checkpoint", tmp_path)
+        model, opt = (
+            make_model(keras2),
+            tf_lso.LossScaleOptimizer(users.AveragingSGD(0.01)),
+        )
         if built:
-            other.build(new.trainable_variables)
-        tf.train.Checkpoint(model=new, optimizer=other).restore(path)
-        other.build(new.trainable_variables)
-    assert_equal(slots_of(other), slots_of(opt))
-    again, third = model_of(keras2), made()
-    helpers.restored(path, again, third)
-    assert_equal(slots_of(third), slots_of(opt))
+            opt.build(model.trainable_variables)
+        tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+        opt.build(model.trainable_variables)
+    assert_equal(variable_values(opt), variable_values(old))
+    model, opt = make_model(keras2), tf_lso.LossScaleOptimizer(users.AveragingSGD(0.01))
+    helpers.restore_completely(path, model, opt)
+    assert_equal(variable_values(opt), variable_values(old))
 
 
 @pytest.mark.parametrize("wraps", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "weights.h5", "h5"])
-@pytest.mark.parametrize("slots", SLOW_BUT_ONE)
+@pytest.mark.parametrize(
+    "slots",
+    [
+        ("momentum",),
+        pytest.param(("m", "v", "vhat"), marks=pytest.mark.slow),
+        pytest.param(("average", "mg"), marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_restore_restores_it_whole(family, slots, format_, wraps, tmp_path, request):
+def test_restore_restores_all_slots(family, slots, format_, wraps, tmp_path, request):
     helpers.expect_limits(request, family, format_, wraps)
     if (family, wraps) == ("legacy", False) and format_ in ("keras", "weights.h5"):
-        pytest.skip("Keras 2 saves no state of legacy optimizers there")
+        pytest.skip("Keras 2 saves no state of legacy optimizers in such a file")
 
-    def made():
+    def make_optimizer():
         opt = users.WITH_SLOTS[family](slots)
         return tf_lso.LossScaleOptimizer(opt) if wraps else opt
 
-    of, opt = KERASES[family], made()
-    model = trained(of, opt)
+    keras_module, old = KERASES[family], make_optimizer()
+    old_model = trained_model(keras_module, old)
     with tf_lso.install():
-        path = helpers.saved(model, opt, format_, tmp_path)
-    new, other = model_of(of), made()
-    helpers.restored(path, new, other)
-    assert_equal(new.get_weights(), model.get_weights())
-    assert_equal(slots_of(other), slots_of(opt))
+        path = helpers.save(old_model, old, format_, tmp_path)
+    model, opt = make_model(keras_module), make_optimizer()
+    helpers.restore_completely(path, model, opt)
+    assert_equal(model.get_weights(), old_model.get_weights())
+    assert_equal(variable_values(opt), variable_values(old))
 
 
 @pytest.mark.parametrize("slots", [("momentum",), ("pace",)])
-def test_a_hyperparameter_says_nothing_of_slots(slots, tmp_path):
-    made = users.WITH_SLOTS["legacy"]
-    old = made(slots, momentum=0.5)
-    path = helpers.saved(trained(keras2, old), old, "checkpoint", tmp_path)
-    new = made(slots)
-    helpers.restored(path, model_of(keras2), new)
+def test_the_hyperparameter_momentum_does_not_decide_which_slots_exist(slots, tmp_path):
+    old = users.LegacyWithSlots(slots, momentum=0.5)
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    new = users.LegacyWithSlots(slots)
+    helpers.restore_completely(path, make_model(keras2), new)
     assert float(numpy(new.momentum)) == 0.5
-    assert_equal(slots_of(new), slots_of(old))
+    assert_equal(variable_values(new), variable_values(old))
 
 
-def test_a_class_with_other_slots_is_refused_without_invented_arguments(tmp_path):
-    made = users.WITH_SLOTS["legacy"]
-    old = made(("momentum", "vhat"))
-    path = helpers.saved(trained(keras2, old), old, "checkpoint", tmp_path)
-    new = made(("momentum",))
+def test_the_error_for_an_own_class_suggests_no_argument_of_keras(tmp_path):
+    old = users.LegacyWithSlots(("momentum", "vhat"))
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    new = users.LegacyWithSlots(("momentum",))
     with pytest.raises(tf_lso.checkpoints.CheckpointError) as caught:
-        tf_lso.checkpoints.restore(path, model=model_of(keras2), optimizer=new)
+        tf_lso.checkpoints.restore(path, model=make_model(keras2), optimizer=new)
     assert "has no variable for it" in str(caught.value)
     assert "amsgrad" not in str(caught.value)

@@ -25,62 +25,64 @@ def after5(name="ckpt-1", case=CASE):
     return artifacts.expected("TF2.1.4", case, name)["after5"]
 
 
-def made(case=CASE):
+def new_model_and_optimizer(case=CASE):
     model = artifacts.network(keras2)
-    return model, artifacts.optimizer(artifacts.cases("TF2.1.4")[case], "keras2")
+    return model, artifacts.make_optimizer(artifacts.cases("TF2.1.4")[case], "keras2")
 
 
 def restored(case=CASE, built=True):
-    model, optimizer = made(case)
+    """Restore a checkpoint with TensorFlow. Return the model, optimizer and `Checkpoint`."""
+    model, optimizer = new_model_and_optimizer(case)
     if built:
         optimizer.build(model.trainable_variables)
-    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    status = saved.restore(path_of(case=case))
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    status = checkpoint.restore(path_of(case=case))
     optimizer.build(model.trainable_variables)
     if "Ftrl" not in case:  # Ftrl has the hyperparameter `beta` since TensorFlow 2.3
         status.assert_consumed()
-    return model, optimizer, saved
+    return model, optimizer, checkpoint
 
 
 def assert_has_slots(optimizer):
     assert int(optimizer.iterations) > 0
-    assert all(np.abs(w.numpy()).sum() > 0 for w in optimizer.inner_optimizer.weights)
+    for weight in optimizer.inner_optimizer.weights:
+        assert np.any(weight.numpy()), f"{weight.name} is zero, so it was not restored"
 
 
 class TestACheckpointOf20To22:
     @pytest.mark.parametrize("built", [True, False])
     @pytest.mark.parametrize("case", CASES)
-    def test_is_restored_whole(self, case, built):
+    def test_is_restored_completely(self, case, built):
         model, optimizer, _ = restored(case, built)
         artifacts.assert_holds(model, optimizer, after5(case=case))
         assert int(optimizer.iterations) > 0
-        other, ours = made(case)
-        tf_lso.checkpoints.restore(path_of(case=case), model=other, optimizer=ours)
-        for one, two in zip(optimizer.get_weights(), ours.get_weights(), strict=True):
-            np.testing.assert_array_equal(one, two)
-        assert ours.get_config() == optimizer.get_config()
+        other_model, other = new_model_and_optimizer(case)
+        path = path_of(case=case)
+        tf_lso.checkpoints.restore(path, model=other_model, optimizer=other)
+        helpers.assert_equal(optimizer.get_weights(), other.get_weights())
+        assert optimizer.get_config() == other.get_config()
 
-    def test_is_not_saved_that_way_again(self, tmp_path):
-        *_, saved = restored()
-        path = saved.save(str(tmp_path / "ckpt"))
+    def test_is_saved_in_the_layout_of_later_versions(self, tmp_path):
+        _, _, checkpoint = restored()
+        path = checkpoint.save(str(tmp_path / "ckpt"))
         names = [name for name, _ in tf.train.list_variables(path)]
         assert "optimizer/iter/.ATTRIBUTES/VARIABLE_VALUE" in names
         assert not any("base_optimizer" in name for name in names)
 
     def test_is_restored_after_another_layout_and_before_it(self, tmp_path):
-        _, optimizer, saved = restored()
-        path = saved.save(str(tmp_path / "ckpt"))
+        _, optimizer, checkpoint = restored()
+        path = checkpoint.save(str(tmp_path / "ckpt"))
         for _ in range(2):
             optimizer.iterations.assign(77)
-            saved.restore(path_of()).assert_existing_objects_matched()
+            checkpoint.restore(path_of()).assert_existing_objects_matched()
             assert int(optimizer.iterations) == 4
             optimizer.iterations.assign(77)
-            saved.restore(path).assert_consumed()
+            checkpoint.restore(path).assert_consumed()
             assert int(optimizer.iterations) == 4
 
 
-def test_weights_in_tensorflows_format():
-    model, optimizer = made()
+def test_load_weights_reads_weights_in_the_checkpoint_format():
+    model, optimizer = new_model_and_optimizer()
     model.compile(optimizer, "mse")
     model.load_weights(path_of("weights_tf"))
     optimizer.build(model.trainable_variables)
@@ -88,7 +90,7 @@ def test_weights_in_tensorflows_format():
     assert_has_slots(optimizer)
 
 
-def test_a_saved_model_with_a_wrapped_optimizer():
+def test_load_model_reads_a_saved_model_with_a_wrapped_optimizer():
     with tf_lso.install():
         model = keras2.models.load_model(path_of("savedmodel"))
     artifacts.assert_holds(model, model.optimizer, after5("savedmodel"))
@@ -97,17 +99,17 @@ def test_a_saved_model_with_a_wrapped_optimizer():
 
 @pytest.mark.skipif(
     not HAS_KERAS3 and HAS_TF_KERAS,
-    reason="the loaders of TensorFlow 2.15 itself mix up two packages of Keras 2",
+    reason="the loaders of TensorFlow 2.15 confuse two installed packages of Keras 2",
 )
 @pytest.mark.parametrize("format_", ["h5", "savedmodel", "keras"])
 @pytest.mark.parametrize("kind", ["legacy", "new"])
 @pytest.mark.parametrize("scale", [pytest.param(8, marks=pytest.mark.slow), "dynamic"])
-def test_an_experimental_optimizer_comes_back_as_one(format_, kind, scale, tmp_path):
+def test_load_model_returns_an_experimental_optimizer(format_, kind, scale, tmp_path):
     """A test of TensorFlow 2.1 calls the `loss_scale` of the loaded optimizer."""
     optimizer = experimental.LossScaleOptimizer(FAMILIES[kind].Adam(0.1), scale)
-    model = helpers.trained(keras2, optimizer)
+    model = helpers.trained_model(keras2, optimizer)
     with tf_lso.install():
-        path = helpers.saved(model, optimizer, format_, tmp_path)
+        path = helpers.save(model, optimizer, format_, tmp_path)
         loaded = keras2.models.load_model(path).optimizer
     assert isinstance(loaded, experimental.LossScaleOptimizer)
     assert float(loaded.loss_scale()) == float(optimizer.loss_scale())

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.checkpoints.helpers import model_of, refused, restored
+from tests.checkpoints.helpers import assert_refused, make_model, restore_completely
 from tests.families import keras, keras2, needs_keras3, number, numpy, takes_optimizers
 from tf_lso import checkpoints
 
@@ -15,10 +15,13 @@ VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
 PATH = artifacts.folder(VERSION) / CASE / "ckpt-1"
 
 
-def named(first="dense_a", second="dense_b", units=2, dtype=None, more=()):
+def recorded_model(first="dense_a", second="dense_b", units=2, dtype=None, more=()):
     """Return a model like that of the files, except for the given arguments."""
-    sizes = {first: units, second: 1, **dict.fromkeys(more, 1)}
-    dense = [keras.layers.Dense(n, name=name, dtype=dtype) for name, n in sizes.items()]
+    units_of_layer = {first: units, second: 1, **dict.fromkeys(more, 1)}
+    dense = [
+        keras.layers.Dense(units, name=name, dtype=dtype)
+        for name, units in units_of_layer.items()
+    ]
     return keras.Sequential([keras.Input((3,)), *dense])
 
 
@@ -26,7 +29,6 @@ def wrapped(name="Adam", rate=0.01, **arguments):
     return tf_lso.LossScaleOptimizer(getattr(keras.optimizers, name)(rate, **arguments))
 
 
-ONLY = "but the model has only"
 # Rows of (text in the error, arguments of the model, arguments of the optimizer, mapping). In
 # each row, one of the last three does not fit the file.
 REFUSED = [
@@ -36,63 +38,85 @@ REFUSED = [
     ("of the class Adam, but", {}, {"name": "Adamax"}, {}),
     ("missing in the file: optimizer/vhat/", {}, {"amsgrad": True}, {}),
     ("names 'dense_z', but", {}, {}, {"dense_z": "dense_a"}),
-    (f"to 'dense_z/kernel', {ONLY}", {}, {}, {"dense_a": "dense_z"}),
-    (f"to 'kernel', {ONLY}", {}, {}, {"dense_a/kernel": "kernel"}),  # two
+    (
+        "to 'dense_z/kernel', but the model has only",
+        {},
+        {},
+        {"dense_a": "dense_z"},
+    ),
+    # Two variables of the model are called "kernel".
+    (
+        "to 'kernel', but the model has only",
+        {},
+        {},
+        {"dense_a/kernel": "kernel"},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("match", "of_model", "of_optimizer", "mapping"), REFUSED)
-def test_what_does_not_fit(match, of_model, of_optimizer, mapping):
-    refused(PATH, named(**of_model), wrapped(**of_optimizer), match, mapping=mapping)
+@pytest.mark.parametrize(
+    ("match", "model_arguments", "optimizer_arguments", "mapping"), REFUSED
+)
+def test_what_does_not_fit_is_refused(
+    match, model_arguments, optimizer_arguments, mapping
+):
+    model, opt = recorded_model(**model_arguments), wrapped(**optimizer_arguments)
+    assert_refused(PATH, model, opt, match, mapping=mapping)
 
 
 def test_a_file_without_an_optimizer_says_how_to_restore_the_model(tmp_path):
-    path = tf.train.Checkpoint(model=named()).save(str(tmp_path / "ckpt"))
-    refused(path, model := named(), wrapped(), "Leave out optimizer=, which restores")
+    path = tf.train.Checkpoint(model=recorded_model()).save(str(tmp_path / "ckpt"))
+    model = recorded_model()
+    assert_refused(path, model, wrapped(), "Leave out optimizer=, which restores")
     assert checkpoints.restore(path, model=model).complete
 
 
 @pytest.mark.parametrize(
     ("name", "arguments"), [("Adamax", {}), ("RMSprop", {"momentum": 0.9})]
 )
-@pytest.mark.parametrize("of_keras", ["3.6", "here", "tf_lso"])
+@pytest.mark.parametrize("writer", ["Keras 3.6", "installed Keras", "tf_lso"])
 @needs_keras3
 @takes_optimizers
-def test_another_class_of_optimizer_of_keras_3(of_keras, name, arguments, tmp_path):
+def test_another_class_of_optimizer_of_keras_3_is_refused(
+    writer, name, arguments, tmp_path
+):
     """RMSprop can have lists of slots with the same names as those of Adam."""
     path = artifacts.folder("TF2.17-keras3.6") / "bare-keras3-Adam" / "ckpt-1"
-    if of_keras != "3.6":
-        model, opt = named(), keras.optimizers.Adam()
-        opt = tf_lso.LossScaleOptimizer(opt) if of_keras == "tf_lso" else opt
+    if writer != "Keras 3.6":
+        model, opt = recorded_model(), keras.optimizers.Adam()
+        if writer == "tf_lso":
+            opt = tf_lso.LossScaleOptimizer(opt)
         opt.build(model.trainable_variables)
         path = tf.train.Checkpoint(model=model, optimizer=opt).write(tmp_path / "c")
-    refused(path, named(), wrapped(name, **arguments), "of the class Adam, but")
+    assert_refused(
+        path, recorded_model(), wrapped(name, **arguments), "of the class Adam, but"
+    )
 
 
-def test_a_variable_of_keras_2_may_end_as_slots_of_keras_3(tmp_path):
+def test_a_variable_of_keras_2_may_have_the_name_of_a_slot_of_keras_3(tmp_path):
     """The slot of the variable "my_momentum" must not pass for a momentum."""
 
     class Layer(keras2.layers.Layer):
         def build(self, shape):
-            self.own = self.add_weight(name="my_momentum", shape=shape[1:])
+            self.weight = self.add_weight(name="my_momentum", shape=shape[1:])
 
         def call(self, inputs):
-            return inputs * self.own
+            return inputs * self.weight
 
-    def made(**arguments):
+    def model_and_optimizer(**arguments):
         model = keras2.Sequential([keras2.layers.InputLayer((3,)), Layer(name="one")])
         opt = tf_lso.LossScaleOptimizer(keras2.optimizers.RMSprop(**arguments))
         opt.build(model.trainable_variables)
         return {"model": model, "optimizer": opt}
 
-    path = tf.train.Checkpoint(**made()).write(str(tmp_path / "c"))
+    path = tf.train.Checkpoint(**model_and_optimizer()).write(str(tmp_path / "c"))
     match = r"missing in the file: optimizer/momentum/\S*my_momentum"
     with pytest.raises(checkpoints.CheckpointError, match=match):
-        checkpoints.restore(path, **made(momentum=0.9))
+        checkpoints.restore(path, **model_and_optimizer(momentum=0.9))
 
 
 def test_partial_restores_what_fits():
-    model, opt = named(units=4), wrapped()
+    model, opt = recorded_model(units=4), wrapped()
     report = checkpoints.restore(PATH, model=model, optimizer=opt, partial=True)
     assert report.wrong
     assert not report.complete
@@ -102,20 +126,12 @@ def test_partial_restores_what_fits():
     assert int(numpy(opt.iterations)) == 5
 
 
-@pytest.mark.parametrize(
-    "mapping", [None, {"dense_a": "one", "layer_with_weights-1": "two"}]
-)
-def test_layers_by_other_names_are_known_by_their_place(mapping):
-    restored(PATH, named("one", "two"), wrapped(), mapping=mapping)
+def test_a_mapping_may_name_a_layer_or_its_place():
+    mapping = {"dense_a": "one", "layer_with_weights-1": "two"}
+    restore_completely(PATH, recorded_model("one", "two"), wrapped(), mapping=mapping)
 
 
-def square(*names):
-    model = model_of(keras, *names)
-    model.set_weights([np.full(w.shape, i) for i, w in enumerate(model.weights)])
-    return model
-
-
-def as_keras_3_0(path):
+def rename_as_keras_3_0(path):
     """Rename the weights in an .h5 file as Keras 3.0 does: without the name of their layer."""
     with h5py.File(path, "r+") as file:
         for name in ("one", "two"):
@@ -128,41 +144,44 @@ def as_keras_3_0(path):
             layer.attrs["weight_names"] = list(values)
 
 
-@pytest.mark.parametrize("as_written", [lambda path: None, as_keras_3_0])
-def test_places_and_names_that_contradict_each_other(as_written, tmp_path):
+@pytest.mark.parametrize("names", ["installed Keras", "Keras 3.0"])
+def test_places_and_names_that_contradict_each_other_are_refused(names, tmp_path):
     h5 = tmp_path / "model.h5"
-    square("one", "two").save(h5)
-    as_written(h5)
-    new = square("two", "one")
+    old = make_model(keras, "one", "two")
+    old.set_weights([np.full(w.shape, index) for index, w in enumerate(old.weights)])
+    old.save(h5)
+    if names == "Keras 3.0":
+        rename_as_keras_3_0(h5)
+    new = make_model(keras, "two", "one")
     with pytest.raises(checkpoints.CheckpointError, match="by its name"):
         checkpoints.restore(h5, model=new)
     checkpoints.restore(h5, model=new, mapping={"one": "one", "two": "two"})
     assert float(numpy(new.get_layer("one").kernel)[0, 0]) == 0
 
 
-def test_an_optimizer_that_is_none():
+def test_an_optimizer_of_another_type_is_refused():
     with pytest.raises(TypeError, match="'optimizer' must be an instance"):
-        checkpoints.restore(PATH, model=named(), optimizer="adam")
+        checkpoints.restore(PATH, model=recorded_model(), optimizer="adam")
 
 
 @needs_keras3
-def test_a_wrapper_of_another_library():
+def test_the_wrapper_of_keras_is_refused():
     other = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam())
-    refused(PATH, named(), other, r"tf_lso.LossScaleOptimizer\(")
+    assert_refused(PATH, recorded_model(), other, r"tf_lso.LossScaleOptimizer\(")
 
 
 @pytest.mark.parametrize(
     "target", ["missing/ckpt-1", "missing.h5", "missing.keras", "empty"]
 )
-def test_a_path_without_a_file(tmp_path, target):
+def test_a_path_without_a_file_is_refused(tmp_path, target):
     (tmp_path / "empty").mkdir()
     with pytest.raises(checkpoints.CheckpointError, match=target.split("/", 1)[0]):
-        checkpoints.restore(tmp_path / target, model=named())
+        checkpoints.restore(tmp_path / target, model=recorded_model())
 
 
 @takes_optimizers
-def test_a_directory_means_its_latest(tmp_path):
-    model, opt = named(), wrapped()
+def test_a_directory_stands_for_its_latest_checkpoint(tmp_path):
+    model, opt = recorded_model(), wrapped()
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(model=model, optimizer=opt), str(tmp_path), max_to_keep=3
     )
@@ -170,32 +189,34 @@ def test_a_directory_means_its_latest(tmp_path):
     for value in (1.0, 2.0):
         model.set_weights([np.full(w.shape, value) for w in model.weights])
         manager.save()
-    new = named()
+    new = recorded_model()
     checkpoints.restore(tmp_path, model=new, optimizer=wrapped())
     assert float(new.get_weights()[0][0, 0]) == 2.0
 
 
 def test_hyperparameters_are_restored():
     opt = wrapped(rate=0.5, beta_1=0.5)
-    report = restored(PATH, named(), opt)
+    report = restore_completely(PATH, recorded_model(), opt)
     assert number(opt.learning_rate) == np.float32(0.01)
     assert opt.beta_1 == 0.9
     assert opt.inner_optimizer.beta_2 == 0.999
-    changed = [name for _, name, how in report.converted if "becomes" in how]
+    changed = [name for _, name, change in report.converted if "becomes" in change]
     assert sorted(changed) == ["optimizer/beta_1", "optimizer/learning_rate"]
 
 
-def test_a_decay_needs_a_schedule():
+def test_the_argument_decay_of_an_old_optimizer_needs_a_schedule():
     case = "stable-v2-SGD_decay-dynamic"
     path = artifacts.folder("TF2.15.1") / case / "ckpt-1"
     opt = wrapped("SGD", 0.1, momentum=0.9)
-    refused(path, named(), opt, r"InverseTimeDecay\(learning_rate, 1, 0.1\)")
+    assert_refused(
+        path, recorded_model(), opt, r"InverseTimeDecay\(learning_rate, 1, 0.1\)"
+    )
     schedule = keras.optimizers.schedules.InverseTimeDecay(0.1, 1, 0.1)
-    restored(path, named(), wrapped("SGD", schedule, momentum=0.9))
+    restore_completely(path, recorded_model(), wrapped("SGD", schedule, momentum=0.9))
 
 
 def test_the_report_names_every_key_and_every_variable_once():
-    report = restored(PATH, named(), wrapped())
+    report = restore_completely(PATH, recorded_model(), wrapped())
     keys = [row[0] for row in (*report.restored, *report.converted, *report.wrong)]
     keys += report.unused
     in_file = {name for name, _ in tf.train.list_variables(str(PATH))}
@@ -218,9 +239,11 @@ def test_the_report_names_every_key_and_every_variable_once():
         ("good_steps", -1, "the count at the key .* is -1.0"),
     ],
 )
-def test_a_scale_that_is_no_number(tmp_path, variable, value, match):
-    model, opt = named(), wrapped()
+def test_an_impossible_loss_scale_or_counter_is_refused(
+    tmp_path, variable, value, match
+):
+    model, opt = recorded_model(), wrapped()
     opt.build(model.trainable_variables)
     dict(opt.loss_scale_state.named_variables())[variable].assign(value)
     path = tf.train.Checkpoint(model=model, optimizer=opt).save(str(tmp_path / "ckpt"))
-    refused(path, named(), wrapped(), match)
+    assert_refused(path, recorded_model(), wrapped(), match)

@@ -21,7 +21,7 @@ DAMAGES = 1008  # seven files, with eight kinds of damage each, 18 times
 
 
 @pytest.mark.slow
-def test_damages():
+def test_a_damaged_file_is_refused_or_restored_correctly():
     module = "tests.checkpoints.corruptions"
     done = preloaded.run(["-m", module, "0", str(DAMAGES)])
     lines = done.stdout.splitlines()
@@ -33,30 +33,36 @@ def test_damages():
 # --- Hostile files.
 
 VERSION, CASE = "TF2.15.1", "stable-new-Adam-dynamic"
-OWN = artifacts.folder(VERSION) / CASE
+# The folder with the undamaged files.
+FOLDER = artifacts.folder(VERSION) / CASE
 
 
-def made():
+def new_model_and_optimizer():
     model = artifacts.network(KERASES[CURRENT])
-    return model, artifacts.optimizer(artifacts.cases(VERSION)[CASE], CURRENT)
+    return model, artifacts.make_optimizer(artifacts.cases(VERSION)[CASE], CURRENT)
 
 
-def refused(path, match):
-    helpers.refused(path, *made(), match, re.escape(str(path)))
+def assert_refused(path, match):
+    """Assert that `restore` refuses a file with an error that matches and names the file."""
+    model, opt = new_model_and_optimizer()
+    helpers.assert_refused(path, model, opt, match, re.escape(str(path)))
 
 
-def restored(path):
-    helpers.restored(path, *made())
+def assert_restored(path):
+    helpers.restore_completely(path, *new_model_and_optimizer())
 
 
 @pytest.fixture
 def h5(tmp_path):
+    """The path of an .h5 file that the test may change."""
     path = tmp_path / "model.h5"
-    shutil.copy(OWN / "model.h5", path)
+    shutil.copy(FOLDER / "model.h5", path)
     return path
 
 
-KERNEL, OTHER = "dense_a/dense_a/kernel:0", "dense_b/dense_b/kernel:0"
+# Functions of the group of weights and of a folder. Each one replaces the first kernel.
+
+KERNEL, OTHER_KERNEL = "dense_a/dense_a/kernel:0", "dense_b/dense_b/kernel:0"
 
 
 def external_link(weights, folder):
@@ -66,7 +72,7 @@ def external_link(weights, folder):
 
 
 def soft_link(weights, folder):
-    weights[KERNEL] = h5py.SoftLink(f"/model_weights/{OTHER}")
+    weights[KERNEL] = h5py.SoftLink(f"/model_weights/{OTHER_KERNEL}")
 
 
 def external_values(weights, folder):
@@ -81,31 +87,40 @@ def virtual_values(weights, folder):
     weights.create_virtual_dataset(KERNEL, layout)
 
 
-def of(shape, dtype="float32", **kwargs):
-    return lambda weights, _: weights.create_dataset(KERNEL, shape, dtype, **kwargs)
+def text_values(weights, folder):
+    weights.create_dataset(KERNEL, (3, 2), h5py.string_dtype())
+
+
+def huge_shape(weights, folder):
+    weights.create_dataset(KERNEL, (2**40, 2**10), "float32", chunks=(1024, 1024))
+
+
+def group(weights, folder):
+    weights.create_group(KERNEL)
 
 
 @pytest.mark.parametrize(
-    ("put", "match"),
+    ("replace_kernel", "match"),
     [
         (external_link, "is a link"),
         (soft_link, "is a link"),
         (external_values, "in another file"),
         (virtual_values, "in another file"),
-        (of((3, 2), h5py.string_dtype()), "dtype object, not float32"),
-        (of((2**40, 2**10), chunks=(1024, 1024)), r"shape \(1099511627776, 1024\)"),
-        (lambda weights, _: weights.create_group(KERNEL), "is a group"),
+        (text_values, "dtype object, not float32"),
+        (huge_shape, r"shape \(1099511627776, 1024\)"),
+        (group, "is a group"),
     ],
 )
-def test_a_hostile_kernel(h5, tmp_path, put, match):
+def test_a_hostile_kernel_is_refused(h5, tmp_path, replace_kernel, match):
     with h5py.File(h5, "r+") as file:
         del file["model_weights"][KERNEL]
-        put(file["model_weights"], tmp_path)
-    refused(h5, match)
+        replace_kernel(file["model_weights"], tmp_path)
+    assert_refused(h5, match)
 
 
+# In each row, `value` replaces an attribute of a group. None deletes the attribute.
 @pytest.mark.parametrize(
-    ("where", "attribute", "value", "match"),
+    ("group_name", "attribute", "value", "match"),
     [
         ("model_weights", "layer_names", None, "has no attribute layer_names"),
         ("model_weights", "layer_names", ["dense_a", "gone"], "the group gone is miss"),
@@ -113,43 +128,47 @@ def test_a_hostile_kernel(h5, tmp_path, put, match):
         ("/", "training_config", "{", "training_config is damaged"),
     ],
 )
-def test_a_hostile_attribute(h5, where, attribute, value, match):
+def test_a_hostile_attribute_is_refused(h5, group_name, attribute, value, match):
     with h5py.File(h5, "r+") as file:
-        del file[where].attrs[attribute]
+        attributes = file[group_name].attrs
+        del attributes[attribute]
         if value is not None:
-            file[where].attrs[attribute] = value
-    refused(h5, match)
+            attributes[attribute] = value
+    assert_refused(h5, match)
 
 
 @pytest.mark.parametrize("name", ["model.h5", "model.keras", "ckpt-1.index"])
-def test_a_pickle_in_its_place(tmp_path, name):
+def test_a_pickle_in_place_of_a_file_is_refused_and_not_run(tmp_path, name):
+    # If something unpickled the file, it would make the file `canary`.
     canary = tmp_path / "canary"
     path = tmp_path / name
     path.write_bytes(f"cbuiltins\nopen\n(S'{canary}'\nS'w'\ntR.".encode())
-    refused(str(path).removesuffix(".index"), "can be read|no HDF5|no .keras")
+    assert_refused(str(path).removesuffix(".index"), "can be read|no HDF5|no .keras")
     assert not canary.exists()
 
 
 @pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
-def test_a_missing_part(tmp_path, part):
-    for file in OWN.glob("ckpt-1.*"):
+def test_a_checkpoint_with_a_missing_file_is_refused(tmp_path, part):
+    for file in FOLDER.glob("ckpt-1.*"):
         if not file.name.endswith(part):
             shutil.copy(file, tmp_path / file.name)
-    refused(tmp_path / "ckpt-1", "there is no checkpoint|cannot be read")
+    assert_refused(tmp_path / "ckpt-1", "there is no checkpoint|cannot be read")
 
 
-def test_parts_of_different_checkpoints(tmp_path):
+def test_files_of_different_checkpoints_are_refused(tmp_path):
     """The checksums in the index do not fit the values."""
     other = artifacts.folder(VERSION) / "stable-new-Adam-fixed"
-    shutil.copy(OWN / "ckpt-1.index", tmp_path)
+    shutil.copy(FOLDER / "ckpt-1.index", tmp_path)
     shutil.copy(other / "ckpt-1.data-00000-of-00001", tmp_path)
-    refused(tmp_path / "ckpt-1", "cannot be read|damaged")
+    assert_refused(tmp_path / "ckpt-1", "cannot be read|damaged")
 
 
-def rewritten(tmp_path, change):
+def copy_with_changed_graph(tmp_path, change):
     """Copy the checkpoint with a changed object graph, and return the path."""
-    reader = tf.train.load_checkpoint(str(OWN / "ckpt-1"))
-    tensors = {k: reader.get_tensor(k) for k in reader.get_variable_to_shape_map()}
+    reader = tf.train.load_checkpoint(str(FOLDER / "ckpt-1"))
+    tensors = {
+        key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()
+    }
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
     graph.ParseFromString(tensors[object_graph.GRAPH_KEY])
     change(graph)
@@ -164,8 +183,16 @@ def rewritten(tmp_path, change):
     return prefix
 
 
-def pointing_to(number):
-    return lambda graph: setattr(graph.nodes[1].children[0], "node_id", number)
+def node_out_of_range(graph):
+    graph.nodes[1].children[0].node_id = 10**6
+
+
+def negative_node(graph):
+    graph.nodes[1].children[0].node_id = -1
+
+
+def no_nodes(graph):
+    graph.ClearField("nodes")
 
 
 def unknown_key(graph):
@@ -174,17 +201,12 @@ def unknown_key(graph):
             attribute.checkpoint_key = "gone"
 
 
-HOSTILE = {
-    "out of range": pointing_to(10**6),
-    "negative": pointing_to(-1),
-    "no nodes": lambda graph: graph.ClearField("nodes"),
-    "unknown key": unknown_key,
-}
-
-
-@pytest.mark.parametrize("change", HOSTILE)
-def test_hostile_graphs(tmp_path, change):
-    refused(rewritten(tmp_path, HOSTILE[change]), "damaged|is missing")
+@pytest.mark.parametrize(
+    "change", [node_out_of_range, negative_node, no_nodes, unknown_key]
+)
+def test_a_damaged_graph_is_refused(tmp_path, change):
+    path = copy_with_changed_graph(tmp_path, change)
+    assert_refused(path, "damaged|is missing")
 
 
 def cycle(graph):
@@ -192,7 +214,7 @@ def cycle(graph):
         node.children.add(node_id=0, local_name="again")
 
 
-def chain(graph):
+def long_chain(graph):
     last = 1
     for _ in range(3000):
         graph.nodes.add()
@@ -200,14 +222,14 @@ def chain(graph):
         last = len(graph.nodes) - 1
 
 
-def many(graph):
+def many_children(graph):
     for number in range(20000):
         graph.nodes[1].children.add(node_id=1, local_name=f"name{number}")
 
 
-@pytest.mark.parametrize("change", [cycle, chain, many])
-def test_odd_graphs_do_no_harm(tmp_path, change):
-    restored(rewritten(tmp_path, change))
+@pytest.mark.parametrize("change", [cycle, long_chain, many_children])
+def test_a_valid_graph_of_unusual_shape_is_restored(tmp_path, change):
+    assert_restored(copy_with_changed_graph(tmp_path, change))
 
 
 # --- Hostile configs of models. `restore` does not read the config of a model.
@@ -222,19 +244,24 @@ def test_a_hostile_config_is_not_read(h5, tmp_path, monkeypatch):
         config = json.loads(file.attrs["model_config"])
         config["config"]["layers"].append(layer)
         file.attrs["model_config"] = json.dumps(config)
-    restored(h5)
-    assert [p.name for p in tmp_path.iterdir()] == ["model.h5"]
+    assert_restored(h5)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.h5"]
 
 
 def test_a_hostile_archive_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path, source = tmp_path / "model.keras", {"source": "open('canary', 'w')"}
-    layer = {"module": "builtins", "class_name": "exec", "config": source}
-    with zipfile.ZipFile(OWN / path.name) as old, zipfile.ZipFile(path, "w") as new:
+    path = tmp_path / "model.keras"
+    layer = {
+        "module": "builtins",
+        "class_name": "exec",
+        "config": {"source": "open('canary', 'w')"},
+        "registered_name": None,
+    }
+    with zipfile.ZipFile(FOLDER / path.name) as old, zipfile.ZipFile(path, "w") as new:
         config = json.loads(old.read("config.json"))
-        config["config"]["layers"].append({**layer, "registered_name": None})
+        config["config"]["layers"].append(layer)
         for name in old.namelist():
             data = json.dumps(config) if name == "config.json" else old.read(name)
             new.writestr(name, data)
-    restored(path)
-    assert [p.name for p in tmp_path.iterdir()] == ["model.keras"]
+    assert_restored(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.keras"]

@@ -10,7 +10,13 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints import artifacts, helpers
 from tests.checkpoints import optimizers_of_users as users
-from tests.checkpoints.helpers import assert_equal, model_of, refused, state, trained
+from tests.checkpoints.helpers import (
+    assert_equal,
+    assert_refused,
+    make_model,
+    state_of,
+    trained_model,
+)
 from tests.families import (
     CHECKPOINTED,
     FAMILIES,
@@ -23,50 +29,57 @@ from tests.families import (
 from tests.generation import HAS_KERAS3, NO_CHECKPOINT
 from tf_lso import checkpoints
 
-CLASSES = {
+# Optimizers whose slots no table of tf_lso contains. Maps a name to a function that makes one.
+WITHOUT_TABLE = {
     "Muon": lambda: keras.optimizers.Muon(0.01),
     "ScheduleFreeAdamW": lambda: keras.optimizers.ScheduleFreeAdamW(0.01),
     "Adafactor": lambda: keras.optimizers.Adafactor(0.01),
     "accumulating": lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=2),
-    **users.OWN,
+    **users.MAKE_OWN,
 }
 
 
 @pytest.mark.parametrize("wraps", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "weights.h5", "h5"])
-@pytest.mark.parametrize("name", CLASSES)
-def test_an_optimizer_without_a_row(name, format_, wraps, tmp_path, request):
+@pytest.mark.parametrize("name", WITHOUT_TABLE)
+def test_an_optimizer_that_no_table_contains_is_restored(
+    name, format_, wraps, tmp_path, request
+):
     if (name, format_) == ("Adafactor", "h5"):
-        pytest.skip("Keras itself cannot write it: two variables of one name")
+        pytest.skip(
+            "Keras cannot save this file, since two variables have the same name"
+        )
     if (name, wraps) == ("legacy", False) and format_ in ("keras", "weights.h5"):
-        pytest.skip("Keras 2 saves no state of legacy optimizers there")
-    of = KERASES["keras2"] if name in ("new", "legacy") else keras
-    is_lacking = name[0].isupper() and not hasattr(of.optimizers, name)
+        pytest.skip("Keras 2 saves no state of legacy optimizers in such a file")
+    keras_module = KERASES["keras2"] if name in ("new", "legacy") else keras
+    is_keras_class = name in ("Muon", "ScheduleFreeAdamW", "Adafactor")
+    is_lacking = is_keras_class and not hasattr(keras_module.optimizers, name)
     if is_lacking or (name == "accumulating" and not HAS_KERAS3):
-        pytest.skip("not in this Keras")
-    family = "keras3" if of is keras and HAS_KERAS3 else name
+        pytest.skip("this Keras has no such optimizer")
+    family = "keras3" if keras_module is keras and HAS_KERAS3 else name
     helpers.expect_limits(request, family, format_, wraps)
 
-    def made():
-        opt = CLASSES[name]()
+    def make_optimizer():
+        opt = WITHOUT_TABLE[name]()
         return tf_lso.LossScaleOptimizer(opt) if wraps else opt
 
-    opt = made()
-    model = trained(of, opt)
+    old = make_optimizer()
+    old_model = trained_model(keras_module, old)
     with tf_lso.install():
-        path = helpers.saved(model, opt, format_, tmp_path)
-    new, other = model_of(of), made()
+        path = helpers.save(old_model, old, format_, tmp_path)
+    model, opt = make_model(keras_module), make_optimizer()
     if (name, format_, HAS_KERAS3) == ("Adafactor", "checkpoint", False):
         # Adafactor of Keras 2 has placeholders in its lists of slots. `restore` refuses them.
         with pytest.raises(checkpoints.CheckpointError, match="has no variable for it"):
-            checkpoints.restore(path, model=new, optimizer=other)
+            checkpoints.restore(path, model=model, optimizer=opt)
         return
-    helpers.restored(path, new, other)
-    assert_equal(state(new, other), state(model, opt))
-    assert int(numpy(other.iterations)) == int(numpy(opt.iterations)) > 0
+    helpers.restore_completely(path, model, opt)
+    assert_equal(state_of(model, opt), state_of(old_model, old))
+    assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) > 0
 
 
-MAKERS = [
+# Rows of (class, arguments that add slots to the class, remedy in the error message).
+SLOT_ARGUMENTS = [
     ("SGD", {"momentum": 0.9}, "SGD(0.5, momentum=0.9)"),
     ("RMSprop", {"momentum": 0.9}, "RMSprop(0.5, momentum=0.9)"),
     ("RMSprop", {"centered": True}, "RMSprop(0.5, centered=True)"),
@@ -75,7 +88,7 @@ MAKERS = [
 ]
 
 
-def skip_what_no_family_has(name, arguments, source, target):
+def skip_absent_combinations(name, arguments, source, target):
     if "use_ema" in arguments and "legacy" in (source, target):
         pytest.skip("OptimizerV2 has no averages")
     if (name, target) == ("SGD", "new"):
@@ -89,113 +102,138 @@ def written(tmp_path_factory):
     @functools.cache
     def write(family, name, format_, **arguments):
         old = wrapped(family, name, 0.5, **arguments)
-        model = trained(KERASES[family], old)
+        model = trained_model(KERASES[family], old)
         with tf_lso.install():
-            return helpers.saved(
-                model, old, format_, tmp_path_factory.mktemp("written")
-            )
+            return helpers.save(model, old, format_, tmp_path_factory.mktemp("written"))
 
     return write
 
 
-@pytest.mark.parametrize(
-    "format_", ["checkpoint", pytest.param("keras", marks=pytest.mark.slow)]
-)
+# The family of the saved file, and its format.
+SOURCES = [
+    "legacy",
+    pytest.param("new", marks=pytest.mark.slow),
+    pytest.param("keras3", marks=pytest.mark.slow),
+]
+FORMATS = ["checkpoint", pytest.param("keras", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("target", FAMILIES)
-@pytest.mark.parametrize(
-    "source",
-    [pytest.param(f, marks=[pytest.mark.slow] * (f != "legacy")) for f in FAMILIES],
-)
-@pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
-def test_hyperparameters_that_make_slots(
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("name", "arguments", "remedy"), SLOT_ARGUMENTS)
+def test_a_file_with_more_slots_is_refused_with_the_missing_argument(
     name, arguments, remedy, source, target, format_, written, request
 ):
     helpers.expect_limits(request, source, format_)
-    skip_what_no_family_has(name, arguments, source, target)
-    has_rate, model = format_ == "checkpoint", model_of(KERASES[target])
+    skip_absent_combinations(name, arguments, source, target)
     path = written(source, name, format_, **arguments)
-    shown = remedy if has_rate else remedy.split(", ")[1]
-    refused(path, model, wrapped(target, name, 0.1), re.escape(shown))
-    # The other way round, the optimizer has slots that the file lacks.
-    if (name, source) != ("SGD", "new"):  # this SGD always has the slot
-        path = written(source, name, format_)
-        shown = f"{name}(0.5)" if has_rate else f"{name}("
-        refused(path, model, wrapped(target, name, 0.1, **arguments), re.escape(shown))
+    if format_ != "checkpoint":  # only a checkpoint has the learning rate
+        _, remedy = remedy.split(", ")
+    model, opt = make_model(KERASES[target]), wrapped(target, name, 0.1)
+    assert_refused(path, model, opt, re.escape(remedy))
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("target", FAMILIES)
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("name", "arguments"), [row[:2] for row in SLOT_ARGUMENTS])
+def test_a_file_with_fewer_slots_is_refused(
+    name, arguments, source, target, format_, written, request
+):
+    helpers.expect_limits(request, source, format_)
+    skip_absent_combinations(name, arguments, source, target)
+    if (name, source) == ("SGD", "new"):
+        pytest.skip("the newer SGD of Keras 2 always has the slot")
+    path = written(source, name, format_)
+    remedy = f"{name}(0.5)" if format_ == "checkpoint" else f"{name}("
+    model, opt = make_model(KERASES[target]), wrapped(target, name, 0.1, **arguments)
+    assert_refused(path, model, opt, re.escape(remedy))
 
 
 @needs_keras3
 @NO_CHECKPOINT
-@pytest.mark.parametrize("of_file", ["Muon", "ScheduleFreeAdamW", "keras3"])
-def test_another_class_without_a_row(of_file, tmp_path):
-    if of_file != "keras3" and not hasattr(keras.optimizers, of_file):
-        pytest.skip("not in this Keras")
-    old = CLASSES[of_file]()
-    path = helpers.saved(trained(keras, old), old, "checkpoint", tmp_path)
-    refused(path, model_of(keras), keras.optimizers.Adam(0.01))
+@pytest.mark.parametrize("name", ["Muon", "ScheduleFreeAdamW", "keras3"])
+def test_adam_refuses_the_checkpoint_of_a_class_that_no_table_contains(name, tmp_path):
+    if name != "keras3" and not hasattr(keras.optimizers, name):
+        pytest.skip("this Keras has no such optimizer")
+    old = WITHOUT_TABLE[name]()
+    path = helpers.save(trained_model(keras, old), old, "checkpoint", tmp_path)
+    assert_refused(path, make_model(keras), keras.optimizers.Adam(0.01))
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
-def test_another_class_that_the_file_does_not_name(family, tmp_path):
+def test_adam_refuses_the_checkpoint_of_an_adadelta_that_the_user_named(
+    family, tmp_path
+):
     """If the user named the optimizer, the names of its variables do not show its class."""
-    of = KERASES[family]
+    keras_module = KERASES[family]
     old = FAMILIES[family].Adadelta(0.01, name="own")
     if family == "legacy":
         old = tf_lso.LossScaleOptimizer(old)
-    path = helpers.saved(trained(of, old), old, "checkpoint", tmp_path)
+    path = helpers.save(trained_model(keras_module, old), old, "checkpoint", tmp_path)
     new = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
-    refused(path, model_of(of), new, "this Adam has no variable for it")
+    match = "this Adam has no variable for it"
+    assert_refused(path, make_model(keras_module), new, match)
 
 
 @needs_keras3
 @NO_CHECKPOINT
-def test_another_order_of_building(tmp_path):
-    """Two optimizers of one class may have their slots in different orders.
+@pytest.mark.parametrize(
+    ("name", "attribute"), [("Adam", "_momentums"), ("Adafactor", "_v")]
+)
+def test_slots_follow_their_variables_into_an_optimizer_built_in_another_order(
+    name, attribute, tmp_path
+):
+    make_optimizer = getattr(keras.optimizers, name)
+    old = make_optimizer(0.01)
+    path = helpers.save(trained_model(keras, old), old, "checkpoint", tmp_path)
+    model, opt = make_model(keras), make_optimizer(0.01)
+    opt.build(model.trainable_variables[::-1])
+    helpers.restore_completely(path, model, opt)
+    assert_equal(getattr(opt, attribute)[::-1], getattr(old, attribute))
 
-    `restore` knows which attributes of Adam and Adafactor contain the slots, and reorders them.
-    It does not know those of Muon, and refuses the file.
-    """
-    slots = {"Adam": "_momentums", "Adafactor": "_v"}
-    if hasattr(keras.optimizers, "Muon"):  # early versions lack it
-        slots["Muon"] = None
-    for name, attribute in slots.items():
-        made = getattr(keras.optimizers, name)
-        old = made(0.01)
-        path = helpers.saved(trained(keras, old), old, "checkpoint", tmp_path)
-        new, opt = model_of(keras), made(0.01)
-        opt.build(new.trainable_variables[::-1])
-        if attribute is None:
-            refused(path, new, opt)
-        else:
-            helpers.restored(path, new, opt)
-            assert_equal(getattr(opt, attribute)[::-1], getattr(old, attribute))
+
+@needs_keras3
+@NO_CHECKPOINT
+def test_another_order_is_refused_for_a_class_that_no_table_contains(tmp_path):
+    if not hasattr(keras.optimizers, "Muon"):
+        pytest.skip("this Keras has no such optimizer")
+    old = keras.optimizers.Muon(0.01)
+    path = helpers.save(trained_model(keras, old), old, "checkpoint", tmp_path)
+    model, opt = make_model(keras), keras.optimizers.Muon(0.01)
+    opt.build(model.trainable_variables[::-1])
+    assert_refused(path, model, opt)
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
-def test_as_many_slots_of_another_argument_are_refused(
+def test_a_file_with_as_many_slots_of_another_argument_is_refused(
     family, format_, written, request
 ):
     helpers.expect_limits(request, family, format_)
     path = written(family, "RMSprop", format_, centered=True)
     new = wrapped(family, "RMSprop", 0.5, momentum=0.9)
-    refused(path, model_of(KERASES[family]), new, r"Make .*centered=True\)")
+    assert_refused(path, make_model(KERASES[family]), new, r"Make .*centered=True\)")
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras", "h5"])
 @pytest.mark.parametrize("target", FAMILIES)
-def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
+def test_the_unused_slots_of_a_newer_sgd_without_momentum_are_left_out(
     target, format_, tmp_path
 ):
+    """The newer SGD of Keras 2 has slots for the momentum even if it does not use them."""
     old = wrapped("new", "SGD", 0.5)
-    model = trained(KERASES["keras2"], old)
-    path = helpers.saved(model, old, format_, tmp_path)
-    other, new = model_of(KERASES[target]), wrapped(target, "SGD", 0.5)
-    says_nothing = target != "new" and format_ == "checkpoint"
-    if says_nothing:
+    old_model = trained_model(KERASES["keras2"], old)
+    path = helpers.save(old_model, old, format_, tmp_path)
+    model, opt = make_model(KERASES[target]), wrapped(target, "SGD", 0.5)
+    # A checkpoint does not show whether the optimizer used the slots, so the user must decide.
+    is_unclear = target != "new" and format_ == "checkpoint"
+    if is_unclear:
         remedy = "If it had none, leave them: tf_lso.checkpoints.restore"
-        refused(path, other, new, remedy)
-    checkpoints.restore(path, model=other, optimizer=new, partial=says_nothing)
-    assert int(numpy(new.iterations)) == int(numpy(old.iterations)) > 0
-    assert_equal(other.get_weights(), model.get_weights())
+        assert_refused(path, model, opt, remedy)
+    checkpoints.restore(path, model=model, optimizer=opt, partial=is_unclear)
+    assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) > 0
+    assert_equal(model.get_weights(), old_model.get_weights())
 
 
 @pytest.mark.parametrize(
@@ -203,41 +241,45 @@ def test_the_slots_of_a_newer_sgd_without_momentum_are_no_state(
 )
 @pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", CHECKPOINTED)
-@pytest.mark.parametrize(("name", "arguments", "remedy"), MAKERS)
-def test_tensorflows_own_restore_refuses_too(
+@pytest.mark.parametrize(("name", "arguments", "remedy"), SLOT_ARGUMENTS)
+def test_restoring_with_tensorflow_is_refused_with_the_missing_argument(
     name, arguments, remedy, family, built, installed, written
 ):
     """`tests/install/test_restoring.py` tests checkpoints of another family."""
-    skip_what_no_family_has(name, arguments, family, family)
+    skip_absent_combinations(name, arguments, family, family)
     path = written(family, name, "checkpoint", **arguments)
-    model, new = model_of(KERASES[family]), wrapped(family, name, 0.1)
+    model, opt = make_model(KERASES[family]), wrapped(family, name, 0.1)
     if built:
-        new.build(model.trainable_variables)
-    before = state(model, new)
+        opt.build(model.trainable_variables)
+    before = state_of(model, opt)
     with tf_lso.install() if installed else contextlib.nullcontext():
-        checkpoint = tf.train.Checkpoint(model=model, optimizer=new)
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=opt)
         with pytest.raises(ValueError) as raised:
             checkpoint.restore(path)
+            # If the optimizer has no slots yet, the error comes when it makes them.
             assert not built
-            new.build(model.trainable_variables)
-    assert remedy.split(", ")[1] in str(raised.value)
+            opt.build(model.trainable_variables)
+    _, argument = remedy.split(", ")
+    assert argument in str(raised.value)
     if built:
-        assert_equal(state(model, new), before)
+        assert_equal(state_of(model, opt), before)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("ending", ["keras", "weights.h5"])
 @needs_keras3
-def test_a_fixed_scale_of_keras_3(ending, momentum, tmp_path):
+def test_a_file_with_a_fixed_scale_does_not_change_a_dynamic_scale(
+    ending, momentum, tmp_path
+):
     """The file has a step counter and a rate, which must not pass for a counter and a scale."""
 
-    def made(**scale):
-        inner = keras.optimizers.SGD(0.1, momentum=momentum)
-        return tf_lso.LossScaleOptimizer(inner, **scale)
-
-    old = made(dynamic=False, initial_scale=8)
-    path = helpers.saved(trained(keras, old), old, ending, tmp_path)
-    new = made(initial_scale=16)
-    helpers.restored(path, model_of(keras), new)
+    old = tf_lso.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1, momentum=momentum), dynamic=False, initial_scale=8
+    )
+    path = helpers.save(trained_model(keras, old), old, ending, tmp_path)
+    new = tf_lso.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1, momentum=momentum), initial_scale=16
+    )
+    helpers.restore_completely(path, make_model(keras), new)
     assert artifacts.scale_of(new) == (16, 0)
     assert int(numpy(new.iterations)) == 3

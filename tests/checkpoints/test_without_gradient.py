@@ -9,58 +9,83 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints import helpers
 from tests.checkpoints import optimizers_of_users as users
-from tests.checkpoints.helpers import assert_equal, refused, saved, slots_of, train
+from tests.checkpoints.helpers import (
+    assert_equal,
+    assert_refused,
+    save,
+    slots_of,
+    train,
+)
 from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3, numpy
 
-
-def model_of(of, equal_shapes=False):
-    """Return a model whose head "unused" gets no gradient. Its variables are the last ones."""
-    inputs = of.Input((3,))
-    hidden = of.layers.Dense(3, name="a")(inputs)
-    unused = of.layers.Dense(3 if equal_shapes else 2, name="unused")(hidden)
-    return of.Model(inputs, [of.layers.Dense(3, name="b")(hidden), unused])
+LEGACY = FAMILIES["legacy"]
 
 
-def made(cls=None, wrapper=tf_lso.LossScaleOptimizer, inner=(), **kwargs):
-    optimizer = (cls or FAMILIES["legacy"].Adam)(0.01, **dict(inner))
-    kwargs = {"initial_scale": 8, "dynamic_growth_steps": 2, **kwargs}
-    return wrapper(optimizer, **kwargs)
+def two_headed(keras_module, equal_shapes=False):
+    """Return a model whose head "unused" gets no gradient.
+
+    The variables of "unused" are the last two of six. With `equal_shapes`, their shapes are
+    those of the other variables.
+    """
+    layers = keras_module.layers
+    inputs = keras_module.Input((3,))
+    hidden = layers.Dense(3, name="a")(inputs)
+    unused = layers.Dense(3 if equal_shapes else 2, name="unused")(hidden)
+    return keras_module.Model(inputs, [layers.Dense(3, name="b")(hidden), unused])
 
 
-def trained(opt=None, equal_shapes=False):
-    """Train a model with a legacy optimizer, which makes no slots for the head "unused"."""
-    model, opt = model_of(keras2, equal_shapes), opt or made()
+def wrapped(inner, **arguments):
+    arguments = {"initial_scale": 8, "dynamic_growth_steps": 2, **arguments}
+    return tf_lso.LossScaleOptimizer(inner, **arguments)
+
+
+def keras_wrapped(inner):
+    """Wrap an optimizer of Keras 2 in the wrapper of Keras 2."""
+    return keras2.mixed_precision.LossScaleOptimizer(
+        inner, initial_scale=8, dynamic_growth_steps=2
+    )
+
+
+def trained_two_headed(opt, equal_shapes=False):
+    """Train a new model with a legacy optimizer, which makes no slots for "unused"."""
+    model = two_headed(keras2, equal_shapes)
     train(model, opt)
     for slot in opt.get_slot_names():
         with pytest.raises(KeyError):
             opt.get_slot(model.get_layer("unused").kernel, slot)
-    return model, opt
+    return model
 
 
-def goes_on(old_model, old, model, opt, first=0.0):
-    """Assert that all state is equal now, and after two more steps."""
+def assert_training_continues(old_model, old, model, opt, initial_value=0.0):
+    """Assert that all state is equal now, and after two more steps.
+
+    A slot that does not exist counts as equal to a slot with `initial_value`.
+    """
     for steps, rtol in ((0, 0), (2, 1e-4)):
         train(old_model, old, steps)
         train(model, opt, steps)
-        near = rtol, rtol / 100
-        assert_equal(model.get_weights(), old_model.get_weights(), *near)
-        before, after = slots_of(old, old_model, first), slots_of(opt, model, first)
-        assert_equal(after, before, *near)
+        tolerances = {"rtol": rtol, "atol": rtol / 100}
+        assert_equal(model.get_weights(), old_model.get_weights(), **tolerances)
+        slots = slots_of(opt, model, initial_value)
+        expected = slots_of(old, old_model, initial_value)
+        assert_equal(slots, expected, **tolerances)
         assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) == 3 + steps
         assert float(opt.loss_scale) == float(old.loss_scale)
         assert int(opt.dynamic_counter) == int(old.dynamic_counter)
 
 
-@pytest.mark.parametrize(
-    "by", [tf_lso, keras2.mixed_precision], ids=["tf_lso", "keras"]
-)
-def test_a_saved_model(by, tmp_path, caplog):
-    model, opt = trained(made(wrapper=by.LossScaleOptimizer))
-    path = saved(model, opt, "savedmodel", tmp_path)
+# --- Keras loads the model.
+
+
+@pytest.mark.parametrize("wrap", [wrapped, keras_wrapped])
+def test_load_model_restores_a_saved_model(wrap, tmp_path, caplog):
+    opt = wrap(LEGACY.Adam(0.01))
+    model = trained_two_headed(opt)
+    path = save(model, opt, "savedmodel", tmp_path)
     with tf_lso.install():
         loaded = keras2.models.load_model(path)
     assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
-    goes_on(model, opt, loaded, loaded.optimizer)
+    assert_training_continues(model, opt, loaded, loaded.optimizer)
     assert "no loss scale" not in caplog.text
 
 
@@ -69,42 +94,54 @@ def test_a_saved_model(by, tmp_path, caplog):
 )
 @pytest.mark.parametrize("name", ["Adam", "Ftrl", "Nadam"])
 @pytest.mark.parametrize("format_", ["keras", "h5", "pickle", "deepcopy"])
-def test_a_whole_model(format_, name, equal_shapes, tmp_path, caplog):
-    model, opt = trained(made(getattr(FAMILIES["legacy"], name)), equal_shapes)
+def test_the_training_of_a_loaded_or_copied_model_continues(
+    format_, name, equal_shapes, tmp_path, caplog
+):
+    opt = wrapped(getattr(LEGACY, name)(0.01))
+    model = trained_two_headed(opt, equal_shapes)
     model.compile(opt, "mse")
-    first = {"Ftrl": 0.1}.get(name, 0.0)
-    before = slots_of(opt, model, first)
+    initial_value = 0.1 if name == "Ftrl" else 0.0
+    before = slots_of(opt, model, initial_value)
     with tf_lso.install():
         if format_ == "pickle":
             loaded = pickle.loads(pickle.dumps(model))
         elif format_ == "deepcopy":
             loaded = copy.deepcopy(model)
         else:
-            path = saved(model, opt, format_, tmp_path)
+            path = save(model, opt, format_, tmp_path)
             loaded = keras2.models.load_model(path)
-    after = slots_of(opt, model, first)
-    # Saving may make the slots of "unused". Those called `linear` do not start at `first`.
-    known = {key: v for key, v in before.items() if key[0] != "linear" or key[1] < 4}
-    assert_equal({key: after[key] for key in known}, known)
-    goes_on(model, opt, loaded, loaded.optimizer, first)
+    after = slots_of(opt, model, initial_value)
+    # Saving may make the slots of "unused", the variables 4 and 5. Those called `linear` do not
+    # start at `initial_value`.
+    known = {
+        (slot, index, shape)
+        for slot, index, shape in before
+        if slot != "linear" or index < 4
+    }
+    assert_equal(
+        {key: after[key] for key in known}, {key: before[key] for key in known}
+    )
+    assert_training_continues(model, opt, loaded, loaded.optimizer, initial_value)
     assert "its own" not in caplog.text and "saves none" not in caplog.text
 
 
 @pytest.mark.parametrize("equal_shapes", [False, True])
-@pytest.mark.parametrize("into", ["new", "built", "trained"])
-def test_weights(into, equal_shapes, tmp_path, caplog):
-    model, opt = trained(equal_shapes=equal_shapes)
+@pytest.mark.parametrize("reader", ["new", "built", "trained"])
+def test_load_weights_restores_the_optimizer(reader, equal_shapes, tmp_path, caplog):
+    old = wrapped(LEGACY.Adam(0.01))
+    old_model = trained_two_headed(old, equal_shapes)
     with tf_lso.install():
-        path = saved(model, opt, "weights.h5", tmp_path)
-    other, new = model_of(keras2, equal_shapes), made(initial_scale=2)
-    if into == "trained":
-        train(other, new)
-    other.compile(new, "mse")
-    if into == "built":
-        new.build(other.trainable_variables)
+        path = save(old_model, old, "weights.h5", tmp_path)
+    model = two_headed(keras2, equal_shapes)
+    opt = wrapped(LEGACY.Adam(0.01), initial_scale=2)
+    if reader == "trained":
+        train(model, opt)
+    model.compile(opt, "mse")
+    if reader == "built":
+        opt.build(model.trainable_variables)
     with tf_lso.install():
-        other.load_weights(path)
-    goes_on(model, opt, other, new)
+        model.load_weights(path)
+    assert_training_continues(old_model, old, model, opt)
     assert "its own" not in caplog.text
 
 
@@ -113,27 +150,31 @@ def test_a_file_without_these_slots_is_not_said_to_have_no_scale(caplog):
 
     The weight "unused" has two slots, and a loss scale consists of the scale and the counter.
     """
-    a, unused = tf.Variable([1.0]), tf.Variable([[1.0]])
-    old, new, store = made(), made(), {}
-    old.apply_gradients([(tf.constant([1.0]), a)])
+    used, unused = tf.Variable([1.0]), tf.Variable([[1.0]])
+    old, new, store = wrapped(LEGACY.Adam(0.01)), wrapped(LEGACY.Adam(0.01)), {}
+    old.apply_gradients([(tf.constant([1.0]), used)])
     old.save_own_variables(store)
-    new.build([a, unused])
+    new.build([used, unused])
     new.load_own_variables(store)
     assert "saves none" not in caplog.text
     assert "does not fit" in caplog.text and "5 variables instead of 7" in caplog.text
 
 
-def restored(path, model, opt):
-    report = helpers.restored(path, model, opt)
-    told = [name for name, why in report.kept if "no slots" in why]
-    assert told and all("unused" in name for name in told)
+# --- `restore` and `tf.train.Checkpoint` restore the model.
+
+
+def restore_without_slots(path, model, opt):
+    """Restore a file, and assert that the report names the slots of "unused" as absent."""
+    report = helpers.restore_completely(path, model, opt)
+    absent = [name for name, reason in report.kept if "no slots" in reason]
+    assert absent and all("unused" in name for name in absent)
 
 
 @pytest.mark.parametrize(
     "by", ["restore", pytest.param("tf.train.Checkpoint", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize(
-    "state",
+    "reader",
     [
         pytest.param("new", marks=pytest.mark.slow),
         pytest.param("built", marks=pytest.mark.slow),
@@ -142,118 +183,130 @@ def restored(path, model, opt):
 )
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
-def test_a_checkpoint(name, family, state, by, tmp_path):
+def test_a_checkpoint_without_these_slots_is_restored(
+    name, family, reader, by, tmp_path
+):
     if (family, name) == ("new", "Nadam"):
-        pytest.skip("its product of momentums")
+        pytest.skip("the newer Nadam of Keras 2 has another product of momentums")
     if family != "legacy" and by == "tf.train.Checkpoint":
-        pytest.skip("which refuses the files of another family")
-    if (family, by, state) == ("legacy", "tf.train.Checkpoint", "trained"):
-        pytest.skip("TensorFlow itself leaves these slots as they are")
-    first = {"Adagrad": 0.1}.get(name, 0.0)
-    old_model, old = trained(made(getattr(FAMILIES["legacy"], name)))
-    path = saved(old_model, old, "checkpoint", tmp_path)
-    model, opt = model_of(KERASES[family]), made(getattr(FAMILIES[family], name))
-    if state != "new":
+        pytest.skip("tf.train.Checkpoint refuses the files of another family")
+    if (family, by, reader) == ("legacy", "tf.train.Checkpoint", "trained"):
+        pytest.skip("TensorFlow does not change these slots")
+    old = wrapped(getattr(LEGACY, name)(0.01))
+    old_model = trained_two_headed(old)
+    path = save(old_model, old, "checkpoint", tmp_path)
+    model = two_headed(KERASES[family])
+    opt = wrapped(getattr(FAMILIES[family], name)(0.01))
+    if reader != "new":
         opt.build(model.trainable_variables)
-    if state == "trained":
-        ones = [tf.ones(v.shape) for v in model.trainable_variables]
+    if reader == "trained":
+        ones = [tf.ones(variable.shape) for variable in model.trainable_variables]
         opt.apply_gradients(zip(ones, model.trainable_variables))
     if by == "restore":
-        restored(path, model, opt)
+        restore_without_slots(path, model, opt)
     else:
         with tf_lso.install():
             tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-    if name == "Nadam":  # which has another schedule in Keras 3
+    if (
+        name == "Nadam"
+    ):  # its next steps differ, since it has another schedule in Keras 3
         assert_equal(model.get_weights(), old_model.get_weights())
     else:
-        goes_on(old_model, old, model, opt, first)
+        initial_value = 0.1 if name == "Adagrad" else 0.0
+        assert_training_continues(old_model, old, model, opt, initial_value)
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "h5"])
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
-def test_a_newer_optimizer_before_its_first_step(name, format_, tmp_path):
-    """A newer optimizer saves no slots before its first step.
-
-    `restore` gives the slots of the reading optimizer their initial values.
-    """
-    theirs = made(
-        getattr(FAMILIES["new"], name), keras2.mixed_precision.LossScaleOptimizer
-    )
-    old = model_of(keras2)
-    path = saved(old, theirs, format_, tmp_path)
-    model, fresh = model_of(keras), made(getattr(keras.optimizers, name))
-    fresh.build(model.trainable_variables)
-    first = [numpy(w) for w in fresh.weights]
-    opt = made(getattr(keras.optimizers, name))
+def test_slots_get_initial_values_if_a_newer_optimizer_was_saved_before_its_first_step(
+    name, format_, tmp_path
+):
+    """A newer optimizer of Keras 2 saves no slots before its first step."""
+    old = keras_wrapped(getattr(FAMILIES["new"], name)(0.01))
+    old_model = two_headed(keras2)
+    path = save(old_model, old, format_, tmp_path)
+    model = two_headed(keras)
+    untrained = wrapped(getattr(keras.optimizers, name)(0.01))
+    untrained.build(model.trainable_variables)
+    opt = wrapped(getattr(keras.optimizers, name)(0.01))
     opt.build(model.trainable_variables)
     train(model, opt)
-    report = helpers.restored(path, model, opt)
-    assert any("before the first step" in why for _, why in report.kept)
-    assert_equal(model.get_weights(), old.get_weights())
-    assert_equal([numpy(w) for w in opt.weights], first)
-    theirs.inner_optimizer.iterations.assign(1)  # after a step, slots are missed
-    path = saved(old, theirs, "checkpoint", tmp_path)
-    refused(path, model, opt, "missing in the file: optimizer/")
+    report = helpers.restore_completely(path, model, opt)
+    assert any("before the first step" in reason for _, reason in report.kept)
+    assert_equal(model.get_weights(), old_model.get_weights())
+    initial_values = [numpy(weight) for weight in untrained.weights]
+    assert_equal([numpy(weight) for weight in opt.weights], initial_values)
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
+def test_a_newer_optimizer_without_slots_is_refused_after_a_step(name, tmp_path):
+    old = keras_wrapped(getattr(FAMILIES["new"], name)(0.01))
+    old_model = two_headed(keras2)
+    old.inner_optimizer.iterations.assign(1)
+    path = save(old_model, old, "checkpoint", tmp_path)
+    opt = wrapped(getattr(keras.optimizers, name)(0.01))
+    assert_refused(path, two_headed(keras), opt, "missing in the file: optimizer/")
 
 
 @needs_keras3
 @pytest.mark.parametrize("format_", ["h5", "keras", "weights.h5", "savedmodel"])
-def test_files_of_keras_2_in_keras_3(format_, tmp_path):
-    model, opt = trained()
+def test_keras_3_continues_the_training_of_a_file_of_keras_2(format_, tmp_path):
+    old = wrapped(LEGACY.Adam(0.01))
+    old_model = trained_two_headed(old)
     with tf_lso.install():
-        path = saved(model, opt, format_, tmp_path)
-    new_model, new = model_of(keras), made(keras.optimizers.Adam)
+        path = save(old_model, old, format_, tmp_path)
+    model, opt = two_headed(keras), wrapped(keras.optimizers.Adam(0.01))
     if format_ == "savedmodel":
-        restored(path, new_model, new)
+        restore_without_slots(path, model, opt)
     else:
-        helpers.restored(path, new_model, new)
-    goes_on(model, opt, new_model, new)
+        helpers.restore_completely(path, model, opt)
+    assert_training_continues(old_model, old, model, opt)
 
 
 @pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("source", ["legacy", "new"])
-def test_the_variables_of_traced_steps_in_a_saved_model(
+def test_variables_of_traced_functions_in_a_saved_model_are_ignored(
     source, family, dynamic, tmp_path
 ):
-    """A SavedModel also contains variables of traced functions. `restore` must ignore them."""
     scale = {} if dynamic else {"dynamic": False, "dynamic_growth_steps": None}
-    old_model, old = model_of(keras2), made(FAMILIES[source].Adam, **scale)
+    old_model, old = two_headed(keras2), wrapped(FAMILIES[source].Adam(0.01), **scale)
     old.build(old_model.trainable_variables)
     train(old_model, old)
-    path = saved(old_model, old, "savedmodel", tmp_path)
-    model, opt = model_of(KERASES[family]), made(FAMILIES[family].Adam, **scale)
-    helpers.restored(path, model, opt)
+    path = save(old_model, old, "savedmodel", tmp_path)
+    model = two_headed(KERASES[family])
+    opt = wrapped(FAMILIES[family].Adam(0.01), **scale)
+    helpers.restore_completely(path, model, opt)
     assert_equal(slots_of(opt, model), slots_of(old, old_model))
 
 
-def lacking(folder, cls=None, slot=None):
-    """Save a checkpoint in which "unused" has no slots, or only `slot`. Return the path."""
-    model, opt = trained(made(cls))
-    if slot:
-        opt.inner_optimizer.add_slot(model.get_layer("unused").kernel, slot)
-    return saved(model, opt, "checkpoint", folder)
+# --- The file lacks slots without which training cannot continue.
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "slot", "match"),
+    ("name", "arguments", "saved_slot", "match"),
     [
         ("Adam", {"amsgrad": True}, None, "vhat/unused/kernel"),
         ("SGD", {"momentum": 0.9}, None, "momentum/unused/kernel"),
-        ("Adam", {}, "m", "v/unused/kernel"),  # the file has one of two slots
+        # "unused" has only one of its two slots in the file.
+        ("Adam", {}, "m", "v/unused/kernel"),
     ],
 )
 def test_a_slot_that_the_file_lacks_is_refused(
-    family, name, arguments, slot, match, tmp_path
+    family, name, arguments, saved_slot, match, tmp_path
 ):
-    path = lacking(tmp_path, getattr(FAMILIES["legacy"], name), slot)
-    opt = made(getattr(FAMILIES[family], name), inner=arguments)
-    refused(path, model_of(KERASES[family]), opt, match)
+    old = wrapped(getattr(LEGACY, name)(0.01))
+    old_model = trained_two_headed(old)
+    if saved_slot:
+        kernel = old_model.get_layer("unused").kernel
+        old.inner_optimizer.add_slot(kernel, saved_slot)
+    path = save(old_model, old, "checkpoint", tmp_path)
+    opt = wrapped(getattr(FAMILIES[family], name)(0.01, **arguments))
+    assert_refused(path, two_headed(KERASES[family]), opt, match)
 
 
-def test_a_class_whose_first_values_are_unknown_is_refused(tmp_path):
-    def own(rate):
-        return users.OWN["legacy"]()
-
-    path = lacking(tmp_path, own)
-    refused(path, model_of(keras2), made(own), "unused/kernel")
+def test_a_class_with_unknown_initial_values_is_refused(tmp_path):
+    old = wrapped(users.MAKE_OWN["legacy"]())
+    path = save(trained_two_headed(old), old, "checkpoint", tmp_path)
+    opt = wrapped(users.MAKE_OWN["legacy"]())
+    assert_refused(path, two_headed(keras2), opt, "unused/kernel")

@@ -209,7 +209,9 @@ def test_models_that_real_versions_wrote_load_and_go_on(version, family, tmp_pat
         steps = written["after5"]["iterations"] if is_whole else 0
         assert number(optimizer.iterations) == steps, place
         artifacts.go_on(version, name, loaded, optimizer)
-        if is_whole and version != "TF2.1.4":  # for 2.1 see writers.py: skipped steps
+        if (
+            is_whole and version != "TF2.1.4"
+        ):  # for 2.1 see step_differences.py: skipped steps
             after = written["after10"]["weights"]
             assert artifacts.close(loaded.get_weights(), after), place
 
