@@ -92,8 +92,8 @@ class _BareTraining(_Training):
         return [self.scale, self.counter, int(self.optimizer.iterations.numpy())]
 
 
-def _assert_equal(ours, reference, step):
-    for actual, expected in zip(ours.state(), reference.state(), strict=True):
+def _assert_equal(training, reference, step):
+    for actual, expected in zip(training.state(), reference.state(), strict=True):
         np.testing.assert_array_equal(actual, expected, err_msg=f"step {step}")
 
 
@@ -120,7 +120,7 @@ def _assert_equal(ours, reference, step):
     ],
 )
 def test_equals_the_wrapper_of_tf_keras(family, name, mode):
-    ours, reference = (
+    with_tf_lso, with_tf_keras = (
         # The slices contain two gradients for row 4.
         _Training(
             harness.wrap(api, _inner(family, name), **SCALE), mode, indices=(4, 0, 4)
@@ -129,10 +129,10 @@ def test_equals_the_wrapper_of_tf_keras(family, name, mode):
     )
     scales = set()
     for step, gradients in enumerate(_gradients(seed=OPTIMIZERS.index(name))):
-        ours.step(*gradients)
-        reference.step(*gradients)
-        _assert_equal(ours, reference, step)
-        scales.add(float(ours.optimizer.loss_scale))
+        with_tf_lso.step(*gradients)
+        with_tf_keras.step(*gradients)
+        _assert_equal(with_tf_lso, with_tf_keras, step)
+        scales.add(float(with_tf_lso.optimizer.loss_scale))
     assert len(scales) > 2, "the scale should have grown and shrunk"
 
 
@@ -143,12 +143,14 @@ def test_equals_the_wrapper_of_tf_keras(family, name, mode):
 )
 @needs_keras3
 def test_equals_the_bare_optimizer_of_keras3(name, mode):
-    ours = _Training(harness.wrap("stable", _inner("keras3", name), **SCALE), mode)
+    with_tf_lso = _Training(
+        harness.wrap("stable", _inner("keras3", name), **SCALE), mode
+    )
     bare = _BareTraining(_inner("keras3", name), mode)
     for step, gradients in enumerate(_gradients(seed=len(name))):
-        ours.step(*gradients)
+        with_tf_lso.step(*gradients)
         bare.step_or_skip(*gradients)
-        _assert_equal(ours, bare, step)
+        _assert_equal(with_tf_lso, bare, step)
 
 
 def _inner(family, name):
