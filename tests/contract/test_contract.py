@@ -1,72 +1,63 @@
-"""The contract in this process: no strategy, one device, two mirrored replicas."""
+"""The contract in this process: no strategy, one device, and two mirrored replicas."""
 
 import pytest
 import tensorflow as tf
 
-from tests.contract.cases import CASES, combinations
+from tests.contract.cases import CASES, combinations, family_in_turn
 from tests.contract.setting import Setting
 from tests.families import FAMILIES
 
-STRATEGIES = (None, "one_device", "mirrored2")
+# When a case runs, as lists of pytest marks.
+CORE, QUICK, SLOW = [pytest.mark.core], [], [pytest.mark.slow]
+NEVER = None
 
-
-# Where a function makes the optimizer's variables in its first call: see `Setting.built`.
-LAZY = {
-    (name, family, mode)
-    for name, family, _, mode in combinations(FAMILIES, None, choice="families")
-}
+# Which runs of the tests include a case. Each row has a strategy, a mode, the marks of
+# `family_in_turn`, and the marks of the other families. So `tools/test --core` runs each case
+# with each family both eagerly and in a `tf.function`. In a `tf.function`, one family has no
+# strategy, and the other families have two replicas.
+RUNS = [
+    (None, "eager", CORE, CORE),
+    (None, "function", CORE, SLOW),
+    (None, "jit", QUICK, SLOW),
+    (
+        "one_device",
+        "eager",
+        SLOW,
+        NEVER,
+    ),  # one device sums nothing: one family is enough
+    ("one_device", "function", QUICK, NEVER),
+    ("mirrored2", "eager", QUICK, SLOW),
+    ("mirrored2", "function", SLOW, CORE),
+]
 
 
 def _parameters():
-    """Each case with each family in each mode, alone and on two replicas.
+    for strategy, mode, marks_in_turn, marks_of_others in RUNS:
+        for name, family, style, _ in combinations(strategy, [mode], choice="styles"):
+            is_in_turn = family == family_in_turn(name, mode)
+            marks = marks_in_turn if is_in_turn else marks_of_others
+            if marks is not NEVER:
+                yield pytest.param(
+                    name,
+                    family,
+                    style,
+                    mode,
+                    strategy,
+                    id=f"{name}-{family}-{style}-{mode}-{strategy}",
+                    marks=marks,
+                )
 
-    A family takes the one protocol alone and the other on replicas. On one device, where
-    nothing is summed, the families take turns too.
+
+def _parameters_of_the_experimental_class():
+    """Yield each case once. The families take turns, and so do the strategies.
+
+    The stable class does the work of the experimental class, so once is enough.
     """
-    for strategy in STRATEGIES:
-        choice = "families" if strategy == "one_device" else "styles"
-        core, quick = _core(strategy), _quick(strategy)
-        for case in combinations(FAMILIES, strategy, choice=choice):
-            name, family, style, mode = case
-            marks = [] if case in quick else [pytest.mark.slow]
-            yield pytest.param(
-                *case,
-                strategy,
-                id=f"{name}-{family}-{style}-{mode}-{strategy}",
-                marks=[pytest.mark.core] if case in core else marks,
-            )
-
-
-def _core(strategy):
-    """What tools/test --core runs: each case eagerly and in a tf.function.
-
-    The latter with one family a case without a strategy, and with the others on two
-    replicas.
-    """
-    alone = list(combinations(FAMILIES, None, ["function"], "families"))
-    if strategy is None:
-        return [*combinations(FAMILIES, None, ["eager"], "styles"), *alone]
-    if strategy == "one_device":
-        return []
-    taken = {(name, family) for name, family, _, _ in alone}
-    replicated = combinations(FAMILIES, strategy, ["function"], "styles")
-    return [case for case in replicated if case[:2] not in taken]
-
-
-def _quick(strategy):
-    """What tools/test runs beyond the core: each case with one family, in other modes."""
-    modes = {None: ["jit"], "one_device": ["function"], "mirrored2": ["eager"]}
-    return list(combinations(FAMILIES, strategy, modes[strategy], "families"))
-
-
-def _experimental():
-    """The same class underneath: each case once shows that nothing is lost.
-
-    The families take turns, and so do no strategy and two replicas.
-    """
-    chosen = combinations(FAMILIES, "mirrored2", ["function"], "families")
+    chosen = combinations("mirrored2", ["function"], choice="families")
     for number, (name, family, *_) in enumerate(chosen):
-        strategy = (None, "mirrored2")[number // len(FAMILIES) % 2]
+        # The strategy changes after each round of families.
+        has_strategy = number // len(FAMILIES) % 2 == 1
+        strategy = "mirrored2" if has_strategy else None
         yield pytest.param(name, family, strategy, id=f"{name}-{family}-{strategy}")
 
 
@@ -77,13 +68,19 @@ def one_device():
 
 @pytest.mark.parametrize("name, family, style, mode, strategy", list(_parameters()))
 def test_contract(name, family, style, mode, strategy, request):
-    built = strategy == "one_device" or (name, family, mode) not in LAZY
+    # The optimizer of one family makes its variables in its first step.
+    is_in_turn = family == family_in_turn(name, mode)
+    built = strategy == "one_device" or not is_in_turn
     strategy = request.getfixturevalue(strategy) if strategy else None
     CASES[name](Setting(family, style, mode, strategy, built=built))
 
 
-@pytest.mark.parametrize("name, family, strategy", list(_experimental()))
+@pytest.mark.parametrize(
+    "name, family, strategy", list(_parameters_of_the_experimental_class())
+)
 def test_the_experimental_class(name, family, strategy, request):
     strategy = request.getfixturevalue(strategy) if strategy else None
-    api = "experimental"
-    CASES[name](Setting(family, "legacy", "function", strategy, api, built=True))
+    setting = Setting(
+        family, "legacy", "function", strategy, api="experimental", built=True
+    )
+    CASES[name](setting)

@@ -1,138 +1,181 @@
-"""Each guard against a fault, taken away: the contract case for it must fail.
+"""Remove each guard of tf_lso against a fault, and check that a contract case fails.
 
-A test that cannot fail proves nothing; these show that the cases can.
+So these tests show that the cases can fail.
 """
 
 import contextlib
 import functools
 import pkgutil
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests import families
-from tests.contract.cases import CASES, combinations
+from tests.contract.cases import CASES, style_in_turn
 from tests.contract.setting import Setting
-from tests.families import FAMILIES, keras, needs_keras3
+from tests.families import keras, needs_keras3
 from tf_lso.frameworks import keras3_private
 from tf_lso.scaling import fast, finite
 
-AGREED = finite.agreed
+_agreed = finite.agreed  # the function itself, without a guard's replacement
 
 
-def _only_here(gradients_, are_equal=False):
-    """A verdict that looks at the first replica alone."""
-    return AGREED(gradients_, are_equal=True)
+def _verdict_of_the_first_replica(gradients, are_equal=False):
+    return _agreed(gradients, are_equal=True)
 
 
-def _always_finite(gradients_):
+def _always_finite(gradients):
     return finite.Verdict(tf.constant(True))
 
 
-def _as_given(value, *others):
+def _unchanged(value, *others):
     return value
 
 
+class Guard(NamedTuple):
+    """A guard, and the contract case that fails without the guard.
+
+    Attributes:
+      target: where the guard is, as "object:attribute".
+      replacement: what replaces the guard.
+      case: the name of the contract case.
+      family: the family with which the case runs.
+      is_against_a_second_sum: whether the guard prevents that Keras 3 sums gradients again.
+        Keras 3 has summed gradients over replicas since version 3.2.
+      error: the class of the error with which the case fails. Most cases must fail by an
+        assertion: another error might come from the replacement itself. But without some
+        guards, Keras raises an error before there is a wrong number.
+      message: a regular expression for the message of the error.
+    """
+
+    target: str
+    replacement: Any
+    case: str
+    family: str
+    is_against_a_second_sum: bool = False
+    error: type[Exception] = AssertionError
+    message: str = "."
+
+
 _SUM = "tf_lso.optimizers.families.family:_sum_over_replicas"
-_SUMMED_ROWS = "tf_lso.scaling.gradients:with_summed_rows"
-_NEXT_STATE = "tf_lso.scaling.scale_variables.rule_lib:next_state"
-_SCOPE = "tf_lso.optimizers.families.keras3.variables_lib:scope_of"
+_ROWS = "tf_lso.scaling.gradients:with_summed_rows"
 
-# Name -> (object:attribute, what stands there without the guard), (case, family).
 GUARDS = {
-    "the check": (
-        ("tf_lso.scaling.finite:_verdict", _always_finite),
-        ("sparse_duplicates_that_overflow_when_summed_skip", "new"),
+    "check that gradients are finite": Guard(
+        target="tf_lso.scaling.finite:_verdict",
+        replacement=_always_finite,
+        case="sparse_duplicates_that_overflow_when_summed_skip",
+        family="new",
     ),
-    "summing before the check": (
-        (_SUM, _as_given),
-        ("nonfinite_on_one_replica_skips_on_all", "keras3"),
+    "sum over replicas before the check": Guard(
+        target=_SUM,
+        replacement=_unchanged,
+        case="nonfinite_on_one_replica_skips_on_all",
+        family="keras3",
     ),
-    "summing once": (
-        ("tf_lso.frameworks.keras3_private:already_summed", contextlib.nullcontext),
-        ("finite_steps_apply_and_count", "keras3"),
+    "sum over replicas only once": Guard(
+        target="tf_lso.frameworks.keras3_private:already_summed",
+        replacement=contextlib.nullcontext,
+        case="finite_steps_apply_and_count",
+        family="keras3",
+        is_against_a_second_sum=True,
     ),
-    "summing before clipping": (
-        (_SUM, _as_given),
-        ("inner_clipping_follows_aggregation", "keras3"),
+    "sum over replicas before clipping": Guard(
+        target=_SUM,
+        replacement=_unchanged,
+        case="inner_clipping_follows_aggregation",
+        family="keras3",
     ),
-    "adding up rows before the check": (
-        (_SUMMED_ROWS, _as_given),
-        ("sparse_duplicates_that_overflow_when_summed_skip", "new"),
+    "sum repeated rows before the check": Guard(
+        target=_ROWS,
+        replacement=_unchanged,
+        case="sparse_duplicates_that_overflow_when_summed_skip",
+        family="new",
     ),
-    "adding up rows before the update": (
-        (_SUMMED_ROWS, _as_given),
-        ("repeated_rows_have_one_gradient", "keras3"),
+    "sum repeated rows before the update": Guard(
+        target=_ROWS,
+        replacement=_unchanged,
+        case="repeated_rows_are_summed_before_the_update",
+        family="keras3",
     ),
-    "adding up rows after clipping": (
-        ("tf_lso.optimizers.families.keras3.Keras3:sums_rows", False),
-        ("clipping_takes_repeated_rows_as_they_are", "keras3"),
+    "sum repeated rows after clipping": Guard(
+        target="tf_lso.optimizers.families.keras3.Keras3:sums_rows",
+        replacement=False,
+        case="repeated_rows_are_clipped_before_they_are_summed",
+        family="keras3",
+        is_against_a_second_sum=True,
     ),
-    "the dense shape of slices": (
-        ("tf_lso.scaling.gradients:with_dense_shape", _as_given),
-        ("sparse_gradients_apply", "keras3"),
+    "give slices a dense shape": Guard(
+        target="tf_lso.scaling.gradients:with_dense_shape",
+        replacement=_unchanged,
+        case="sparse_gradients_apply",
+        family="keras3",
+        error=ValueError,
+        message="without dense_shape",
     ),
-    "agreement where the caller sums": (
-        ("tf_lso.scaling.finite:agreed", _only_here),
-        ("replicas_agree_where_the_caller_aggregates", "legacy"),
+    "agree if the caller sums the gradients": Guard(
+        target="tf_lso.scaling.finite:agreed",
+        replacement=_verdict_of_the_first_replica,
+        case="replicas_agree_if_the_caller_aggregates",
+        family="legacy",
     ),
-    "agreement of LossScale.update": (
-        ("tf_lso.scaling.finite:agreed", _only_here),
-        ("loss_scale_update_agrees", "legacy"),
+    "agree in LossScale.update": Guard(
+        target="tf_lso.scaling.finite:agreed",
+        replacement=_verdict_of_the_first_replica,
+        case="loss_scale_update_agrees_on_all_replicas",
+        family="legacy",
     ),
-    "counting each step once": (
-        ("tf_lso.frameworks.keras3_private:count_steps_once", lambda optimizer: None),
-        ("optimizer_made_outside_the_scope", "keras3"),
+    "count each step once": Guard(
+        target="tf_lso.frameworks.keras3_private:count_steps_once",
+        replacement=lambda optimizer: None,
+        case="optimizer_made_outside_the_scope",
+        family="keras3",
     ),
-    "building under the variables' strategy": (
-        (_SCOPE, lambda strategy: contextlib.nullcontext()),
-        ("built_outside_the_scope", "keras3"),
+    "build in the scope of the variables": Guard(
+        target="tf_lso.optimizers.families.keras3.variables_lib:scope_of",
+        replacement=lambda strategy: contextlib.nullcontext(),
+        case="optimizer_built_outside_the_scope",
+        family="keras3",
+        error=RuntimeError,
+        message="strategy.scope",
     ),
-    "the floor and the halving": (
-        (_NEXT_STATE, lambda rule_, state, finite_, where: state),
-        ("nonfinite_on_one_replica_skips_on_all", "new"),
+    "halve the scale": Guard(
+        target="tf_lso.scaling.scale_variables.rule_lib:next_state",
+        replacement=lambda rule, state, finite, where: state,
+        case="nonfinite_on_one_replica_skips_on_all",
+        family="new",
     ),
-}
-
-
-# Keras 3 has summed gradients over replicas since 3.2. Before, there is no second sum that
-# these guards replace.
-AGAINST_A_SECOND_SUM = ("summing once", "adding up rows after clipping")
-
-# Without these Keras raises before there is a wrong number. Elsewhere only a failed
-# assertion counts: another error might be one of what stands in the guard's place.
-ERRORS = {
-    "the dense shape of slices": (ValueError, "without dense_shape"),
-    "building under the variables' strategy": (RuntimeError, "strategy.scope"),
 }
 
 
 @pytest.mark.parametrize(
-    "guard",
+    "name",
     [
-        pytest.param(name, marks=[needs_keras3] if family == "keras3" else [])
-        for name, (_, (_, family)) in GUARDS.items()
+        pytest.param(name, marks=needs_keras3 if guard.family == "keras3" else [])
+        for name, guard in GUARDS.items()
     ],
 )
-def test_a_case_fails_without_its_guard(guard, mirrored2, monkeypatch):
-    if guard in AGAINST_A_SECOND_SUM and not keras3_private.aggregates():
+def test_a_case_fails_without_its_guard(name, mirrored2, monkeypatch):
+    guard = GUARDS[name]
+    if guard.is_against_a_second_sum and not keras3_private.aggregates():
         pytest.skip("this Keras does not sum gradients")
-    (place, without), of_case = GUARDS[guard]
-    owner, _, attribute = place.partition(":")
-    # As test_contract.py has it, where it passes.
-    chosen = combinations(FAMILIES, mirrored2, choice="styles")
-    *_, (name, *setting) = [found for found in chosen if found[:2] == of_case]
-    monkeypatch.setattr(pkgutil.resolve_name(owner), attribute, without)
-    # Graphs that were made with the guard must not serve, nor those made without it later.
+    owner, _, attribute = guard.target.partition(":")
+    monkeypatch.setattr(pkgutil.resolve_name(owner), attribute, guard.replacement)
+    # All optimizers share the graphs of `fast._graph`. This test must not use graphs that were
+    # traced with the guard, and must not leave graphs that were traced without the guard.
     unshared = functools.cache(fast._graph.__wrapped__)
     monkeypatch.setattr(fast, "_graph", unshared)
-    error, message = ERRORS.get(guard, (AssertionError, "."))
-    with pytest.raises(error, match=message):
-        CASES[name](Setting(*setting, mirrored2, built=True))
+    # In this setting, test_contract.py shows that the case passes with the guard.
+    style = style_in_turn(guard.case, guard.family, "function", mirrored2)
+    setting = Setting(guard.family, style, "function", mirrored2, built=True)
+    with pytest.raises(guard.error, match=guard.message):
+        CASES[guard.case](setting)
 
 
 def test_a_failed_case_shows_the_values(monkeypatch):
+    """pytest rewrites the assertions of cases.py, as it does for those of test files."""
     monkeypatch.setattr(np, "array_equal", lambda *arrays: True)
     case = CASES["nonfinite_on_one_replica_skips_on_all"]
     with pytest.raises(AssertionError, match=r"assert not True"):
@@ -141,13 +184,13 @@ def test_a_failed_case_shows_the_values(monkeypatch):
 
 @needs_keras3
 def test_keras_3s_own_wrapper_fails_the_contract(mirrored2):
-    """The reference loses the weights here; if Keras mends it, the docs must say so."""
+    """If this fails, Keras has mended the fault, and differences.md must say so."""
     setting = Setting("keras3", "keras3", "function", mirrored2, built=True)
     x = setting.variable(1.0)
     with mirrored2.scope():
         optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     setting.linear_step(optimizer, [x])([1.0, float("nan")])
-    # NaN has reached the weights. Keras 3.0 and 3.1 do not sum, so that only the replica with
-    # the NaN is lost.
-    lost = np.isnan(families.copies(x)).tolist()
-    assert lost == [families.bare_sums("keras3"), True]
+    # NaN has reached the variable. Keras 3.0 and 3.1 do not sum gradients, so there only the
+    # replica with NaN is lost.
+    is_nan = np.isnan(families.copies(x)).tolist()
+    assert is_nan == [families.bare_sums("keras3"), True]

@@ -1,4 +1,4 @@
-"""The contract on four replicas, and on real workers that talk over loopback."""
+"""The contract on four replicas, and on workers: processes that talk over loopback."""
 
 import sys
 
@@ -8,30 +8,41 @@ from tests.families import needs_keras3
 from tests.generation import DOES_NOT_HANG
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
-CONTRACT = [sys.executable, "-m", "tests.contract"]
 SLOW, WORKERS = pytest.mark.slow, pytest.mark.multiworker
-BOTH = [SLOW, WORKERS]
 
 
-# The families take turns: test_contract.py has all of them on two replicas. The whole
-# contract runs on two workers, in two parts; on three, of which one is neither the first
-# nor the last, the cases of a step that must be skipped on all.
+# Each row has a number of processes, and the arguments of `tests/contract/__main__.py`. With
+# "--choice families" each case runs with one family, because test_contract.py has all families
+# on two replicas. With "--choice others" each case runs with the other families, so the whole
+# contract runs on two workers.
 @pytest.mark.parametrize(
     ("workers", "arguments"),
     [
-        pytest.param(1, "mirrored4 --modes function --built", marks=SLOW),
-        pytest.param(2, "multiworker --modes function", marks=BOTH),
         pytest.param(
-            2, "multiworker --modes function --choice others --built", marks=BOTH
+            1, "mirrored4 --modes function --choice families --built", marks=SLOW
         ),
         pytest.param(
-            3, "multiworker --modes function --only skip --built", marks=WORKERS
+            2, "multiworker --modes eager --choice families", marks=[SLOW, WORKERS]
         ),
-        pytest.param(2, "multiworker --modes eager", marks=BOTH),
+        pytest.param(
+            2, "multiworker --modes function --choice families", marks=[SLOW, WORKERS]
+        ),
+        pytest.param(
+            2,
+            "multiworker --modes function --choice others --built",
+            marks=[SLOW, WORKERS],
+        ),
+        # Of three workers, one is neither the first nor the last worker. Such a worker matters
+        # when all workers must skip a step because one worker has an overflow.
+        pytest.param(
+            3,
+            "multiworker --modes function --choice families --built --only skip",
+            marks=WORKERS,
+        ),
     ],
 )
 def test_the_contract_in_processes(workers, arguments):
-    command = [*CONTRACT, "--choice", "families", *arguments.split()]
+    command = [sys.executable, "-m", "tests.contract", *arguments.split()]
     results = run_workers(command, workers, HANGS_AFTER)
     assert_succeeded(results)
     for result in results:
@@ -45,13 +56,13 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 import keras
 from tests.contract.setting import Setting
 
-setting = Setting("keras3", "keras3", "function", strategy, built=True)
+setting = Setting("keras3", style="keras3", mode="function", strategy=strategy, built=True)
 with strategy.scope():
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
 step = setting.linear_step(optimizer, [setting.variable(1.0)])
 step(1.0)
 print("first step done", flush=True)
-timer = threading.Timer(5.0, os._exit, [7])  # from here, however long the start took
+timer = threading.Timer(5.0, os._exit, [7])  # the second step needs far less time
 timer.start()
 step([1.0, float("nan")])
 print("second step done", flush=True)
@@ -64,7 +75,7 @@ timer.cancel()
 @needs_keras3
 @DOES_NOT_HANG
 def test_keras_3s_own_wrapper_hangs_and_is_killed():
-    """What the contract guards against."""
+    """The contract guards against this: one worker has NaN, and the other waits forever."""
     command = [sys.executable, "-c", HANGS]
     results = run_workers(command, 2, HANGS_AFTER)
     outputs = [result.output for result in results]
