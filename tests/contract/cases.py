@@ -6,7 +6,8 @@ cases in the test process. `__main__.py` runs them in processes with four replic
 several workers.
 
 If not stated otherwise, an optimizer of a case is SGD with a learning rate of 0.1 and an
-initial loss scale of 8. See `tests.families.wrapped`.
+initial loss scale of 8. The argument `growth` is the number of consecutive finite steps after
+which the scale doubles. See `tests.families.wrapped`.
 """
 
 import numpy as np
@@ -261,10 +262,8 @@ def sparse_gradients_apply(setting):
     # The legacy SGD updates the momentum of single rows by an operation that XLA lacks.
     momentum = 0.0 if (setting.family, setting.mode) == ("legacy", "jit") else 0.9
     for dense_shape in (True, False):
-        optimizer, x = (
-            setting.optimizer(momentum=momentum),
-            setting.variable(np.ones((4, 2))),
-        )
+        optimizer = setting.optimizer(momentum=momentum)
+        x = setting.variable(np.ones((4, 2)))
         step = _sparse_step(setting, optimizer, x, dense_shape)
         step(_rows(1.0, 2.0, 1.0), (0, 2, 0))
         check_close(x, 1 - 0.2 * setting.replicas * np.array(_rows(1, 0, 1, 0)))
@@ -376,14 +375,9 @@ def equals_the_bare_optimizer(setting):
         names = names[:2]  # the stable class covers all optimizers
     for name in names:
         arguments = OPTIMIZERS[name]
-        optimizer, x = (
-            setting.optimizer(name, **arguments),
-            setting.variable(np.ones((3, 2))),
-        )
-        bare, y = (
-            setting.bare_optimizer(name, **arguments),
-            setting.variable(np.ones((3, 2))),
-        )
+        optimizer = setting.optimizer(name, **arguments)
+        bare = setting.bare_optimizer(name, **arguments)
+        x, y = setting.variable(np.ones((3, 2))), setting.variable(np.ones((3, 2)))
         setting.build(optimizer, [x])
         setting.build(bare, [y])  # Keras 3's optimizer cannot build in a traced replica
         step = setting.linear_step(optimizer, [x])
@@ -561,9 +555,8 @@ def keras_model_trains(setting):
 
     def replica_step(x):
         with tf.GradientTape() as tape:
-            loss = (
-                tf.reduce_mean((model(x, training=True) - 1.0) ** 2) / setting.replicas
-            )
+            error = model(x, training=True) - 1.0
+            loss = tf.reduce_mean(error**2) / setting.replicas
             scaled = optimizer.get_scaled_loss(loss)
         variables = model.trainable_variables
         grads = optimizer.get_unscaled_gradients(tape.gradient(scaled, variables))
@@ -619,7 +612,7 @@ def a_step_has_no_more_reductions_than_the_bare_optimizer(setting):
 
     bare_reductions, _ = reductions(bare)
     assert bare_reductions > 0
-    for unscale in (list, optimizer.get_unscaled_gradients):
+    for unscale in (list, optimizer.get_unscaled_gradients):  # `list` unscales nothing
         assert reductions(optimizer, unscale) == (bare_reductions, 0)
     assert reductions(optimizer, experimental_aggregate_gradients=False) == (1, 0)
 
