@@ -1,7 +1,7 @@
-"""One optimizer and one variable, which show by which scale each gradient is divided.
+"""One optimizer and one variable, which show by which scale each gradient was divided.
 
 The loss is 2x and the learning rate is 1, so a correct step subtracts 2 from x. All numbers are
-powers of two, so that results are exact.
+powers of two, so the results are exact.
 """
 
 import concurrent.futures
@@ -11,13 +11,15 @@ import tensorflow as tf
 
 from tests.families import copies, wrapped
 
-LEGACY, KERAS3 = METHODS = ["get_scaled_loss", "scale_loss"]
+# The methods that scale a loss. Each one stands for its protocol.
+LEGACY, KERAS3 = "get_scaled_loss", "scale_loss"
+METHODS = [LEGACY, KERAS3]
 OTHER = {LEGACY: KERAS3, KERAS3: LEGACY}
 NAN = float("nan")
 
 
 class Bench:
-    """An optimizer, its variable x, and methods for the calls that programs make."""
+    """An optimizer, its variable `x`, and methods for the calls that programs make."""
 
     def __init__(self, family, scale=8.0, growth=1000, strategy=None):
         self.strategy = strategy
@@ -29,12 +31,12 @@ class Bench:
 
     @property
     def steps(self):
-        """The number of correct steps of x. All replicas must have the same value of x."""
+        """How many correct steps lead to the value of x, which all replicas must have."""
         (value,) = {float(copy) for copy in copies(self.x)}
         return value / -2.0 / self.replicas
 
     def scaled(self, method, factor=1.0):
-        """Return the gradient of a loss that `method` has scaled."""
+        """Return the gradient of a loss that `method` scaled. The gradient is scaled, too."""
         with tf.GradientTape() as tape:
             loss = getattr(self.optimizer, method)(2.0 * self.x * factor)
         return tape.gradient(loss, self.x)
@@ -43,7 +45,10 @@ class Bench:
         return self.optimizer.get_unscaled_gradients([gradient])[0]
 
     def gradient(self, method, factor=1.0):
-        """Return the gradient that programs with this `method` pass to `apply_gradients`."""
+        """Return the gradient that programs with this `method` pass to `apply_gradients`.
+
+        With `get_scaled_loss` the gradient is unscaled. With `scale_loss` it is scaled.
+        """
         gradient = self.scaled(method, factor)
         return gradient if method == KERAS3 else self.unscale(gradient)
 
@@ -53,12 +58,12 @@ class Bench:
     def step(self, method, factor=1.0):
         self.apply(self.gradient(method, factor))
 
-    def finish(self):
-        """Drop a scaled loss in the way that the error messages advise."""
+    def drop_scaled_loss(self):
+        """Drop the pending loss in the way that the error messages advise."""
         self.optimizer.get_unscaled_gradients([])
 
-    def move_scale(self, value):
-        """Change the scale in the way in which a restored checkpoint does."""
+    def assign_scale(self, value):
+        """Change the scale as a restored checkpoint does, without a method of the optimizer."""
         self.optimizer.loss_scale_state._current_loss_scale.assign(value)
 
 

@@ -1,6 +1,11 @@
-"""Both protocols on one optimizer: what is scaled is unscaled exactly once.
+"""Both protocols on one optimizer: each scaled gradient is unscaled exactly once.
 
-`test_random_programs.py` combines at random what stands here one by one.
+The four rules, and the terms *place* and *pending*, are those of the page
+compat_docs/explanation/step.md. `test_random_programs.py` combines these programs at random.
+
+Each test makes a `Bench`, with one optimizer and one variable. `bench.steps` is the number of
+correct steps that the variable shows. A gradient that was divided too often, or not at all,
+gives another number.
 """
 
 import concurrent.futures
@@ -16,9 +21,10 @@ from tf_lso.scaling import calls as calls_lib
 
 pytestmark = pytest.mark.core
 
-WAYS = {"eager": lambda function: function, "function": tf.function}
+# How a program runs a function: the values make the function eager or traced.
+MODES = {"eager": lambda function: function, "function": tf.function}
 
-of_each_method = pytest.mark.parametrize("method", METHODS)
+for_each_method = pytest.mark.parametrize("method", METHODS)
 
 
 @pytest.fixture
@@ -26,105 +32,111 @@ def bench(family):
     return Bench(family)
 
 
-@pytest.fixture(params=WAYS)
-def way(request):
-    """What makes a function run eagerly, and what traces it."""
-    return WAYS[request.param]
+@pytest.fixture(params=MODES)
+def in_mode(request):
+    """A function that makes its argument run eagerly, or in a `tf.function`."""
+    return MODES[request.param]
 
 
 @pytest.fixture
-def warnings(caplog):
-    """The warnings that speak of scaling calls, when called."""
+def scaling_warnings(caplog):
+    """A function that returns the warnings about scaling calls so far."""
     caplog.set_level(logging.WARNING, logger="tensorflow")
     return lambda: [m for m in caplog.messages if "get_unscaled_gradients" in m]
 
 
-def refused():
+def step_is_refused():
+    """Expect the error of a step whose gradients may be scaled or unscaled."""
     return pytest.raises(RuntimeError, match="cannot know")
 
 
-# --- Rule 1: what was unscaled is known.
+# --- Rule 1: the optimizer recognizes the gradients that it has unscaled.
 
 
-def test_an_unscaled_gradient_is_known_after_another_loss_was_scaled(bench, way):
+def test_an_unscaled_gradient_is_known_after_another_loss_was_scaled(bench, in_mode):
     def step():
         unscaled = bench.gradient(LEGACY)
         bench.apply(unscaled)
         scaled = bench.scaled(KERAS3)
-        bench.apply(unscaled)
+        bench.apply(unscaled)  # does not drop the pending scaled loss
         bench.apply(scaled)
 
-    way(step)()
+    in_mode(step)()
     assert bench.steps == 3
 
 
-# --- Rule 2: in a place with a scaling call, the last one decides.
+# --- Rule 2: in a place with a scaling call, the last scaling call decides.
 
 
-def test_protocols_in_turn(bench, way, warnings):
-    steps = {method: way(lambda m=method: bench.step(m)) for method in METHODS}
+def test_both_protocols_may_take_turns(bench, in_mode, scaling_warnings):
+    steps = {method: in_mode(lambda m=method: bench.step(m)) for method in METHODS}
     for method in (LEGACY, KERAS3, KERAS3, LEGACY):
         steps[method]()
     assert bench.steps == 4
-    assert warnings() == []
+    assert scaling_warnings() == []
 
 
-def test_what_scale_loss_has_scaled_may_be_unscaled(bench, way):
-    way(lambda: bench.apply(bench.unscale(bench.scaled(KERAS3))))()
+def test_get_unscaled_gradients_accepts_gradients_of_scale_loss(bench, in_mode):
+    in_mode(lambda: bench.apply(bench.unscale(bench.scaled(KERAS3))))()
     assert bench.steps == 1
 
 
-@of_each_method
-def test_a_gradient_of_another_place_is_dropped(bench, way, method):
-    way(lambda: bench.gradient(method))()
+@for_each_method
+def test_an_unused_gradient_of_another_place_does_not_change_a_step(
+    bench, in_mode, method
+):
+    in_mode(lambda: bench.gradient(method))()
     if method == KERAS3:
-        way(bench.finish)()
+        in_mode(bench.drop_scaled_loss)()
     bench.step(OTHER[method])
     assert bench.steps == 1
 
 
-@of_each_method
-@pytest.mark.parametrize("way_of_step", WAYS)
-def test_a_look_leaves_nothing_behind_when_the_scale_moves(
-    bench, way, way_of_step, method
+@for_each_method
+@pytest.mark.parametrize("step_mode", MODES)
+def test_reading_a_gradient_does_not_change_later_steps(
+    bench, in_mode, step_mode, method
 ):
-    look = way(lambda: bench.gradient(LEGACY))
-    step = WAYS[way_of_step](lambda factor: bench.step(method, factor))
-    for times in (1, 2):
-        assert float(look()) == 2.0
-        step(tf.constant(NAN))  # which moves the scale
-        assert float(look()) == 2.0
-        bench.move_scale(64.0)
+    read_gradient = in_mode(lambda: bench.gradient(LEGACY))
+    step = MODES[step_mode](lambda factor: bench.step(method, factor))
+    for steps in (1, 2):
+        assert float(read_gradient()) == 2.0
+        step(tf.constant(NAN))  # changes the scale
+        assert float(read_gradient()) == 2.0
+        bench.assign_scale(64.0)
         step(tf.constant(1.0))
-        assert bench.steps == times
+        assert bench.steps == steps
 
 
-# --- Rule 3: in a place without a scaling call, what waits elsewhere decides.
+# --- Rule 3: in a place without a pending loss, the loss that is pending elsewhere decides.
 
 
-@of_each_method
-def test_a_function_makes_a_gradient_and_another_place_applies_it(bench, way, method):
-    gradient, apply = tf.function(lambda: bench.gradient(method)), way(bench.apply)
+@for_each_method
+def test_another_place_may_apply_the_gradient_of_a_function(bench, in_mode, method):
+    gradient, apply = tf.function(lambda: bench.gradient(method)), in_mode(bench.apply)
     for _ in range(2):
         apply(gradient())
     assert bench.steps == 2
 
 
-@of_each_method
-def test_a_thread_makes_a_gradient(bench, method):
+@for_each_method
+def test_eager_code_may_apply_the_gradient_of_an_ended_thread(bench, method):
     bench.apply(in_thread(bench.gradient, method))
     assert bench.steps == 1
 
 
-def test_what_waits_in_a_thread_decides_before_what_functions_have_done(bench):
+def test_a_gradient_waiting_in_a_thread_decides_before_finished_steps_of_functions(
+    bench,
+):
     tf.function(lambda: bench.step(LEGACY))()
+    # The thread that scales must still run when the gradient is applied.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         bench.apply(thread.submit(bench.scaled, KERAS3).result())
     assert bench.steps == 2
 
 
-@of_each_method
-def test_a_thread_takes_steps_while_a_gradient_of_the_other_protocol_waits(
+@for_each_method
+def test_a_step_of_a_thread_does_not_change_a_waiting_gradient_of_the_other_protocol(
     bench, method
 ):
     gradient = bench.gradient(method)
@@ -133,49 +145,51 @@ def test_a_thread_takes_steps_while_a_gradient_of_the_other_protocol_waits(
     assert bench.steps == 2
 
 
-def test_a_copy_is_refused_after_a_step_of_the_other_protocol(bench):
+def test_a_copied_gradient_is_refused_after_a_step_of_the_other_protocol(bench):
     copy = bench.gradient(LEGACY) * 1.0
     bench.step(KERAS3)
-    with refused():
+    with step_is_refused():
         bench.apply(copy)
     assert bench.steps == 1
 
 
-def test_a_function_that_only_applies_is_refused_if_both_kinds_were_seen(bench):
+def test_a_function_that_only_applies_is_refused_after_both_protocols(bench):
     bench.step(LEGACY)
     bench.step(KERAS3)
     bench.apply(bench.scaled(KERAS3))
     gradient = bench.scaled(KERAS3)
-    with refused():
+    with step_is_refused():
         tf.function(bench.apply)(gradient)
     assert bench.steps == 3
 
 
-def test_eager_code_that_has_the_other_kind_is_refused(bench):
+def test_eager_code_after_a_legacy_step_is_refused_a_scaled_gradient_of_a_function(
+    bench,
+):
     bench.step(LEGACY)
     gradient = tf.function(lambda: bench.scaled(KERAS3))()
-    with refused():
+    with step_is_refused():
         bench.apply(gradient)
     assert bench.steps == 1
 
 
-def test_eager_code_that_has_a_gradient_of_the_other_kind_itself_is_refused(bench):
+def test_eager_code_with_a_pending_gradient_is_refused_one_of_the_other_kind(bench):
     bench.gradient(LEGACY)
     scaled = tf.function(lambda: bench.scaled(KERAS3))
     gradient = scaled()
-    with refused():
+    with step_is_refused():
         bench.apply(gradient)
     assert bench.steps == 0
 
 
-@pytest.mark.parametrize("own", [LEGACY, None])
-def test_a_gradient_of_a_deleted_function_is_refused(bench, own):
-    """`own` is what eager code has pending. A function unscales without it."""
-    unscaled = tf.function(lambda: bench.gradient(LEGACY))
-    bench.gradient(LEGACY) if own else unscaled()
+@pytest.mark.parametrize("unscaled_in", MODES)
+def test_a_gradient_of_a_deleted_function_is_refused(bench, unscaled_in):
+    """An unscaled gradient is pending in eager code or in a function."""
+    unscaled = MODES[unscaled_in](lambda: bench.gradient(LEGACY))
+    unscaled()
     gradient = tf.function(lambda: bench.scaled(KERAS3))()
     gc.collect()
-    with refused():
+    with step_is_refused():
         bench.apply(gradient)
     assert bench.steps == 0
 
@@ -188,77 +202,68 @@ def test_a_deleted_function_whose_gradient_was_applied_is_forgotten(bench):
     assert bench.steps == 2
 
 
-def test_gradients_of_both_kinds_that_functions_return_are_refused(bench):
+def test_gradients_of_functions_are_refused_if_both_kinds_wait(bench):
     scaled = tf.function(lambda: bench.scaled(KERAS3))
     unscaled = tf.function(lambda: bench.gradient(LEGACY))
     for gradient in (scaled(), unscaled()):
-        with refused():
+        with step_is_refused():
             bench.apply(gradient)
     del scaled, unscaled
     gc.collect()
-    with refused():
+    with step_is_refused():
         bench.apply(gradient)
     assert bench.steps == 0
 
 
-def test_unscaled_gradients_that_are_applied_leave_a_scaled_loss_in_flight(bench):
-    def act():
-        unscaled = bench.gradient(LEGACY)
-        scaled = bench.scaled(KERAS3)
-        bench.apply(unscaled)
-        bench.apply(scaled)
-
-    in_thread(act)
-    assert bench.steps == 2
-
-
-def test_zeros_that_make_the_slots_are_of_no_kind(bench):
+def test_applying_zeros_to_create_the_slots_chooses_no_protocol(bench):
     bench.apply(tf.constant(0.0))
     bench.step(KERAS3)
     bench.step(KERAS3)
     assert bench.steps == 2
 
 
-def test_an_apply_of_nothing_is_of_no_kind(bench):
+def test_applying_no_gradients_does_not_drop_a_scaled_loss(bench):
     gradient = bench.scaled(KERAS3)
     bench.optimizer.apply_gradients([])
     bench.apply(gradient)
     assert bench.steps == 1
 
 
-def test_only_apply_takes_unknown_gradients_as_scaled(bench):
+def test_gradients_without_a_scaling_call_count_as_scaled_only_in_apply(bench):
     bench.apply(tf.constant(2.0))
-    bench.optimizer.apply([tf.constant(16.0)], [bench.x])
+    bench.optimizer.apply([tf.constant(16.0)], [bench.x])  # divides by the scale of 8
     assert bench.steps == 2
 
 
-@pytest.mark.parametrize("compiled", [None, True], ids=["function", "xla"])
-def test_a_function_that_only_applies_takes_what_it_was_traced_with(
-    bench, warnings, compiled
+@pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
+def test_a_function_that_only_applies_keeps_the_protocol_of_its_trace(
+    bench, scaling_warnings, jit_compile
 ):
-    apply = tf.function(bench.apply, jit_compile=compiled)
-    apply(tf.constant(0.0))
+    apply = tf.function(bench.apply, jit_compile=jit_compile)
+    apply(tf.constant(0.0))  # the trace assumes unscaled gradients
     apply(bench.gradient(LEGACY))
     apply(bench.scaled(KERAS3))
     apply(bench.scaled(KERAS3))
-    _, message = warnings()  # the first is of the zeros, for which nothing was called
+    # The first warning says that no method was called before the zeros were applied.
+    _, message = scaling_warnings()
     assert "only applies gradients" in message
     assert "scale_loss() is called" in message
     assert "takes unscaled gradients" in message
+    # One correct step, and two steps of gradients that are still multiplied by 8.
     assert bench.steps == 1 + 2 * 8
 
 
-# --- Rule 4: which scale divides.
+# --- Rule 4: by which scale the optimizer divides.
 
 
-@of_each_method
-def test_a_function_divides_by_the_scale_that_its_own_loss_has_read(bench, method):
+@for_each_method
+def test_a_function_divides_by_the_scale_that_its_own_loss_read(bench, method):
     @tf.function
     def step():
         gradient = bench.scaled(method)
-        bench.move_scale(64.0)
+        bench.assign_scale(64.0)
         bench.apply(gradient if method == KERAS3 else bench.unscale(gradient))
-        bench.move_scale(8.0)
+        bench.assign_scale(8.0)
 
     tf.function(lambda: bench.scaled(method))()
     step()
@@ -266,98 +271,102 @@ def test_a_function_divides_by_the_scale_that_its_own_loss_has_read(bench, metho
     assert bench.steps == 2
 
 
-@of_each_method
-@pytest.mark.parametrize("compiled", [None, True], ids=["function", "xla"])
-def test_everywhere_else_the_scale_as_it_is_now_divides(bench, way, method, compiled):
+@for_each_method
+@pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
+def test_other_places_divide_by_the_current_scale(bench, in_mode, method, jit_compile):
     def scaled():
         return bench.scaled(method)
 
-    for make in (scaled, tf.function(scaled, jit_compile=compiled)):
-        gradient = make()
-        bench.move_scale(64.0)
+    for scaled_gradient in (scaled, tf.function(scaled, jit_compile=jit_compile)):
+        gradient = scaled_gradient()
+        bench.assign_scale(64.0)
         if method == LEGACY:
-            gradient = way(bench.unscale)(gradient)
+            gradient = in_mode(bench.unscale)(gradient)
         bench.apply(gradient)
-        bench.move_scale(8.0)
+        bench.assign_scale(8.0)
     assert bench.steps == 2 * 8 / 64
 
 
-@pytest.mark.parametrize("place, steps", [("eager", 2), ("function", 1)])
-def test_two_losses_are_applied_one_after_the_other_and_the_first_overflows(
-    bench, place, steps
-):
-    """In eager code the scale as it is now divides, as in Keras 3: 4, and not 8."""
+@pytest.mark.parametrize("mode, steps", [("eager", 2), ("function", 1)])
+def test_two_losses_of_which_the_first_overflows(bench, mode, steps):
+    """The overflow halves the scale after both losses were scaled.
 
-    def apply_both(method):
-        for gradient in [bench.gradient(method, factor) for factor in (NAN, 1.0)]:
+    With `scale_loss`, eager code divides by the current scale, as in Keras 3. This is half the
+    scale of the second loss, so its step counts twice.
+    """
+
+    def scale_two_losses_and_apply(method):
+        gradients = [bench.gradient(method, factor) for factor in (NAN, 1.0)]
+        for gradient in gradients:
             bench.apply(gradient)
 
-    WAYS[place](lambda: apply_both(KERAS3))()
+    MODES[mode](lambda: scale_two_losses_and_apply(KERAS3))()
     assert bench.steps == steps
-    WAYS[place](lambda: apply_both(LEGACY))()
+    MODES[mode](lambda: scale_two_losses_and_apply(LEGACY))()
     assert bench.steps == steps + 1
 
 
-@of_each_method
-def test_three_losses_of_one_function_of_which_the_first_applied_overflows(
-    bench, method
-):
+@for_each_method
+def test_three_losses_of_a_function_of_which_the_first_overflows(bench, method):
     @tf.function
     def step():
-        for gradient in [bench.gradient(method, factor) for factor in (NAN, 1.0, 1.0)]:
+        gradients = [bench.gradient(method, factor) for factor in (NAN, 1.0, 1.0)]
+        for gradient in gradients:
             bench.apply(gradient)
 
     step()
     assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
 
 
-def test_a_function_scales_all_losses_before_it_unscales(bench):
+def test_a_function_may_scale_all_losses_before_it_unscales(bench):
     @tf.function
     def step():
-        for gradient in [bench.scaled(LEGACY, factor) for factor in (NAN, 1.0)]:
+        gradients = [bench.scaled(LEGACY, factor) for factor in (NAN, 1.0)]
+        for gradient in gradients:
             bench.apply(bench.unscale(gradient))
 
     step()
     assert (bench.steps, float(bench.optimizer.loss_scale)) == (1, 4.0)
 
 
-@of_each_method
+@for_each_method
 def test_two_losses_on_eager_replicas(family, method, mirrored2):
-    """Each is divided by the scale as it is, also after the first apply has moved it."""
+    """With `scale_loss`, the second apply divides by the scale that the first one doubled."""
     bench = Bench(family, growth=1, strategy=mirrored2)
 
-    def apply_both():
-        for gradient in [bench.gradient(method), bench.gradient(method)]:
+    def scale_two_losses_and_apply():
+        gradients = [bench.gradient(method), bench.gradient(method)]
+        for gradient in gradients:
             bench.apply(gradient)
 
-    mirrored2.run(apply_both)
-    moved = 1.0 if method == LEGACY else 8.0 / 16.0
-    assert bench.steps == 1.0 + moved
+    mirrored2.run(scale_two_losses_and_apply)
+    second_step = 1.0 if method == LEGACY else 8.0 / 16.0
+    assert bench.steps == 1.0 + second_step
 
 
-def test_the_scale_of_a_callable_loss(bench):
-    scaled = bench.optimizer.get_scaled_loss(lambda: 2.0 * bench.x)
-    bench.move_scale(64.0)
+def test_a_callable_loss_reads_the_scale_when_it_is_called(bench):
+    scaled_loss = bench.optimizer.get_scaled_loss(lambda: 2.0 * bench.x)
+    bench.assign_scale(64.0)
     with tf.GradientTape() as tape:
-        loss = scaled()
+        loss = scaled_loss()
     assert float(bench.unscale(tape.gradient(loss, bench.x))) == 2.0
 
 
-# --- Functions that are traced again, in loops and branches, or not to the end.
+# --- Functions that are traced again, contain loops or branches, or fail.
 
 
-def test_a_retraced_function(bench):
+def test_a_function_may_be_traced_again(bench):
     @tf.function
     def gradient(factors):
         return bench.gradient(KERAS3, tf.reduce_mean(factors))
 
-    for size in (1, 2, 3, 1):
+    for size in (1, 2, 3, 1):  # each new size needs a new trace
         bench.apply(gradient(tf.ones(size)))
     assert bench.steps == 4
 
 
-@of_each_method
-def test_micro_batches_in_a_loop(bench, method):
+@for_each_method
+def test_a_loop_may_accumulate_gradients(bench, method):
     @tf.function
     def step():
         total = tf.constant(0.0)
@@ -370,26 +379,26 @@ def test_micro_batches_in_a_loop(bench, method):
     assert bench.steps == 3
 
 
-@pytest.mark.parametrize("methods", [METHODS[:1], METHODS[1:], METHODS[::-1]])
-def test_an_apply_in_a_branch(bench, methods):
-    def step(method, due):
+@pytest.mark.parametrize("methods", [[LEGACY], [KERAS3], [KERAS3, LEGACY]])
+def test_a_branch_may_apply_gradients(bench, methods):
+    def step(method, is_due):
         gradient = bench.gradient(method)
-        if due:
+        if is_due:
             bench.apply(gradient)
 
-    steps = [tf.function(step) for _ in methods]
-    for due in (True, False, True):
-        for step, method in zip(steps, methods):
-            step(method, tf.constant(due))
+    traced_steps = [(tf.function(step), method) for method in methods]
+    for is_due in (True, False, True):
+        for traced_step, method in traced_steps:
+            traced_step(method, tf.constant(is_due))
     assert bench.steps == 2 * len(methods)
 
 
-def test_a_trace_that_failed_leaves_nothing_behind(bench):
-    kept = []
+def test_a_failed_trace_does_not_change_later_steps(bench):
+    graphs = []
 
     @tf.function
     def failing():
-        kept.append(tf.compat.v1.get_default_graph())
+        graphs.append(tf.compat.v1.get_default_graph())  # keeps the graph alive
         bench.scaled(KERAS3)
         raise ValueError("of the program")
 
@@ -399,17 +408,19 @@ def test_a_trace_that_failed_leaves_nothing_behind(bench):
     for _ in range(2):
         bench.apply(bench.unscale(scaled()) * 1.0)
     assert bench.steps == 2
-    assert kept
+    assert graphs
 
 
 @pytest.mark.keras3
 @pytest.mark.parametrize(
     "style, growth", [("legacy", 1000), ("legacy", 2), ("legacy", 1), ("keras3", 2)]
 )
-def test_what_a_function_applies_after_steps_of_one_protocol(style, growth, mirrored2):
-    """The optimizer was made outside the scope, and is built in its first traced step.
+def test_a_function_that_only_applies_after_steps_of_one_protocol(
+    style, growth, mirrored2
+):
+    """The optimizer was made outside the scope, and its first traced step builds it.
 
-    Of `scale_loss` alone as the class of Keras 3 itself: by the scale as it is now.
+    After steps with `scale_loss`, `apply` divides by the current scale, as in Keras 3.
     """
     optimizer = wrapped("keras3", "SGD", 1.0, scale=8.0, growth=growth)
     with mirrored2.scope():
@@ -423,15 +434,15 @@ def test_what_a_function_applies_after_steps_of_one_protocol(style, growth, mirr
     def apply(gradient):
         mirrored2.run(lambda: optimizer.apply_gradients([(gradient, x)]))
 
-    for number in range(1, 6):
-        if number < 4:
-            step()
-        else:
-            apply(2.0 * optimizer.loss_scale if style == "keras3" else tf.constant(2.0))
-        assert copies(x) == [-2.0 * number * 2] * 2
+    for _ in range(3):
+        step()
+    for _ in range(2):
+        apply(2.0 * optimizer.loss_scale if style == "keras3" else tf.constant(2.0))
+    # Each of the five steps subtracts a gradient of 2 for each of the two replicas.
+    assert copies(x) == [-20.0, -20.0]
 
 
-# --- Warnings of what was forgotten, and refusals of what is done twice.
+# --- Forgotten calls cause a warning. Calls that would scale or unscale twice are refused.
 
 
 def apply_alone(bench, gradient):
@@ -466,91 +477,89 @@ def unscale_and_apply(bench, gradient):
         ),
     ],
 )
-def test_a_forgotten_call_is_warned_of_once(
-    bench, way, warnings, program, message, subtracted
+def test_a_forgotten_call_causes_one_warning(
+    bench, in_mode, scaling_warnings, program, message, subtracted
 ):
-    run = way(lambda gradient: program(bench, gradient))
+    run = in_mode(lambda gradient: program(bench, gradient))
     for _ in range(3):
         run(tf.constant(2.0))
-    (found,) = warnings()
+    (found,) = scaling_warnings()
     assert found.startswith(message)
     assert "opt.get_scaled_loss(loss)" in found
     assert float(bench.x) == -3 * subtracted
 
 
-def test_gradients_are_unscaled_twice(bench, way):
-    def act():
+def test_unscaling_gradients_twice_is_refused(bench, in_mode):
+    def unscale_twice():
         unscaled = bench.optimizer.get_unscaled_gradients([bench.scaled(LEGACY), None])
         bench.optimizer.get_unscaled_gradients(unscaled)
 
     with pytest.raises(RuntimeError, match="unscaled already"):
-        way(act)()
+        in_mode(unscale_twice)()
     bench.step(LEGACY)
     assert bench.steps == 1
 
 
-@of_each_method
-def test_a_loss_is_scaled_twice(bench, way, method):
+@for_each_method
+def test_scaling_a_loss_twice_is_refused(bench, in_mode, method):
     scale = getattr(bench.optimizer, method)
     with pytest.raises(RuntimeError, match="scaled already"):
-        way(lambda: scale(scale(2.0 * bench.x)))()
+        in_mode(lambda: scale(scale(2.0 * bench.x)))()
     bench.step(method)
     assert bench.steps == 1
 
 
-def test_a_callable_loss_is_scaled_twice(bench):
+def test_scaling_a_callable_loss_twice_is_refused(bench):
     scale = bench.optimizer.get_scaled_loss
     with pytest.raises(RuntimeError, match="scaled already"):
         scale(scale(lambda: 2.0 * bench.x))
 
 
-@of_each_method
-def test_both_methods_scale_one_loss(bench, way, method):
-    first, second = METHODS if method == LEGACY else METHODS[::-1]
-
-    def act():
+@pytest.mark.parametrize("first, second", [(LEGACY, KERAS3), (KERAS3, LEGACY)])
+def test_scaling_one_loss_by_both_methods_is_refused(bench, in_mode, first, second):
+    def scale_by_both():
         loss = getattr(bench.optimizer, first)(2.0 * bench.x)
         getattr(bench.optimizer, second)(loss)
 
     message = rf"{second}\(\).*{first}\(\).*twice.*get_unscaled_gradients\(\[\]\)"
     with pytest.raises(RuntimeError, match=message):
-        way(act)()
+        in_mode(scale_by_both)()
     bench.step(first)
     assert bench.steps == 1
 
 
-@of_each_method
-def test_both_methods_scale_losses_of_one_step(bench, method):
-    second = OTHER[method]
-    getattr(bench.optimizer, method)(tf.constant(1.0))
-    for _ in range(2):  # the refusal changes nothing
-        with pytest.raises(RuntimeError, match=rf"{second}\(\).*{method}\(\)"):
+@pytest.mark.parametrize("first, second", [(LEGACY, KERAS3), (KERAS3, LEGACY)])
+def test_scaling_losses_of_one_step_by_both_methods_is_refused(bench, first, second):
+    getattr(bench.optimizer, first)(tf.constant(1.0))
+    for _ in range(
+        2
+    ):  # a refused call changes nothing, so the second call is refused, too
+        with pytest.raises(RuntimeError, match=rf"{second}\(\).*{first}\(\)"):
             getattr(bench.optimizer, second)(tf.constant(2.0))
-    bench.finish()  # as the message says
+    bench.drop_scaled_loss()
     bench.step(second)
     assert bench.steps == 1
 
 
-# --- The states of `Calls` itself.
-
-SCALE = 8.0
+# --- The memory that the class `Calls` needs.
 
 
-def now():
+def current_scale():
     return tf.constant(64.0)
 
 
-def test_the_states_keep_no_graph_alive():
+def test_calls_keep_no_graph_alive():
     calls = calls_lib.Calls()
 
     @tf.function(autograph=False)
     def step(x):
-        calls.scaled(calls_lib.KERAS3, x * 1.0, None)
-        divisor = calls.divisor([x], now)
+        scale = x * 1.0
+        calls.scaled(calls_lib.KERAS3, scale, None)
+        divisor = calls.divisor([x], current_scale)
         calls.unscaled([x * 2.0])
         return divisor
 
-    assert float(step(tf.constant(SCALE))) == SCALE
+    assert float(step(tf.constant(8.0))) == 8.0
     assert len(calls._functions) == len(calls._scales) == 1
     assert len(calls.unscaled_gradients._references) == 1
     del step
@@ -559,9 +568,9 @@ def test_the_states_keep_no_graph_alive():
     assert len(calls.unscaled_gradients._references) == 0
 
 
-def test_the_states_of_many_threads_stay_few():
-    calls, scale = calls_lib.Calls(), tf.constant(SCALE)
+def test_calls_forget_the_states_of_ended_threads():
+    calls, scale = calls_lib.Calls(), tf.constant(8.0)
     for _ in range(200):
         in_thread(calls.scaled, calls_lib.KERAS3, scale, None)
-    assert len(calls._threads) < 10
-    assert float(calls.divisor([scale], now)) == 64.0
+    assert len(calls._threads) < 10  # Python may delete the last threads a little later
+    assert float(calls.divisor([scale], current_scale)) == 64.0

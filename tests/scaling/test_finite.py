@@ -1,6 +1,4 @@
-"""Is every gradient finite? Against NumPy, for every bit pattern where that is few."""
-
-import itertools
+"""Check gradients for infinity and NaN, and compare the verdicts with NumPy."""
 
 import numpy as np
 import pytest
@@ -17,44 +15,66 @@ pytestmark = pytest.mark.core
 NAN, INF = float("nan"), float("inf")
 
 
-@tf.function  # one for all, a graph for each dtype and shape
-def traced(*gradients):
+@tf.function
+def traced_all_finite(*gradients):
     return finite_lib.all_finite(list(gradients))
 
 
-def both(*gradients):
-    """The verdict, the same in eager mode and in a graph."""
+def all_finite(*gradients):
+    """Return the verdict, which must be the same in eager mode and in a graph."""
     verdict = finite_lib.all_finite(list(gradients))
     assert (verdict.dtype, verdict.shape) == (tf.bool, ())
-    assert bool(traced(*gradients)) == bool(verdict)
+    assert bool(traced_all_finite(*gradients)) == bool(verdict)
     return bool(verdict)
 
 
 def sparse(values, indices, dtype=tf.float32, shape=(8, 1)):
+    """Return slices with rows of one number each."""
     values = tf.reshape(tf.constant(values, dtype), (-1, 1))
     shape = None if shape is None else tf.constant(shape)
     return tf.IndexedSlices(values, tf.constant(indices), shape)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_numbers_are_finite_and_what_is_none_is_found_anywhere(dtype):
+def test_extreme_numbers_are_finite(dtype):
     info = limits(dtype)
     least = info.smallest_subnormal
     for number in (0.0, -0.0, info.max, info.min, info.tiny, least, -least, info.eps):
-        assert both(tf.constant(np.array(float(number), DTYPES[dtype]))), number
-    for value in (NAN, -NAN, INF, -INF):
-        for position in (0, 3, 6):
-            values = np.ones(7, DTYPES[dtype])
-            values[position] = value
-            assert not both(tf.constant(values)), (value, position)
+        assert all_finite(tf.constant(np.array(float(number), DTYPES[dtype]))), number
+
+
+@pytest.mark.parametrize("value", [NAN, -NAN, INF, -INF])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_infinity_and_nan_are_found_at_any_position(dtype, value):
+    for position in (0, 3, 6):
+        values = np.ones(7, DTYPES[dtype])
+        values[position] = value
+        assert not all_finite(tf.constant(values)), position
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_finite_numbers_may_have_an_infinite_sum(dtype):
     largest = tf.constant(np.full(5, float(limits(dtype).max), DTYPES[dtype]))
-    assert both(largest)
-    assert both(largest, -largest, tf.ones([9000]), largest)
-    assert not both(largest, tf.constant(NAN))
+    assert all_finite(largest)
+    assert all_finite(largest, -largest, tf.ones([9000]), largest)
+    assert not all_finite(largest, tf.constant(NAN))
+    assert not all_finite(largest, tf.constant(INF, tf.float16))
+    assert not all_finite(largest, tf.constant([INF, -INF], dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_finite_numbers_may_have_an_infinite_sum_in_xla(dtype):
+    @tf.function(jit_compile=True)
+    def all_finite_in_xla(*gradients):
+        return finite_lib.all_finite(list(gradients))
+
+    largest = tf.constant([np.finfo(dtype).max] * 2, dtype)
+    half = tf.constant(1.0, tf.float16)
+    assert bool(all_finite_in_xla(largest, largest))
+    assert bool(all_finite_in_xla(largest, -largest, half))
+    assert not bool(all_finite_in_xla(largest, largest, half / 0.0))
+    assert not bool(all_finite_in_xla(largest, tf.constant([1.0, NAN], dtype)))
+    assert not bool(all_finite_in_xla(largest, tf.constant([INF, -INF], dtype)))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -72,6 +92,22 @@ def test_every_bit_pattern_of_16_bits(dtype):
     assert 0 < expected.sum() < 2**16
 
 
+@pytest.mark.parametrize(
+    "bits",
+    [
+        np.uint32(0x7FC00001),
+        np.uint32(0x7F800001),
+        np.uint32(0xFFFFFFFF),
+        np.uint64(0x7FF0000000000001),
+        np.uint64(0xFFF8000000000123),
+    ],
+    ids=hex,
+)
+def test_nan_with_unusual_bits_is_found(bits):
+    value = bits.view("float32" if bits.dtype == "uint32" else "float64")
+    assert not all_finite(tf.constant(value))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
@@ -82,87 +118,97 @@ def test_every_bit_pattern_of_16_bits(dtype):
         max_size=6,
     )
 )
-def test_slices_are_judged_by_the_rows_that_reach_the_variable(rows):
+def test_rows_with_equal_indices_are_summed_before_the_check(rows):
+    """Each row is an index and a value."""
     indices, values = zip(*rows, strict=True)
     dense = np.zeros(4, np.float32)
     with np.errstate(all="ignore"):
         np.add.at(dense, list(indices), np.array(values, np.float32))
     for shape in ((4, 1), None):
-        assert both(sparse(values, indices, shape=shape)) == np.isfinite(dense).all()
+        slices = sparse(values, indices, shape=shape)
+        assert all_finite(slices) == np.isfinite(dense).all()
 
 
-# Name -> what is judged, and the verdict.
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_sum_of_two_rows_may_overflow(dtype):
+    largest = [float(limits(dtype).max)] * 2
+    assert not all_finite(sparse(largest, [2, 2], dtype))
+    assert all_finite(sparse(largest, [2, 3], dtype))
+
+
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3, 4)])
+def test_rows_may_have_any_rank(shape, index_dtype):
+    indices = tf.constant([7, 7], index_dtype)
+    row = np.ones(shape[1:])
+    finite_rows = tf.constant([row, row], tf.float32)
+    assert all_finite(tf.IndexedSlices(finite_rows, indices))
+    rows_with_nan = tf.constant([row, row * NAN], tf.float32)
+    assert not all_finite(tf.IndexedSlices(rows_with_nan, indices))
+
+
+# Name -> the gradients, and the verdict.
 LISTS = {
     "nothing": ([], True),
-    "None alone": ([None], True),
-    "None beside a number": ([None, tf.constant(1.0), None], True),
-    "None beside NaN": ([None, tf.constant(NAN)], False),
+    "only None": ([None], True),
+    "None and a number": ([None, tf.constant(1.0), None], True),
+    "None and NaN": ([None, tf.constant(NAN)], False),
     "empty": ([tf.zeros((0,))], True),
-    "empty beside a number": ([tf.zeros((3, 0)), tf.constant(1.0)], True),
+    "empty and a number": ([tf.zeros((3, 0)), tf.constant(1.0)], True),
     "no rows": ([sparse([], np.int64([]))], True),
-    "rows of what does not fit into memory": (
+    "rows of a variable that does not fit into memory": (
         [sparse([1.0, 1.0], [10**12, 10**12], shape=np.int64([10**13, 1]))],
         True,
     ),
+    "array": ([np.float32([1.0])], True),
+    "array with NaN": ([np.float32([NAN])], False),
+    "variable": ([tf.Variable([1.0])], True),
+    "variable with NaN": ([tf.Variable([NAN])], False),
 }
-for bits in (0x7FC00001, 0x7F800001, 0xFFFFFFFF):
-    LISTS[f"NaN {bits:x}"] = [tf.constant(np.uint32(bits).view("float32"))], False
-for bits in (0x7FF0000000000001, 0xFFF8000000000123):
-    LISTS[f"NaN {bits:x}"] = [tf.constant(np.uint64(bits).view("float64"))], False
-for dtype in DTYPES:
-    most = [float(limits(dtype).max)] * 2
-    LISTS[f"{dtype} rows whose sum overflows"] = [sparse(most, [2, 2], dtype)], False
-    LISTS[f"{dtype} rows of two indices"] = [sparse(most, [2, 3], dtype)], True
-for shape, dtype in itertools.product([(2, 1), (2, 3, 4), (2,)], ["int32", "int64"]):
-    for value in (1.0, NAN):
-        rows = tf.constant([np.ones(shape[1:]), np.full(shape[1:], value)], tf.float32)
-        slices = tf.IndexedSlices(rows, tf.constant([7, 7], dtype))
-        LISTS[f"rows {shape} of {dtype}, {value}"] = [slices], value == 1.0
-for dtype in (tf.int32, tf.int64, tf.uint8):
-    integers = tf.constant([1, 2], dtype)
-    LISTS[dtype.name] = [integers], True
-    LISTS[f"{dtype.name} beside NaN"] = [integers, tf.constant(NAN)], False
-for dtype in (tf.complex64, tf.complex128):
-    for number, is_finite in ((1 + 2j, True), (complex(1, NAN), False), (INF, False)):
-        LISTS[f"{dtype.name} {number}"] = [tf.constant([number], dtype)], is_finite
-for position, bad in enumerate([1.0, NAN, NAN, INF, -INF]):
-    one, two, three, four = [bad if i == position else 1.0 for i in range(1, 5)]
-    mixed = [tf.constant([1.0, one]), sparse([two], [0])]
-    mixed += [tf.constant(three, tf.float16), tf.constant([[four]], tf.float64)]
-    LISTS[f"of all kinds, {position}"] = mixed, position == 0
-for value in (1.0, NAN):
-    LISTS[f"array of {value}"] = [np.float32([value])], value == 1.0
-    LISTS[f"variable of {value}"] = [tf.Variable([value])], value == 1.0
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_lists(name):
     gradients, expected = LISTS[name]
-    assert both(*gradients) is expected
+    assert all_finite(*gradients) is expected
 
 
-@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_numbers_whose_sum_overflows_are_finite(dtype, mode):
-    def verdict(*gradients):
-        return finite_lib.all_finite(list(gradients))
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_integers_are_finite(dtype):
+    integers = tf.constant([1, 2], dtype)
+    assert all_finite(integers)
+    assert not all_finite(integers, tf.constant(NAN))
 
-    if mode != "eager":
-        verdict = tf.function(verdict, jit_compile=mode == "xla")
-    great = np.finfo(dtype).max
-    values, half = tf.constant([great, great], dtype), tf.constant(1.0, tf.float16)
-    assert bool(verdict(values, values))
-    assert bool(verdict(values, -values, half))
-    assert not bool(verdict(values, values, half / 0.0))
-    assert not bool(verdict(values, tf.constant([1.0, NAN], dtype)))
-    assert not bool(verdict(values, tf.constant([INF, -INF], dtype)))
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_both_parts_of_a_complex_number_are_checked(dtype):
+    assert all_finite(tf.constant([1 + 2j], dtype))
+    assert not all_finite(tf.constant([complex(1, NAN)], dtype))
+    assert not all_finite(tf.constant([complex(INF, 0)], dtype))
+
+
+@pytest.mark.parametrize("position", [0, 1, 2, 3])
+def test_one_bad_gradient_among_gradients_of_all_kinds_is_found(position):
+    def gradients(first, second, third, fourth):
+        return [
+            tf.constant([1.0, first]),
+            sparse([second], [0]),
+            tf.constant(third, tf.float16),
+            tf.constant([[fourth]], tf.float64),
+        ]
+
+    assert all_finite(*gradients(1.0, 1.0, 1.0, 1.0))
+    for bad in (NAN, INF, -INF):
+        values = [1.0, 1.0, 1.0, 1.0]
+        values[position] = bad
+        assert not all_finite(*gradients(*values))
 
 
 # --- All replicas agree.
 
 
 @pytest.mark.parametrize("are_equal", [False, True])
-def test_agreed_is_the_verdict_of_the_one_replica(are_equal):
+def test_on_one_replica_agreed_returns_the_verdict_of_this_replica(are_equal):
     assert bool(finite_lib.agreed([tf.constant(1.0), None], are_equal).finite)
     assert not bool(finite_lib.agreed([tf.constant(NAN)], are_equal).finite)
 
@@ -170,7 +216,9 @@ def test_agreed_is_the_verdict_of_the_one_replica(are_equal):
 @pytest.mark.parametrize(
     "values", [(1.0, 1.0), (NAN, 1.0), (1.0, INF), (NAN, NAN)], ids=str
 )
-def test_the_verdict_across_replicas(mirrored2, values):
+def test_in_cross_replica_context_agreed_returns_the_verdict_on_all_replicas(
+    mirrored2, values
+):
     gradient = per_replica(mirrored2, values)
     with mirrored2.scope():
         finite, kinds = finite_lib.agreed([gradient])
@@ -178,12 +226,13 @@ def test_the_verdict_across_replicas(mirrored2, values):
     assert kinds.numpy().tolist() == [[INF in values, bool(np.isnan(values).any())]]
 
 
-def test_merging_is_needed_on_a_mirrored_replica_only(mirrored2):
-    seen = [finite_lib.merging_is_needed()]
+def test_merging_is_needed_only_on_a_mirrored_replica(mirrored2):
+    assert not finite_lib.merging_is_needed()
     with mirrored2.scope():
-        seen.append(finite_lib.merging_is_needed())
-    mirrored2.run(lambda: seen.append(finite_lib.merging_is_needed()))
-    assert seen == [False, False, True, True]
+        assert not finite_lib.merging_is_needed()
+    on_replicas = []
+    mirrored2.run(lambda: on_replicas.append(finite_lib.merging_is_needed()))
+    assert on_replicas == [True, True]
 
 
 def test_check_finite_of_the_optimizer(family):

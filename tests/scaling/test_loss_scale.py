@@ -1,6 +1,7 @@
-"""FixedLossScale and DynamicLossScale: what programs of TensorFlow 2.0-2.3 call.
+"""The calls that programs of TensorFlow 2.0-2.3 make of FixedLossScale and DynamicLossScale.
 
-What each version did with them is recorded: `tests/golden/test_sections.py` compares it.
+`tests/golden/test_sections.py` compares the results of these calls with recorded results of
+each TensorFlow version.
 """
 
 import copy
@@ -13,59 +14,63 @@ from tests.families import per_replica
 NAN = float("nan")
 
 
-def test_a_fixed_scale(mirrored2):
+def test_a_fixed_scale_has_its_value_in_several_graphs():
     scale = tf_lso.FixedLossScale(8.0)
-    scale()
-    for _ in range(2):  # several graphs
+    assert float(scale()) == 8.0
+    for _ in range(2):
         assert float(tf.function(lambda: scale())()) == 8.0
     assert scale.named_variables() == []
     assert float(tf_lso.FixedLossScale.of(0.25)()) == 0.25
-    seen = []
-    mirrored2.run(lambda: seen.append(scale.update([tf.constant(NAN)])[1]))
+
+
+def test_a_fixed_scale_applies_nonfinite_gradients(mirrored2):
+    scale = tf_lso.FixedLossScale(8.0)
+    results = []
+    mirrored2.run(lambda: results.append(scale.update([tf.constant(NAN)])[1]))
     with mirrored2.scope():
-        seen.append(scale.update([per_replica(mirrored2, (NAN, 1.0))])[1])
-    assert set(seen) == {True}
+        results.append(scale.update([per_replica(mirrored2, (NAN, 1.0))])[1])
+    assert set(results) == {True}
 
 
-class TestDynamic:
-    def test_made_outside_the_scope_it_updates_once_too(self, mirrored2):
+class TestDynamicLossScale:
+    def test_made_outside_the_scope_updates_once_for_all_replicas(self, mirrored2):
         scale = tf_lso.DynamicLossScale(8.0, 100)
-        run = tf.function(lambda g: tf.identity(scale.update([g])[1]))
+        update = tf.function(lambda gradient: tf.identity(scale.update([gradient])[1]))
         for _ in range(3):
-            mirrored2.run(run, args=(per_replica(mirrored2, (1.0, 2.0)),))
+            mirrored2.run(update, args=(per_replica(mirrored2, (1.0, 2.0)),))
         assert int(scale._num_good_steps) == 3
-        mirrored2.run(run, args=(per_replica(mirrored2, (NAN, 2.0)),))
+        mirrored2.run(update, args=(per_replica(mirrored2, (NAN, 2.0)),))
         assert float(scale()) == 4.0
 
-    def test_config_holds_the_limits_where_they_were_set_and_no_state(self):
+    def test_config_has_the_limits_but_no_state(self):
         scale = tf_lso.DynamicLossScale(2, min_loss_scale=0.5, max_loss_scale=64)
         config = scale.get_config()
         assert (config["min_loss_scale"], config["max_loss_scale"]) == (0.5, 64.0)
-        again = tf_lso.DynamicLossScale.from_config(config)
-        assert (again.min_loss_scale, again.max_loss_scale) == (0.5, 64.0)
+        copied = tf_lso.DynamicLossScale.from_config(config)
+        assert (copied.min_loss_scale, copied.max_loss_scale) == (0.5, 64.0)
         read = tf.function(lambda: scale())
         assert float(read()) == 2.0
         scale.update([tf.constant(NAN)])
         assert float(read()) == 1.0
-        assert scale.get_config() == config  # which has no state
+        assert scale.get_config() == config
 
-    def test_the_text_in_a_graph_holds_no_numbers(self):
+    def test_repr_in_a_graph_shows_no_state(self):
         scale = tf_lso.DynamicLossScale(8.0)
         with tf.Graph().as_default():
             assert "current_loss_scale" not in repr(scale)
 
-    def test_a_deep_copy_keeps_the_state_and_moves_alone(self):
+    def test_a_deep_copy_has_the_state_and_changes_alone(self):
         scale = tf_lso.DynamicLossScale(8.0, 10)
         scale.update([tf.constant(NAN)])
         scale.update([tf.constant(1.0)])
-        again = copy.deepcopy(scale)
-        assert (float(again()), int(again._num_good_steps)) == (4.0, 1)
-        again.update([tf.constant(NAN)])
-        assert (float(scale()), float(again())) == (4.0, 2.0)
+        copied = copy.deepcopy(scale)
+        assert (float(copied()), int(copied._num_good_steps)) == (4.0, 1)
+        copied.update([tf.constant(NAN)])
+        assert (float(scale()), float(copied())) == (4.0, 2.0)
 
 
 class Halving(tf_lso.LossScale):
-    """A user's own loss scale, with a variable of its own."""
+    """A loss scale that a user has written. It has a variable."""
 
     def __init__(self, start):
         super().__init__()
@@ -84,7 +89,7 @@ class Halving(tf_lso.LossScale):
 
 
 def test_a_users_own_loss_scale():
-    """That an optimizer asks it: `test_step.py`, `tests/optimizers/test_skipped.py`."""
+    """Optimizers with such a scale: `test_step.py` and `tests/optimizers/test_skipped.py`."""
     scale = Halving(8.0)
     scale.update([])
     assert float(scale()) == 4.0
@@ -93,7 +98,7 @@ def test_a_users_own_loss_scale():
 
 
 def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path):
-    """Which have two variables: a third one in the Saver's list could not be restored."""
+    """These checkpoints have two variables. A Saver with a third variable would fail."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.Variable(4.0, name="current_loss_scale")
         tf.Variable(2, name="good_steps", dtype=tf.int64)

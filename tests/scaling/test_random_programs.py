@@ -1,11 +1,12 @@
 """Random programs of scaling calls, against a model in NumPy.
 
-A program uses one optimizer in eager code, functions and threads. `tf_lso.scaling.calls`
-promises that a program of one protocol is never refused and always right, and that a
-program of both is right or refused. `test_calls.py` has the rules one by one.
+A program uses one optimizer in eager code, functions and threads. A program of one protocol
+must never be refused, and must always compute the values of the model. A program of both
+protocols must do the same, but its steps may be refused. `test_calls.py` tests the rules of
+`tf_lso.scaling.calls` one by one, and explains the term *place*.
 
-When a program fails, Hypothesis removes what the failure does not need and prints the rest
-as Python.
+If a program fails, Hypothesis removes the calls that the failure does not need, and prints the
+remaining calls as Python.
 """
 
 import concurrent.futures
@@ -32,31 +33,34 @@ from tests.families import copies
 from tests.scaling.bench import KERAS3, LEGACY, NAN, Bench, in_thread
 from tf_lso.frameworks import log
 
-GROWTH = 3
+GROWTH = 3  # the number of finite steps after which the scale doubles
+# The messages of the errors that a program of both protocols may get.
 REFUSALS = "cannot know whether|is neither unscaled nor applied"
 WARNING = "a tf.function that only applies gradients was traced before"
 
-KINDS = {"legacy": (LEGACY,), "keras3": (KERAS3,), "both": (LEGACY, KERAS3)}
-EXAMPLES = {"legacy": 4, "keras3": 4, "both": 12}
+PROTOCOLS = {"legacy": (LEGACY,), "keras3": (KERAS3,), "both": (LEGACY, KERAS3)}
+EXAMPLES = {"legacy": 4, "keras3": 4, "both": 12}  # the number of random programs
 
-EAGER = ("eager",) * 4  # is drawn more often, since a function takes long to trace
-FACTORS = st.sampled_from([1.0, 1.0, NAN])  # of the loss
+# Hypothesis draws "eager" four times as often as each other place, because tracing is slow.
+EAGER = ("eager",) * 4
+FACTORS = st.sampled_from([1.0, 1.0, NAN])  # a step multiplies its loss by a factor
 SCALES = st.sampled_from([2.0, 8.0, 64.0])
 
 
-def of_machine(attribute):
-    """Draw from a tuple that is an attribute of the running machine."""
+def draw_from(attribute):
+    """Draw an element of a tuple that is an attribute of the running state machine."""
     return st.runner().flatmap(lambda run: st.sampled_from(getattr(run, attribute)))
 
 
-PLACES, PLACES_OF_PARTS = of_machine("places"), of_machine("places_of_parts")
-METHODS = of_machine("methods")
-# A way that a protocol or a place does not have is the plain one.
+PLACES, PLACES_FOR_PARTS = draw_from("places"), draw_from("places_for_parts")
+METHODS = draw_from("methods")
+# The ways to take a step. If the protocol or the place does not support the drawn way, the step
+# is plain.
 WAYS = st.sampled_from(["plain", "two losses", "minimize", "loop", "unscaled"])
 
 
 class Model:
-    """What x, the scale and its count have to be."""
+    """The expected values of x, the scale, and the count of finite steps."""
 
     def __init__(self, replicas):
         self.x, self.scale, self.count = np.float32(0.0), np.float32(8.0), 0
@@ -66,7 +70,7 @@ class Model:
         self.scale, self.count = np.float32(scale), 0
 
     def apply(self, gradient):
-        """Take a step of an unscaled gradient, which is the same on each replica."""
+        """Take a step with an unscaled gradient, which is the same on each replica."""
         if not np.isfinite(gradient):
             self.set_scale(max(self.scale / 2, 1.0))
             return
@@ -80,10 +84,10 @@ class Gradient:
     """A gradient that a program may still apply.
 
     Attributes:
-      tensor: a tensor, or a value of each replica.
-      method: which method has scaled its loss.
-      is_scaled: whether it is still multiplied by a scale.
-      value: the float32 number that it has to be.
+      tensor: a tensor or a per-replica value.
+      method: the name of the method that scaled the loss.
+      is_scaled: whether the gradient is still multiplied by a scale.
+      value: the expected value, a float32 number.
     """
 
     def __init__(self, tensor, method, is_scaled, value):
@@ -94,37 +98,41 @@ class Gradient:
 class Program(RuleBasedStateMachine):
     """A random program of one optimizer.
 
-    Where a program of both protocols takes a step in parts, it keeps gradients of one
-    protocol at a time, and only eager code and functions that stay hand them out. The
-    kind of any others is not known.
+    A rule is either a whole step or a part of a step. The parts pass their gradients to later
+    rules by the bundles `scaled` and `gradients`. In a program of both protocols, all waiting
+    gradients have the same protocol, and the parts run only in eager code and in functions that
+    are not deleted. Otherwise the optimizer could not know whether the gradients are scaled.
     """
 
     scaled, gradients = Bundle("scaled"), Bundle("gradients")
 
-    def __init__(self, family, kind, strategy=None):
+    def __init__(self, family, protocols, strategy=None):
         super().__init__()
         self.bench = Bench(family, growth=GROWTH, strategy=strategy)
         self.model = Model(self.bench.replicas)
-        self.methods, self.is_mixed = KINDS[kind], kind == "both"
-        # A thread ends after the call, and the worker is one that stays. A collected
-        # function is gone after the call.
+        self.methods, self.is_mixed = PROTOCOLS[protocols], protocols == "both"
+        # A "thread" ends after the call, and the "worker" is a thread that does not end. A
+        # "collected" function is deleted after the call.
         self.places = (*EAGER, "thread", "worker", "function", "collected", "xla")
-        self.places_of_parts = (
+        self.places_for_parts = (
             (*EAGER, "function") if self.is_mixed else self.places[:-1]
         )
         self.worker = concurrent.futures.ThreadPoolExecutor(1)
         self.functions, self.old_functions = {}, []
         self.waiting = []  # the gradients that may still be applied
-        log.logger().addFilter(self.heed)
+        log.logger().addFilter(self.retrace_after_warning)
 
     def teardown(self):
-        log.logger().removeFilter(self.heed)
+        log.logger().removeFilter(self.retrace_after_warning)
         self.worker.shutdown()
 
-    # --- What the rules below are made of.
+    # --- Helpers of the rules.
 
     def call(self, place, function, *values):
-        """Call a function of tensors in a place. Its name says what it does."""
+        """Call a function of tensors in a place, and return the result.
+
+        In the places "function" and "xla", the function is traced only once for each name.
+        """
         if place == "eager":
             return function(*values)
         if place == "thread":
@@ -140,47 +148,51 @@ class Program(RuleBasedStateMachine):
         gc.collect()
         return result
 
-    def heed(self, record):
-        """Trace functions again if a function that only applies is warned of."""
+    def retrace_after_warning(self, record):
+        """Trace all functions again after the warning that an old trace may be wrong.
+
+        This method is a filter of the logger, so it gets each record.
+        """
         if WARNING in record.getMessage():
-            self.old_functions.append(self.functions)  # which keeps them alive
+            self.old_functions.append(self.functions)  # keeps the functions alive
             self.functions = {}
         return True
 
     @contextlib.contextmanager
-    def refusals(self):
-        """Do what a refusal advises, if this program may be refused."""
+    def may_be_refused(self):
+        """If a program of both protocols is refused, drop all gradients that wait."""
         try:
             yield
         except (RuntimeError, tf.errors.InvalidArgumentError) as error:
             if not self.is_mixed or not re.search(REFUSALS, str(error)):
                 raise
-            self.finish()
+            self.drop_all()
 
-    def finish(self):
-        """Drop all gradients."""
+    def drop_all(self):
+        """Drop all gradients that wait."""
         for place in ("eager", "worker"):
-            self.call(place, self.bench.finish)
+            self.call(place, self.bench.drop_scaled_loss)
         self.waiting.clear()
 
     def may_scale(self, method):
-        """Return whether gradients of this method may be made and kept now."""
+        """Return whether the program may keep another gradient of this method now."""
         waiting = {gradient.method for gradient in self.waiting}
         return method in self.methods and waiting <= {method}
 
-    def keep(self, tensor, method, is_scaled, value):
-        """Check the value of a gradient that the program keeps."""
-        for found in self.values(tensor):
-            np.testing.assert_array_equal(found, value)
+    def check_and_keep(self, tensor, method, is_scaled, value):
+        """Check the value of a gradient, and keep the gradient for a later rule."""
+        for replica_value in self.replica_values(tensor):
+            np.testing.assert_array_equal(replica_value, value)
         gradient = Gradient(tensor, method, is_scaled, value)
         self.waiting.append(gradient)
         return gradient
 
-    def values(self, tensor):
+    def replica_values(self, tensor):
+        """Return a list of the values of a tensor on all replicas."""
         return [tensor]
 
     def check(self):
-        """Assert that x, the scale and its count are those of the model."""
+        """Check that x, the scale and the count are those of the model."""
         optimizer, model = self.bench.optimizer, self.model
         assert {float(copy) for copy in copies(self.bench.x)} == {model.x}
         assert float(optimizer.loss_scale) == model.scale
@@ -200,15 +212,19 @@ class Program(RuleBasedStateMachine):
             bench.step(method, factor)
 
         def two_losses(factor):
-            first, second = (bench.gradient(method, f) for f in (factor, 1.0))
+            first = bench.gradient(method, factor)
+            second = bench.gradient(method, 1.0)
             bench.apply((first + second) / 2.0)
 
         def minimize(factor):
             bench.optimizer.minimize(lambda: 2.0 * bench.x * factor, [bench.x])
 
         def loop(factor):
-            body = lambda i: (plain(factor), [i + 1])[1]  # noqa: E731
-            tf.while_loop(lambda i: i < 1, body, [tf.constant(0)])
+            def body(iteration):
+                plain(factor)
+                return [iteration + 1]
+
+            tf.while_loop(lambda iteration: iteration < 1, body, [tf.constant(0)])
 
         def unscaled(factor):
             bench.apply(bench.unscale(bench.scaled(method, factor)))
@@ -221,31 +237,34 @@ class Program(RuleBasedStateMachine):
         if self.is_mixed:
             ways["unscaled"] = unscaled
         function = ways.get(way, plain)
-        function.__name__ += f" {method}"
-        with self.refusals():
+        function.__name__ += f" {method}"  # the key of the traced function, see `call`
+        with self.may_be_refused():
             self.call(place, function, tf.constant(factor))
             self.model.apply(np.float32(2.0 * factor))
         self.check()
 
     @rule(place=st.sampled_from(["eager", "worker"]), method=METHODS, scale=SCALES)
     def step_while_the_scale_is_set(self, place, method, scale):
-        with self.refusals():
+        with self.may_be_refused():
             gradient = self.call(place, self.bench.gradient, method)
-            value = 2.0 * (self.model.scale / scale if method == KERAS3 else 1.0)
+            value = np.float32(2.0)
+            if method == KERAS3:
+                # The gradient is multiplied by the old scale and divided by the new scale.
+                value *= self.model.scale / np.float32(scale)
             self.set_scale(scale)
             self.call(place, self.bench.apply, gradient)
-            self.model.apply(np.float32(value))
+            self.model.apply(value)
         self.check()
 
     # --- Parts of steps.
 
     @precondition(lambda self: self.may_scale(LEGACY))
-    @rule(target=scaled, place=PLACES_OF_PARTS, factor=FACTORS)
+    @rule(target=scaled, place=PLACES_FOR_PARTS, factor=FACTORS)
     def get_scaled_loss(self, place, factor):
         return self.scale_a_loss(LEGACY, place, factor)
 
     @precondition(lambda self: self.may_scale(KERAS3))
-    @rule(target=gradients, place=PLACES_OF_PARTS, factor=FACTORS)
+    @rule(target=gradients, place=PLACES_FOR_PARTS, factor=FACTORS)
     def scale_loss(self, place, factor):
         return self.scale_a_loss(KERAS3, place, factor)
 
@@ -254,35 +273,39 @@ class Program(RuleBasedStateMachine):
             return self.bench.scaled(method, factor)
 
         scaled.__name__ += f" {method}"
-        with self.refusals():
+        with self.may_be_refused():
             tensor = self.call(place, scaled, tf.constant(factor))
             value = np.float32(2.0 * factor) * self.model.scale
-            return self.keep(tensor, method, True, value)
+            return self.check_and_keep(tensor, method, True, value)
         return multiple()
 
-    @rule(target=gradients, gradient=consumes(scaled), place=PLACES_OF_PARTS)
+    @rule(target=gradients, gradient=consumes(scaled), place=PLACES_FOR_PARTS)
     def get_unscaled_gradients(self, gradient, place):
         if gradient not in self.waiting:
             return multiple()
         self.forget(gradient)
-        with self.refusals():
+        with self.may_be_refused():
             tensor = self.call(place, self.bench.unscale, gradient.tensor)
-            return self.keep(tensor, LEGACY, False, gradient.value / self.model.scale)
+            return self.check_and_keep(
+                tensor, LEGACY, False, gradient.value / self.model.scale
+            )
         return multiple()
 
     @rule(target=gradients, gradient=consumes(gradients))
     def clip(self, gradient):
-        """Make another tensor of a gradient."""
+        """Replace a gradient by an equal gradient that the optimizer does not recognize."""
         if gradient not in self.waiting:
             return multiple()
         self.forget(gradient)
         tensor = self.call("eager", tf.add, gradient.tensor, 0.0)
-        return self.keep(tensor, gradient.method, gradient.is_scaled, gradient.value)
+        return self.check_and_keep(
+            tensor, gradient.method, gradient.is_scaled, gradient.value
+        )
 
     @rule(
         target=gradients,
         gradient=consumes(gradients),
-        place=PLACES_OF_PARTS,
+        place=PLACES_FOR_PARTS,
         by=st.sampled_from(["apply_gradients", "apply"]),
         is_kept=st.booleans(),
     )
@@ -291,10 +314,10 @@ class Program(RuleBasedStateMachine):
             self.bench.optimizer.apply([tensor], [self.bench.x])
 
         if gradient not in self.waiting:
-            return multiple()  # it was dropped after a refusal
-        is_of_keras3 = by == "apply" and gradient.is_scaled
-        with self.refusals():
-            function = apply_of_keras3 if is_of_keras3 else self.bench.apply
+            return multiple()  # `drop_all` has dropped the gradient
+        calls_apply = by == "apply" and gradient.is_scaled
+        with self.may_be_refused():
+            function = apply_of_keras3 if calls_apply else self.bench.apply
             self.call(place, function, gradient.tensor)
             divisor = self.model.scale if gradient.is_scaled else 1.0
             self.model.apply(gradient.value / divisor)
@@ -308,7 +331,7 @@ class Program(RuleBasedStateMachine):
     def drop(self, gradient):
         self.forget(gradient)
         if self.is_mixed and gradient.is_scaled:
-            self.bench.finish()  # as the refusals advise
+            self.bench.drop_scaled_loss()
 
     @rule(scale=SCALES)
     def set_scale(self, scale):
@@ -317,12 +340,12 @@ class Program(RuleBasedStateMachine):
 
 
 class ProgramOfReplicas(Program):
-    """A random program that runs in eager replicas, each with a gradient of its own."""
+    """A random program that runs in eager replicas. Each replica computes a gradient."""
 
     def call(self, place, function, *values):
         return self.bench.strategy.run(function, args=values)
 
-    def values(self, tensor):
+    def replica_values(self, tensor):
         return self.bench.strategy.experimental_local_results(tensor)
 
 
@@ -341,26 +364,26 @@ def run(machine, examples):
     )
 
 
-# "new" applies a step with the code of "legacy".
+# The family "new" is left out, because its steps run the same code as those of "legacy".
 @pytest.mark.parametrize("family", ["keras3", "legacy"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_programs(family, kind):
-    run(lambda: Program(family, kind), examples=EXAMPLES[kind])
+@pytest.mark.parametrize("protocols", PROTOCOLS)
+def test_programs(family, protocols):
+    run(lambda: Program(family, protocols), examples=EXAMPLES[protocols])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_programs(family, kind):
-    run(lambda: Program(family, kind), examples=40)
+@pytest.mark.parametrize("protocols", PROTOCOLS)
+def test_many_programs(family, protocols):
+    run(lambda: Program(family, protocols), examples=40)
 
 
 @pytest.mark.parametrize("family", ["keras3", "legacy"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_programs_of_replicas(family, kind, mirrored2):
-    run(lambda: ProgramOfReplicas(family, kind, mirrored2), examples=3)
+@pytest.mark.parametrize("protocols", PROTOCOLS)
+def test_programs_of_replicas(family, protocols, mirrored2):
+    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), examples=3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_programs_of_replicas(family, kind, mirrored2):
-    run(lambda: ProgramOfReplicas(family, kind, mirrored2), examples=20)
+@pytest.mark.parametrize("protocols", PROTOCOLS)
+def test_many_programs_of_replicas(family, protocols, mirrored2):
+    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), examples=20)

@@ -1,6 +1,4 @@
-"""A step: what it judges, what it applies, and on which replicas."""
-
-import itertools
+"""A step: which gradients it checks, which it applies, and on which replicas."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import counting
-from tests.families import FAMILIES, copies, per_replica, wrapped
+from tests.families import CURRENT, FAMILIES, copies, per_replica, wrapped
 from tf_lso.keras.mixed_precision import experimental
 
 pytestmark = pytest.mark.core
@@ -16,8 +14,11 @@ pytestmark = pytest.mark.core
 INF = float("inf")
 
 
-def run(optimizer, between=lambda gradients: gradients):
-    """The values of two variables after some steps."""
+def values_after_three_steps(optimizer, change=lambda gradients: gradients):
+    """Return the values of two variables after three steps, the second with infinity.
+
+    `change` is a function that the program calls on the unscaled gradients.
+    """
     x, y = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
     optimizer.build([x, y])
 
@@ -25,7 +26,7 @@ def run(optimizer, between=lambda gradients: gradients):
     def step(factor):
         scale = optimizer.loss_scale
         gradients = [tf.stack([factor, 1.0]) * scale, factor * scale]
-        gradients = between(optimizer.get_unscaled_gradients(gradients))
+        gradients = change(optimizer.get_unscaled_gradients(gradients))
         optimizer.apply_gradients(zip(gradients, [x, y]))
 
     for factor in (1.0, INF, 2.0):
@@ -33,22 +34,28 @@ def run(optimizer, between=lambda gradients: gradients):
     return x.numpy().tolist(), y.numpy()
 
 
-CHANGES = {
-    # Clipped, an infinity is 1.
-    "clipped": (lambda gs: [tf.clip_by_value(g, -1.0, 1.0) for g in gs], [-0.5, 0.5]),
-    "multiplied": (lambda gs: [gs[0], gs[1] * 1.0], [-0.5, 1.0]),
-    "copied": (lambda gs: [gs[0], tf.identity(gs[1])], [-0.5, 1.0]),
-}
+def clip_all(gradients):
+    return [tf.clip_by_value(gradient, -1.0, 1.0) for gradient in gradients]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_was_changed_after_unscaling_is_judged_as_it_is(family, change):
-    between, x = CHANGES[change]
-    assert run(wrapped(family, "SGD", 0.5), between) == (x, 1.5)
+def copy_the_second(gradients):
+    return [gradients[0], tf.identity(gradients[1])]
 
 
-def test_no_gradient_carries_a_mark(family):
-    """A mark on a tensor would go along where anything else copies its attributes."""
+@pytest.mark.parametrize(
+    ("change", "x"),
+    [
+        (clip_all, [-0.5, 0.5]),  # clipping makes infinity 1, so no step is skipped
+        (copy_the_second, [-0.5, 1.0]),
+    ],
+)
+def test_gradients_changed_after_unscaling_are_checked_as_changed(family, change, x):
+    optimizer = wrapped(family, "SGD", 0.5)
+    assert values_after_three_steps(optimizer, change) == (x, 1.5)
+
+
+def test_tensors_get_no_attributes_of_tf_lso(family):
+    """Code that copies the attributes of a tensor would copy a mark of tf_lso, too."""
     optimizer, table = wrapped(family, "SGD", 0.5), tf.Variable(tf.ones([4, 2]))
     optimizer.build([table])
     slices = tf.IndexedSlices(tf.ones([2, 2]), tf.constant([1, 1]), tf.constant([4, 2]))
@@ -64,20 +71,23 @@ def test_no_gradient_carries_a_mark(family):
     step.get_concrete_function()
 
 
-def test_a_loss_scale_that_judges_in_its_own_way_sees_unscaled_gradients(family):
-    class Own(tf_lso.DynamicLossScale):
+def test_the_update_of_a_loss_scale_subclass_gets_unscaled_gradients(family):
+    seen = []
+
+    class RecordingLossScale(tf_lso.DynamicLossScale):
         def update(self, grads):
             seen.extend(grads)
             return super().update(grads)
 
-    seen = []
-    optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.5), Own(8.0))
-    assert run(optimizer) == ([-0.5, 1.0], 1.5)
+    optimizer = experimental.LossScaleOptimizer(
+        FAMILIES[family].SGD(0.5), RecordingLossScale(8.0)
+    )
+    assert values_after_three_steps(optimizer) == ([-0.5, 1.0], 1.5)
     assert seen
 
 
-def test_xla_runs_one_branch(family):
-    """XLA turns a `tf.cond` into both, and copies the variables to select from them."""
+def test_xla_runs_only_one_branch(family):
+    """XLA would run both branches of a `tf.cond`, and copy the variables of both."""
     x = tf.Variable([1.0, 2.0])
     optimizer = wrapped(family, "SGD", 0.5)
     optimizer.build([x])
@@ -94,25 +104,24 @@ def test_xla_runs_one_branch(family):
     assert " conditional(" in compiled
 
 
-# --- A traced step on one device judges the dividends, and divides in its branches.
-
-STYLE_OF = {"legacy": "get_scaled_loss", "keras3": "scale_loss"}
+# --- A traced step on one device checks the quotients, and divides again in its branches.
 
 
 @pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
-@pytest.mark.parametrize("style", STYLE_OF)
+@pytest.mark.parametrize("method", ["get_scaled_loss", "scale_loss"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_quotients_are_judged(family, style, dtype, jit_compile):
-    """At a scale below 1 a quotient may be infinite though the dividend is not."""
+def test_the_check_reads_the_unscaled_gradients(family, method, dtype, jit_compile):
+    """With a scale below 1, an unscaled gradient may be infinite although the scaled is not."""
     inner, x = FAMILIES[family].SGD(1.0), tf.Variable(tf.zeros([3], dtype), name="x")
     optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=0.5, min_scale=0.125)
     optimizer.build([x])
 
     @tf.function(jit_compile=jit_compile)
     def step(gradient):
-        getattr(optimizer, STYLE_OF[style])(tf.constant(1.0))
+        scale_the_loss = getattr(optimizer, method)
+        scale_the_loss(tf.constant(1.0))
         gradients = [gradient]
-        if style == "legacy":
+        if method == "get_scaled_loss":
             gradients = optimizer.get_unscaled_gradients(gradients)
         optimizer.apply_gradients(zip(gradients, [x]))
 
@@ -126,18 +135,20 @@ def test_the_quotients_are_judged(family, style, dtype, jit_compile):
 
 
 @pytest.mark.parametrize(
-    "narrow, jit_compile",
-    # XLA may leave out a cast to bfloat16 and back: it allows itself excess precision.
+    "dtype, jit_compile",
+    # XLA may remove a cast to bfloat16 and back, so there is no row with XLA and bfloat16.
     [("float16", None), ("float16", True), ("bfloat16", None)],
 )
-def test_a_gradient_that_was_averaged_in_16_bits(family, narrow, jit_compile):
-    """The numbers before are finite, and those that were divided are not."""
+def test_a_gradient_that_became_infinite_by_a_16_bit_division_is_skipped(
+    family, dtype, jit_compile
+):
+    """The gradient is finite in float32, but infinite after the cast to 16 bits."""
     optimizer, x = wrapped(family, "SGD", 1.0, scale=4.0), tf.Variable([1.0, 1.0])
     optimizer.build([x])
 
     @tf.function(jit_compile=jit_compile)
     def step(gradient):
-        averaged = tf.cast(gradient, narrow) / tf.constant(2.0, narrow)
+        averaged = tf.cast(gradient, dtype) / tf.constant(2.0, dtype)
         optimizer.apply_gradients([(tf.cast(averaged, tf.float32), x)])
 
     step(tf.constant([3.4e38, 1.0]))
@@ -145,7 +156,7 @@ def test_a_gradient_that_was_averaged_in_16_bits(family, narrow, jit_compile):
     assert float(optimizer.loss_scale) == 2.0
 
 
-def test_a_gradient_that_was_divided_by_a_tensor_of_its_shape(family):
+def test_a_gradient_that_the_program_divided_by_zero_is_skipped(family):
     optimizer, x = wrapped(family, "SGD", 1.0), tf.Variable([0.0, 0.0])
     optimizer.build([x])
 
@@ -153,7 +164,7 @@ def test_a_gradient_that_was_divided_by_a_tensor_of_its_shape(family):
     def step(divisors):
         optimizer.apply_gradients([(tf.constant([8.0, 8.0]) / divisors, x)])
 
-    step(tf.constant([2.0, 0.0]))
+    step(tf.constant([2.0, 0.0]))  # the step is skipped
     assert x.numpy().tolist() == [0.0, 0.0]
     step(tf.constant([2.0, 4.0]))
     assert x.numpy().tolist() == [-4.0, -2.0]
@@ -163,28 +174,32 @@ def test_a_gradient_that_was_divided_by_a_tensor_of_its_shape(family):
 
 
 def step_on_two(strategy, optimizer, variable):
-    """A traced step: the gradients of the replicas -> the values there after it."""
+    """Return a function that takes the gradients of both replicas and runs a traced step.
+
+    The function returns the values that the variable then has on both replicas.
+    """
 
     @tf.function
     def step(value):
         gradients = optimizer.get_unscaled_gradients([value * optimizer.loss_scale])
         optimizer.apply_gradients(zip(gradients, [variable]))
 
-    def on_both(values):
-        strategy.run(step, args=(per_replica(strategy, values),))
+    def step_and_read(gradients):
+        strategy.run(step, args=(per_replica(strategy, gradients),))
         return copies(variable)
 
-    return on_both
+    return step_and_read
 
 
-# The gradients of two replicas, the scale, and the sum that is applied.
+# Each row has the unscaled gradients of two replicas, the loss scale, and the sum that is
+# applied, or None if the step is skipped.
 SUMS = [
     ((1.0, 2.0), 8.0, 3.0),
-    # Times the scale, each is finite, but not their sum, which nobody asks for.
+    # Each scaled gradient is finite. Their sum is not, but the step does not compute it.
     ((4e37, 4e37), 8.0, 8e37),
     ((-4e37, -4e37), 8.0, -8e37),
     ((4e37, -4e37), 8.0, 0.0),
-    # Times the scale, the sum is finite, which it is not without.
+    # The sum of the scaled gradients is finite. The sum of the unscaled gradients may not be.
     ((2e38, 2e38), 0.5, None),
     ((2e38, 1e38), 0.5, 3e38),
     ((2e38, 2e38), 1.0, None),
@@ -194,18 +209,22 @@ SUMS = [
 ]
 
 
-def test_sums_are_of_unscaled_gradients(family, mirrored2):
+def test_replicas_sum_unscaled_gradients(family, mirrored2):
     with mirrored2.scope():
         variable = tf.Variable(0.0)
         optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.5), min_scale=0.25)
     step = step_on_two(mirrored2, optimizer, variable)
-    for values, scale, applied in SUMS:
+    for gradients, scale, applied_sum in SUMS:
+        is_skipped = applied_sum is None
         variable.assign(0.0)
         optimizer.loss_scale_state._current_loss_scale.assign(scale)
-        expected = [-0.5 * (applied or 0.0)] * 2
-        np.testing.assert_allclose(step(values), expected, 1e-6, err_msg=f"{values}")
-        left = scale / 2 if applied is None else scale
-        assert float(optimizer.loss_scale) == left, values
+        expected = 0.0 if is_skipped else -0.5 * applied_sum
+        message = f"{gradients}"
+        np.testing.assert_allclose(
+            step(gradients), [expected, expected], rtol=1e-6, err_msg=message
+        )
+        next_scale = scale / 2 if is_skipped else scale
+        assert float(optimizer.loss_scale) == next_scale, message
 
 
 @pytest.mark.parametrize(
@@ -217,7 +236,7 @@ def test_sums_are_of_unscaled_gradients(family, mirrored2):
         ("keras3", "aggregate_gradients"),
     ],
 )
-def test_what_a_user_does_at_the_sum_sees_unscaled_gradients(family, name, mirrored2):
+def test_an_overridden_aggregation_gets_unscaled_gradients(family, name, mirrored2):
     def clipping(self, grads_and_vars):
         gradients, variables = zip(*grads_and_vars)
         gradients = [tf.clip_by_value(g, -1.0, 1.0) for g in gradients]
@@ -226,25 +245,35 @@ def test_what_a_user_does_at_the_sum_sees_unscaled_gradients(family, name, mirro
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         return list(zip(gradients, variables))
 
-    Own = type("Own", (FAMILIES[family].SGD,), {name: clipping})
+    ClippingSGD = type("ClippingSGD", (FAMILIES[family].SGD,), {name: clipping})
     with mirrored2.scope():
         variable = tf.Variable(10.0)
-        optimizer = tf_lso.LossScaleOptimizer(Own(0.5), initial_scale=8.0)
-    assert step_on_two(mirrored2, optimizer, variable)((3.0, 0.5)) == [9.25] * 2
+        optimizer = tf_lso.LossScaleOptimizer(ClippingSGD(0.5), initial_scale=8.0)
+    step = step_on_two(mirrored2, optimizer, variable)
+    # Clipping makes the gradients 1 and 0.5.
+    assert step((3.0, 0.5)) == [9.25, 9.25]
 
 
 @pytest.mark.parametrize("mode", ["eager", "function", "xla"])
 @pytest.mark.parametrize(
     "verdict, family",
-    list(zip([True, False, np.False_, 0, 1], itertools.cycle(FAMILIES))),
+    [
+        (True, CURRENT),
+        (False, "legacy"),
+        (np.False_, "new"),
+        (0, CURRENT),
+        (1, "legacy"),
+    ],
 )
-def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
-    class Own(tf_lso.FixedLossScale):
+def test_the_update_of_a_loss_scale_subclass_may_return_a_python_value(
+    family, mode, verdict
+):
+    class OwnLossScale(tf_lso.FixedLossScale):
         def update(self, grads):
             return None, verdict
 
     x, inner = tf.Variable(1.0), FAMILIES[family].SGD(0.5)
-    optimizer = experimental.LossScaleOptimizer(inner, Own(8.0))
+    optimizer = experimental.LossScaleOptimizer(inner, OwnLossScale(8.0))
     optimizer.build([x])
 
     def step():
@@ -258,9 +287,10 @@ def test_a_loss_scale_of_ones_own_may_answer_in_python(family, mode, verdict):
     assert int(optimizer.iterations.numpy()) == 2
 
 
-def test_a_step_on_replicas_reads_no_value_to_find_a_name(mirrored2):
-    # TensorFlow reads the value of a mirrored variable where a name is looked for on it.
-    # The update of a legacy SGD reads none, so the reads do not grow with the variables.
+def test_a_step_on_replicas_reads_no_variable_to_find_its_attributes(mirrored2):
+    # If code looks up an attribute of a mirrored variable, TensorFlow reads the variable. The
+    # update of a legacy SGD reads no variable, so the number of reads must not grow with the
+    # number of variables.
     def reads(count):
         with mirrored2.scope():
             variables = [tf.Variable([1.0, 2.0]) for _ in range(count)]
