@@ -1,6 +1,7 @@
-"""Dtype policies of TensorFlow 2.0-2.15, for Keras 3 and tf_keras.
+"""The dtype policies of TensorFlow 2.0-2.15, for Keras 3 and tf_keras.
 
-What each version did with them is recorded: `tests/golden/test_sections.py` compares it.
+`tests/golden/test_sections.py` compares policies with recorded results of each TensorFlow
+version.
 """
 
 import json
@@ -19,7 +20,7 @@ from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
 @pytest.fixture(params=GENERATIONS)
 def api(request):
-    """The policies of one Keras; the global one is put back."""
+    """The policy functions for one Keras. The fixture resets the global policy afterwards."""
     api = policies.for_package(PACKAGES[request.param])
     with tf_lso.install():
         yield api
@@ -27,13 +28,14 @@ def api(request):
 
 
 @pytest.fixture
-def keras_(api):
+def keras(api):
+    """The module of the Keras for which `api` is."""
     return api._keras
 
 
 class TestTheExperimentalPolicy:
     @pytest.mark.parametrize(
-        ("given", "kind", "value"),
+        ("loss_scale", "expected_class", "value"),
         [
             (8, FixedLossScale, 8.0),
             (1024.0, FixedLossScale, 1024.0),
@@ -42,32 +44,35 @@ class TestTheExperimentalPolicy:
             (DynamicLossScale(8, 3, 4), DynamicLossScale, 8.0),
         ],
     )
-    def test_takes_every_kind_of_loss_scale(self, api, given, kind, value):
-        policy = api.ExperimentalPolicy("mixed_float16", loss_scale=given)
-        assert type(policy.loss_scale) is kind
+    def test_accepts_every_kind_of_loss_scale(
+        self, api, loss_scale, expected_class, value
+    ):
+        policy = api.ExperimentalPolicy("mixed_float16", loss_scale=loss_scale)
+        assert type(policy.loss_scale) is expected_class
         assert float(policy.loss_scale()) == value
-        assert "%g" % policy.loss_scale == f"{value:g}"  # noqa: UP031  as of old
-        if isinstance(given, DynamicLossScale):
-            assert policy.loss_scale is given
-        again = type(policy).from_config(json.loads(json.dumps(policy.get_config())))
-        assert repr(again) == repr(policy)
-        if again == policy:  # Keras 3 compares by names
-            assert hash(again) == hash(policy)
+        assert "%g" % policy.loss_scale == f"{value:g}"  # noqa: UP031  old programs do this
+        if isinstance(loss_scale, DynamicLossScale):
+            assert policy.loss_scale is loss_scale
+        config = json.loads(json.dumps(policy.get_config()))
+        copied = type(policy).from_config(config)
+        assert repr(copied) == repr(policy)
+        if copied == policy:  # Keras 3 compares policies by their names
+            assert hash(copied) == hash(policy)
 
-    def test_takes_none(self, api):
+    def test_accepts_none(self, api):
         policy = api.ExperimentalPolicy("mixed_float16", loss_scale=None)
         assert policy.loss_scale is None
         assert policy.get_config() == {"name": "mixed_float16", "loss_scale": None}
         assert type(policy).from_config(policy.get_config()).loss_scale is None
 
-    def test_from_config_changes_no_input(self, api):
+    def test_from_config_does_not_change_the_config(self, api):
         policy = api.ExperimentalPolicy("mixed_float16", DynamicLossScale(4))
         config = policy.get_config()
         before = json.dumps(config)
         api.ExperimentalPolicy.from_config(config)
         assert json.dumps(config) == before
 
-    def test_refuses_what_is_no_loss_scale(self, api):
+    def test_refuses_a_list(self, api):
         with pytest.raises(ValueError, match=r"\[8\]"):
             api.ExperimentalPolicy("mixed_float16", [8])
 
@@ -79,15 +84,12 @@ class TestTheGlobalPolicy:
         api.set_policy(unset)
         assert api.global_policy().name == "float32"
 
-    @pytest.mark.parametrize(
-        "setter", ["set_global_policy", "set_global_policy_object"]
-    )
-    def test_may_be_infer_on_tf_keras(self, setter):
+    @pytest.mark.parametrize("is_name", [True, False], ids=["name", "policy"])
+    def test_may_be_infer_with_tf_keras(self, is_name):
         """As in TensorFlow 2.3-2.15: layers compute in the dtype of their first input."""
         api = policies.for_package(PACKAGES["keras2"])
         try:
-            of_name = setter == "set_global_policy"
-            api.set_global_policy("_infer" if of_name else api.Policy("_infer"))
+            api.set_global_policy("_infer" if is_name else api.Policy("_infer"))
             assert api.global_policy().name == "_infer"
             assert api.experimental_global_policy().loss_scale is None
             layer = keras2.layers.Dense(1)
@@ -101,43 +103,46 @@ class TestTheGlobalPolicy:
             api.set_global_policy(None)
 
     @pytest.mark.parametrize(
-        ("policy", "error"),
+        ("setter", "policy", "error"),
         [
-            ("bogus", ValueError),
-            (3, TypeError),
-            (tf.float16, TypeError),
-            ("int32", ValueError),
+            ("set_policy", "bogus", ValueError),
+            ("set_policy", "int32", ValueError),
+            ("set_policy", tf.float16, TypeError),
+            ("set_global_policy", "bogus", ValueError),
+            ("set_global_policy", "int32", ValueError),
+            ("set_global_policy", 3, TypeError),
         ],
     )
-    @pytest.mark.parametrize("setter", ["set_policy", "set_global_policy"])
-    def test_stays_when_another_is_refused(self, api, setter, policy, error):
+    def test_stays_the_same_if_a_policy_is_refused(self, api, setter, policy, error):
         api.set_global_policy("float64")
         with pytest.raises(error):
             getattr(api, setter)(policy)
         assert api.global_policy().name == "float64"
 
 
-def test_a_layer_takes_a_policy_as_dtype(keras_, api):
+def test_a_layer_accepts_a_policy_as_dtype(keras, api):
     policy = api.ExperimentalPolicy("mixed_bfloat16")
-    layer = keras_.layers.Dense(2, dtype=policy)
+    layer = keras.layers.Dense(2, dtype=policy)
+    assert layer.compute_dtype == "bfloat16"
     assert api.get_layer_policy(layer) is policy
-    again = type(layer).from_config(layer.get_config())
-    assert layer.compute_dtype == again.compute_dtype == "bfloat16"
-    assert api.get_layer_policy(again).name == "mixed_bfloat16"
+    copied = type(layer).from_config(layer.get_config())
+    assert copied.compute_dtype == "bfloat16"
+    assert api.get_layer_policy(copied).name == "mixed_bfloat16"
 
 
-def compiled(keras_, optimizer="sgd", **kwargs):
-    last = keras_.layers.Activation("linear", dtype="float32")
-    model = keras_.Sequential([keras_.layers.Dense(1), last])
-    model.compile(optimizer, loss="mse", **kwargs)
+def compiled_model(keras, optimizer):
+    """Return a compiled model with the global policy and a float32 output."""
+    output = keras.layers.Activation("linear", dtype="float32")
+    model = keras.Sequential([keras.layers.Dense(1), output])
+    model.compile(optimizer, loss="mse")
     return model
 
 
 class TestCompile:
-    def test_wraps_once_by_the_policys_loss_scale(self, keras_, api):
+    def test_wraps_once_with_the_loss_scale_of_the_policy(self, keras, api):
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=16))
-        inner = keras_.optimizers.SGD(0.1)
-        model = compiled(keras_, inner)
+        inner = keras.optimizers.SGD(0.1)
+        model = compiled_model(keras, inner)
         optimizer = model.optimizer
         assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
         assert optimizer.inner_optimizer is inner
@@ -147,28 +152,30 @@ class TestCompile:
         model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
         assert int(np.asarray(optimizer.iterations)) == 1
 
-    def test_goes_by_the_models_policy_and_not_by_a_later_one(self, keras_, api):
+    def test_uses_the_policy_of_the_model_and_not_a_later_one(self, keras, api):
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
-        model = keras_.Sequential([keras_.layers.Dense(1)])
+        model = keras.Sequential([keras.layers.Dense(1)])
         api.set_policy(None)
         model.compile("sgd", "mse")
         assert float(model.optimizer.loss_scale) == 4.0
 
-    def test_tells_of_another_scale(self, keras_, api, caplog, monkeypatch):
+    def test_warns_if_the_optimizer_has_another_scale(
+        self, keras, api, caplog, monkeypatch
+    ):
         monkeypatch.setattr(wrapping, "_once", log.Once())
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
-        mine = tf_lso.LossScaleOptimizer(keras_.optimizers.SGD(), initial_scale=64)
-        assert compiled(keras_, mine).optimizer is mine
+        mine = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=64)
+        assert compiled_model(keras, mine).optimizer is mine
         assert "FixedLossScale(4.0)" in caplog.text
 
-    def test_leaves_the_familys_own_wrapper(self, keras_, api):
-        own = keras_.mixed_precision.LossScaleOptimizer(keras_.optimizers.SGD())
+    def test_does_not_wrap_kerass_own_wrapper(self, keras, api):
+        own = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD())
         api.set_global_policy("mixed_float16")
-        assert compiled(keras_, own).optimizer is own
+        assert compiled_model(keras, own).optimizer is own
 
 
 class TestWithoutInstall:
-    """No policy changes Keras: `compile` wraps by Keras's own class."""
+    """Without `tf_lso.install()`, `compile` wraps an optimizer with Keras's own class."""
 
     @pytest.fixture
     def api(self, family, monkeypatch):
@@ -180,12 +187,12 @@ class TestWithoutInstall:
     def test_never_wraps_twice(self, api, family):
         api.set_policy("mixed_float16")
         mine = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1))
-        assert compiled(api._keras, mine).optimizer is mine
-        model = compiled(api._keras, FAMILIES[family].SGD(0.1))
+        assert compiled_model(api._keras, mine).optimizer is mine
+        model = compiled_model(api._keras, FAMILIES[family].SGD(0.1))
         assert wrapping.validation.scales_the_loss(model.optimizer)
         assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
 
-    def test_tells_of_a_loss_scale_that_keras_ignores(self, api, caplog):
+    def test_warns_of_a_loss_scale_that_keras_ignores(self, api, caplog):
         api.set_policy("mixed_float16")
         api.set_policy(api.ExperimentalPolicy("mixed_float16"))
         assert "install()" not in caplog.text
@@ -196,19 +203,29 @@ class TestWithoutInstall:
 
 class TestTheDeviceCheck:
     @pytest.fixture(autouse=True)
-    def anew(self, monkeypatch):
+    def log_again(self, monkeypatch):
+        """Let each test log the warning, which a process logs only once."""
         monkeypatch.setattr(policies.api, "_once", log.Once())
 
-    def test_tells_once(self, caplog):
+    def test_warns_once(self, caplog):
         for name in ("mixed_float16", "mixed_float16", "float32"):
             policies.log_device_compatibility_check(name)
         assert caplog.text.count("may run slowly") == 1
 
-    @pytest.mark.parametrize(("capability", "told"), [((7, 5), False), ((6, 1), True)])
-    def test_looks_at_the_gpus(self, monkeypatch, caplog, capability, told):
-        details = {"compute_capability": capability}
+    def log_with_gpu(self, monkeypatch, capability):
+        """Call the function as on a machine with a GPU of this compute capability."""
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
-        in_details = tf.config.experimental
-        monkeypatch.setattr(in_details, "get_device_details", lambda gpu: details)
+        monkeypatch.setattr(
+            tf.config.experimental,
+            "get_device_details",
+            lambda gpu: {"compute_capability": capability},
+        )
         policies.log_device_compatibility_check("mixed_float16")
-        assert (str(capability) in caplog.text) == bool(caplog.text) == told
+
+    def test_warns_of_slow_gpus(self, monkeypatch, caplog):
+        self.log_with_gpu(monkeypatch, (6, 1))
+        assert "(6, 1)" in caplog.text
+
+    def test_does_not_warn_of_fast_gpus(self, monkeypatch, caplog):
+        self.log_with_gpu(monkeypatch, (7, 5))
+        assert caplog.text == ""

@@ -19,7 +19,7 @@ ELSEWHERE = {
     "no-tf-keras": "test_import.py"
     "::test_a_missing_tf_keras_that_tensorflow_is_to_use_is_an_error",
     "backend": "test_import.py::test_another_keras_backend_is_refused",
-    "slow-float16": "policies/test_policies.py::test_tells_once",
+    "slow-float16": "policies/test_policies.py::test_warns_once",
     "horovod": "horovod/test_horovod.py::test_the_optimizer_is_refused_on_keras_3",
     "like-too-late": "install/test_like.py"
     "::test_a_tensorflow_that_was_imported_with_another_keras_is_refused",
