@@ -531,9 +531,8 @@ def test_scaling_one_loss_by_both_methods_is_refused(bench, in_mode, first, seco
 @pytest.mark.parametrize("first, second", [(LEGACY, KERAS3), (KERAS3, LEGACY)])
 def test_scaling_losses_of_one_step_by_both_methods_is_refused(bench, first, second):
     getattr(bench.optimizer, first)(tf.constant(1.0))
-    for _ in range(
-        2
-    ):  # a refused call changes nothing, so the second call is refused, too
+    # A refused call changes nothing, so the second call is refused, too.
+    for _ in range(2):
         with pytest.raises(RuntimeError, match=rf"{second}\(\).*{first}\(\)"):
             getattr(bench.optimizer, second)(tf.constant(2.0))
     bench.drop_scaled_loss()

@@ -209,9 +209,8 @@ def test_a_traced_loss_scale_equals_the_model(name):
     rule = RULES[name]
     loss_scale, model = dynamic_loss_scale(rule), Model(rule)
     update = tf.function(lambda gradient: loss_scale.update([gradient])[1])
-    for finite in (
-        np.random.default_rng(2).random(60) < 0.7
-    ):  # 70 % of the steps are finite
+    # About 70 % of the steps are finite.
+    for finite in np.random.default_rng(2).random(60) < 0.7:
         verdict = update(tf.constant(1.0 if finite else float("nan")))
         model.step(finite)
         assert bool(verdict) == finite
