@@ -1,1 +1,1 @@
-"""Training that goes on from what was saved ends bit for bit as if it had gone on."""
+"""Training that continues from saved state ends bit for bit as if it had not stopped."""

@@ -1,4 +1,4 @@
-"""The Kerases load what tf_lso saved, as under install()."""
+"""The fixture with which Keras loads the models that tf_lso has saved."""
 
 import pytest
 
@@ -7,6 +7,6 @@ import tf_lso
 
 @pytest.fixture(scope="module")
 def installed():
-    """From the first test that asks for it to the end of its file."""
+    """Call `tf_lso.install()` before the first test that asks for it, until its file ends."""
     with tf_lso.install():
         yield

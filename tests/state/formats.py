@@ -1,6 +1,8 @@
-"""What saves and restores: each a generator, which saves, yields, and restores.
+"""The formats in which a program can save a model and its optimizer, and restore them.
 
-They take (program, folder, model, optimizer), and yield (model, optimizer) in the end.
+Each function of `FORMATS` has the arguments (program, folder, model, optimizer). It saves the
+model and the optimizer, and returns a function. The returned function restores them, and
+returns the restored model and optimizer.
 """
 
 import copy
@@ -15,178 +17,216 @@ from tests.state.programs import END, SAVED_AT, compile_model, make_model, state
 
 
 def _pickled(value):
+    """Return a copy made by pickling."""
     return pickle.loads(pickle.dumps(value))
 
 
 def _checkpoint(program, folder, model, optimizer, built):
     path = tf.train.Checkpoint(model=model, optimizer=optimizer).save(folder / "c")
-    yield
-    model, optimizer = program.make(built=built)
-    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    program.status = checkpoint.restore(path)
-    yield model, optimizer
 
-
-def _manager(program, folder, model, optimizer):
-    def of(model, optimizer):
+    def restore():
+        model, optimizer = program.make(built=built)
         checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-        return tf.train.CheckpointManager(checkpoint, str(folder), 2)
+        program.checkpoint_status = checkpoint.restore(path)
+        return model, optimizer
 
-    of(model, optimizer).save()
-    yield
-    made = program.make()
-    of(*made).restore_or_initialize()
-    if program.loop != "eager":  # or its first step would be traced twice
-        made[1].build(made[0].trainable_variables)
-    yield made
+    return restore
 
 
-def _whole(program, folder, model, optimizer, name, **kwargs):
+def _checkpoint_manager(program, folder, model, optimizer):
+    def manager(model, optimizer):
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        return tf.train.CheckpointManager(checkpoint, str(folder), max_to_keep=2)
+
+    manager(model, optimizer).save()
+
+    def restore():
+        model, optimizer = program.make()
+        manager(model, optimizer).restore_or_initialize()
+        if program.loop != "eager":
+            # Without this build, the first step would be traced twice.
+            optimizer.build(model.trainable_variables)
+        return model, optimizer
+
+    return restore
+
+
+def _whole_model(program, folder, model, optimizer, name, **kwargs):
     path = str(folder / name)
     model.save(path, **kwargs)
-    yield
-    loaded = KERASES[program.family].models.load_model(path)
-    if program.family == "keras3":
-        loaded.jit_compile = False  # which no .h5 file has
-    yield loaded, loaded.optimizer
+
+    def restore():
+        loaded = KERASES[program.family].models.load_model(path)
+        if program.family == "keras3":
+            loaded.jit_compile = False  # an .h5 file does not contain this argument
+        return loaded, loaded.optimizer
+
+    return restore
 
 
-def _weights(program, folder, model, optimizer, name, built):
+def _weights_file(program, folder, model, optimizer, name, built):
     path = str(folder / name)
     model.save_weights(path)
-    yield
-    made = program.make(built=built)
-    made[0].load_weights(path)
-    yield made
+
+    def restore():
+        model, optimizer = program.make(built=built)
+        model.load_weights(path)
+        return model, optimizer
+
+    return restore
 
 
-def _copy_of_optimizer(program, folder, model, optimizer, copied):
-    new, weights = copied(optimizer), model.get_weights()
-    yield
-    if copied is copy.deepcopy:  # for the same variables
-        made = model, new
-        compile_model(program.family, *made)
-    else:
-        made = program.make(optimizer=new)
-    made[0].set_weights(weights)
-    yield made
+def _deep_copy_of_optimizer(program, folder, model, optimizer):
+    copied, weights = copy.deepcopy(optimizer), model.get_weights()
+
+    def restore():
+        # The copy trains the same model variables, so the model gets its old weights again.
+        compile_model(program.family, model, copied)
+        model.set_weights(weights)
+        return model, copied
+
+    return restore
 
 
-def _copy_of_model(program, folder, model, optimizer, copied):
-    loaded = copied(model)
-    yield
-    yield loaded, loaded.optimizer
+def _pickle_of_optimizer(program, folder, model, optimizer):
+    copied, weights = _pickled(optimizer), model.get_weights()
+
+    def restore():
+        model, optimizer = program.make(optimizer=copied)
+        model.set_weights(weights)
+        return model, optimizer
+
+    return restore
+
+
+def _copy_of_model(program, folder, model, optimizer, copy_function):
+    copied = copy_function(model)
+    return lambda: (copied, copied.optimizer)
 
 
 def _get_and_set_weights(program, folder, model, optimizer):
-    saved = model.get_weights(), optimizer.get_weights()
-    yield
-    made = program.make(built=True)
-    for owner, weights in zip(made, saved):
-        owner.set_weights(weights)
-    yield made
+    weights, state = model.get_weights(), optimizer.get_weights()
+
+    def restore():
+        model, optimizer = program.make(built=True)
+        model.set_weights(weights)
+        optimizer.set_weights(state)
+        return model, optimizer
+
+    return restore
 
 
 FORMATS = {
     "checkpoint, then built": partial(_checkpoint, built=False),
     "built, then checkpoint": partial(_checkpoint, built=True),
-    "manager": _manager,
-    ".keras": partial(_whole, name="m.keras", **ZIPPED),
-    ".h5": partial(_whole, name="m.h5"),
-    ".weights.h5, then built": partial(_weights, name="m.weights.h5", built=False),
-    "built, then .weights.h5": partial(_weights, name="m.weights.h5", built=True),
-    "save_weights, then built": partial(_weights, name="w", built=False),
-    "built, then save_weights": partial(_weights, name="w", built=True),
-    "SavedModel": partial(_whole, name="folder", save_format="tf"),
-    "deepcopy of the optimizer": partial(_copy_of_optimizer, copied=copy.deepcopy),
-    "deepcopy of the model": partial(_copy_of_model, copied=copy.deepcopy),
-    "pickle of the optimizer": partial(_copy_of_optimizer, copied=_pickled),
-    "pickle of the model": partial(_copy_of_model, copied=_pickled),
+    "manager": _checkpoint_manager,
+    ".keras": partial(_whole_model, name="m.keras", **ZIPPED),
+    ".h5": partial(_whole_model, name="m.h5"),
+    ".weights.h5, then built": partial(_weights_file, name="m.weights.h5", built=False),
+    "built, then .weights.h5": partial(_weights_file, name="m.weights.h5", built=True),
+    "save_weights, then built": partial(_weights_file, name="w", built=False),
+    "built, then save_weights": partial(_weights_file, name="w", built=True),
+    "SavedModel": partial(_whole_model, name="folder", save_format="tf"),
+    "deepcopy of the optimizer": _deep_copy_of_optimizer,
+    "deepcopy of the model": partial(_copy_of_model, copy_function=copy.deepcopy),
+    "pickle of the optimizer": _pickle_of_optimizer,
+    "pickle of the model": partial(_copy_of_model, copy_function=_pickled),
     "get_weights": _get_and_set_weights,
 }
 
 
-def save(name, *arguments):
-    """Save in a format; return what restores it."""
-    parts = FORMATS[name](*arguments)
-    next(parts)
-    return lambda: next(parts)
-
-
 def exists(name, family):
-    return family != "keras3" or not ("save_weights" in name or name == "SavedModel")
+    """Return whether the Keras of a family has this format."""
+    only_keras2 = (
+        "SavedModel",
+        "save_weights, then built",
+        "built, then save_weights",
+    )
+    return family != "keras3" or name not in only_keras2
 
 
 def run(program, names, folder, saved_at=SAVED_AT):
-    """Train and save: {format: what restores it, or the error}, and the state at the end."""
-    # Built before it is traced, or it would be traced twice. Those that are restored
-    # and then built are built by their first step.
+    """Train a program to its end, and save it in several formats after `saved_at` steps.
+
+    Return a dict and the state at the end. The dict maps the name of each format to the
+    function that restores the program, or to the error if saving failed.
+    """
+    # Build the optimizer before its step is traced, because otherwise the step would be traced
+    # twice. The restored optimizers of the formats "..., then built" are built by their first
+    # step.
     built = saved_at > 0 and program.loop != "eager"
-    made = program.make(seed=1, built=built)
-    program.train(*made, 0, saved_at)
-    if saved_at and made[1].dynamic:
-        something = state(*made)  # to lose
-        assert float(something["scale"]) != 64.0 and int(something["count"])
-    restored = {}
-    # Keras 3 forgets the arguments of compile() when it writes an .h5 file.
+    model, optimizer = program.make(seed=1, built=built)
+    program.train(model, optimizer, 0, saved_at)
+    if saved_at and optimizer.dynamic:
+        # Check that the state differs from that of a new optimizer.
+        saved_state = state(model, optimizer)
+        assert float(saved_state["scale"]) != 64.0
+        assert int(saved_state["count"]) > 0
+    restore_functions = {}
+    # Save the .h5 file last, because Keras 3 then forgets the arguments of compile().
     for name in sorted(names, key=lambda name: name == ".h5"):
-        place = folder / name
-        place.mkdir(parents=True)
+        subfolder = folder / name
+        subfolder.mkdir(parents=True)
         try:
             with program.scope(name):
-                restored[name] = save(name, program, place, *made)
+                restore = FORMATS[name](program, subfolder, model, optimizer)
+            restore_functions[name] = restore
         except Exception as error:
-            restored[name] = error
-    program.train(*made, saved_at, END)
-    return restored, state(*made)
+            restore_functions[name] = error
+    program.train(model, optimizer, saved_at, END)
+    return restore_functions, state(model, optimizer)
 
 
-def go_on(program, restored, saved_at=SAVED_AT):
-    """Restore what `run` has saved in one format, train it to the end; return it."""
-    if isinstance(restored, Exception):
-        raise restored
+def restore_and_train(program, restore, saved_at=SAVED_AT):
+    """Restore a program from one format, and train it to its end.
+
+    `restore` is a value of the dict that `run` returns. Return the model and the optimizer.
+    """
+    if isinstance(restore, Exception):
+        raise restore
     with program.scope():
-        model, optimizer = restored()
-    if not saved_at:  # not all formats have the weights that were not trained
+        model, optimizer = restore()
+    if not saved_at:
+        # Before the first step, some formats contain no model weights.
         model.set_weights(make_model(program.family, 1).get_weights())
     program.train(model, optimizer, saved_at, END)
     return model, optimizer
 
 
-# --- An optimizer alone: functions of (optimizer, make, folder), where `make` makes the one
-# that is restored.
+# --- The formats of an optimizer without its model. Each function has the arguments (optimizer,
+# make_optimizer, folder), and returns a new optimizer with the state of the given one.
 
 
-def _checkpoint_alone(optimizer, make, folder):
+def _checkpoint_of_optimizer(optimizer, make_optimizer, folder):
     path = tf.train.Checkpoint(optimizer=optimizer).save(folder / "c")
-    made = make()
-    tf.train.Checkpoint(optimizer=made).restore(path).assert_consumed()
-    return made
+    new = make_optimizer()
+    tf.train.Checkpoint(optimizer=new).restore(path).assert_consumed()
+    return new
 
 
 def stored(optimizer):
-    """What an optimizer puts into a file of Keras."""
+    """Return a dict of the arrays that an optimizer puts into a Keras file."""
     store = {}
     optimizer.save_own_variables(store)
     return store
 
 
-def _file_alone(optimizer, make, folder):
-    made = make()
-    made.load_own_variables(stored(optimizer))
-    return made
+def _file_of_optimizer(optimizer, make_optimizer, folder):
+    new = make_optimizer()
+    new.load_own_variables(stored(optimizer))
+    return new
 
 
-def _weights_alone(optimizer, make, folder):
-    made = make()
-    made.set_weights(optimizer.get_weights())
-    return made
+def _weights_of_optimizer(optimizer, make_optimizer, folder):
+    new = make_optimizer()
+    new.set_weights(optimizer.get_weights())
+    return new
 
 
-ALONE = {
-    "checkpoint": _checkpoint_alone,
-    "file": _file_alone,
-    "set_weights": _weights_alone,
+OPTIMIZER_FORMATS = {
+    "checkpoint": _checkpoint_of_optimizer,
+    "file": _file_of_optimizer,
+    "set_weights": _weights_of_optimizer,
     "deepcopy": lambda optimizer, *_: copy.deepcopy(optimizer),
     "pickle": lambda optimizer, *_: _pickled(optimizer),
 }

@@ -21,92 +21,99 @@ from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = programs.needs_saving
 
-_INNER = ("momentum", "amsgrad")
 
-
-@pytest.mark.parametrize("inner", _INNER)
-def test_a_trained_model_takes_the_weights_it_had_untrained(
-    family, inner, tmp_path, caplog
+@pytest.mark.parametrize("inner", ["momentum", "amsgrad"])
+def test_a_trained_optimizer_ignores_a_file_from_before_its_build(
+    family, inner, caplog
 ):
-    """As Keras does, the optimizer keeps its own state and says so."""
+    """As in Keras, the optimizer keeps its state, and logs a warning."""
     program = Program(family, inner)
     model, optimizer = program.make(seed=1, compiled=False)
-    model.optimizer = optimizer  # tf_keras refuses the file of the metrics of compile()
-    start, store = model.get_weights(), formats.stored(optimizer)
+    model.optimizer = (
+        optimizer  # compile() would add metrics, whose file tf_keras refuses
+    )
+    initial_weights, store = model.get_weights(), formats.stored(optimizer)
     program.train(model, optimizer, 0, SAVED_AT)
     before = state(model, optimizer)
     optimizer.load_own_variables(store)
     assert_equal(before, state(model, optimizer))
     assert "saved before the optimizer was built" in caplog.text
-    model.set_weights(start)
+    model.set_weights(initial_weights)
     program.train(model, optimizer, SAVED_AT, END)
 
 
-def test_numbers_of_another_kind_are_not_loaded(family, caplog):
-    """They are of another layout, though the shapes fit."""
+def test_a_file_with_other_dtypes_is_not_loaded(family, caplog):
+    """If integers and floats are at other places, the file has another layout."""
     program = Program(family, "momentum")
     model, optimizer = program.make(seed=1)
     program.train(model, optimizer, 0, SAVED_AT)
     store = formats.stored(optimizer)
     program.train(model, optimizer, SAVED_AT, END)
     before = state(model, optimizer)
-    optimizer.load_own_variables({k: np.float32(v) for k, v in store.items()})
+    only_floats = {name: np.float32(value) for name, value in store.items()}
+    optimizer.load_own_variables(only_floats)
     assert_equal(before, state(model, optimizer))
     assert "Its integers and floats stand at other places" in caplog.text
 
 
-# --- What was loaded and waits for the build.
+# --- State that was loaded before the build. The optimizer keeps this state until the build.
 
 
-def _stored(model, optimizer):
-    return model.get_weights(), formats.stored(optimizer)
+def _trained(program):
+    """Return a model and an optimizer that were trained for some steps."""
+    model, optimizer = program.make(seed=1)
+    program.train(model, optimizer, 0, SAVED_AT)
+    return model, optimizer
 
 
-def _load(program, weights, store):
+def _load_before_build(program, weights, store):
+    """Return a new model and an optimizer that is not built. They load weights and a file."""
     model, optimizer = program.make()
     model.set_weights(weights)
     optimizer.load_own_variables(store)
     return model, optimizer
 
 
-def _loaded(program):
-    """A trained optimizer, and another that has loaded its file before it is built."""
-    made = program.make(seed=1)
-    program.train(*made, 0, SAVED_AT)
-    return made, _load(program, *_stored(*made))
+def _scale_and_counts(optimizer):
+    """Return the scale, the count of finite steps, and the iterations."""
+    scale = float(tf.convert_to_tensor(optimizer.loss_scale))
+    counter = optimizer.dynamic_counter
+    count = None if counter is None else int(numpy(counter))
+    return scale, count, int(numpy(optimizer.iterations))
 
 
 @functools.cache
-def _waits(*arguments):
-    """A program, what it stored on its way, its numbers then, and its state at the end."""
-    program = Program(*arguments)
-    made, _ = _loaded(program)
-    stored, numbers = _stored(*made), _numbers(made[1])
-    assert numbers[0] != 64.0 and numbers[2] > 0
-    program.train(*made, SAVED_AT, END)
-    return program, stored, numbers, state(*made)
+def _saved_program(family, inner, api):
+    """Train and save a program, and train it to its end.
 
-
-def _numbers(optimizer):
-    scale, counter = optimizer.loss_scale, optimizer.dynamic_counter
-    counter = None if counter is None else int(numpy(counter))
-    return float(tf.convert_to_tensor(scale)), counter, int(numpy(optimizer.iterations))
+    Return the program, the saved weights of the model, the saved file of the optimizer, the
+    saved scale and counts, and the state at the end.
+    """
+    program = Program(family, inner, api)
+    model, optimizer = _trained(program)
+    weights, store = model.get_weights(), formats.stored(optimizer)
+    numbers = _scale_and_counts(optimizer)
+    scale, _, iterations = numbers
+    assert scale != 64.0
+    assert iterations > 0
+    program.train(model, optimizer, SAVED_AT, END)
+    return program, weights, store, numbers, state(model, optimizer)
 
 
 @needs_keras3
 def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
-    saved, optimizer = (
-        wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=scale)
-        for scale in (128.0, 2.0**15)
-    )
+    saved = wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=128.0)
+    optimizer = wrapped("keras3", "SGD", 1.0, momentum=0.9, scale=2.0**15)
     x = tf.Variable(0.0)
     saved.build([x])
-    formats.ALONE["file"](saved, lambda: optimizer, None)
+    optimizer.load_own_variables(formats.stored(saved))
     keras3_step(optimizer, lambda: x * 1.0, [x])
     assert float(x) == -1.0
 
 
-@pytest.mark.parametrize("how", ["checkpoint", "file", "deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "optimizer_format", ["checkpoint", "file", "deepcopy", "pickle"]
+)
 @pytest.mark.parametrize(
     "inner",
     [
@@ -118,44 +125,59 @@ def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
 @pytest.mark.parametrize(
     "api", ["stable", pytest.param("fixed", marks=pytest.mark.slow)]
 )
-def test_what_waits_is_saved(family, inner, api, how, tmp_path):
+def test_loaded_state_is_saved_before_the_build(
+    family, inner, api, optimizer_format, tmp_path
+):
     if (family, inner) == ("new", "nadam"):
         pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
-    program, stored, numbers, end = _waits(family, inner, api)
-    model, again = _load(program, *stored)
-    assert _numbers(again) == numbers
+    program, weights, store, numbers, end = _saved_program(family, inner, api)
+    model, optimizer = _load_before_build(program, weights, store)
+    assert _scale_and_counts(optimizer) == numbers
+    save_and_restore = formats.OPTIMIZER_FORMATS[optimizer_format]
     for _ in range(2):
-        again = formats.ALONE[how](again, lambda: program.make()[1], tmp_path)
-    assert _numbers(again) == numbers
-    program.train(model, again, SAVED_AT, END)
-    assert_equal(end, state(model, again))
+        optimizer = save_and_restore(optimizer, lambda: program.make()[1], tmp_path)
+    assert _scale_and_counts(optimizer) == numbers
+    program.train(model, optimizer, SAVED_AT, END)
+    assert_equal(end, state(model, optimizer))
 
 
-@pytest.mark.parametrize("how", ["checkpoint", "set_weights"])
-def test_what_waits_goes_into_a_built_optimizer(family, how, tmp_path):
+@pytest.mark.parametrize("optimizer_format", ["checkpoint", "set_weights"])
+def test_a_built_optimizer_accepts_the_loaded_state_of_another(
+    family, optimizer_format, tmp_path
+):
     program = Program(family)
-    made, (_, optimizer) = _loaded(program)
-    again = program.make(built=True)[1]
-    if how == "set_weights":
-        again.set_weights(optimizer.get_weights())
+    model, trained = _trained(program)
+    _, loaded = _load_before_build(
+        program, model.get_weights(), formats.stored(trained)
+    )
+    _, built = program.make(built=True)
+    if optimizer_format == "set_weights":
+        built.set_weights(loaded.get_weights())
     else:
-        path = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "c")
-        tf.train.Checkpoint(optimizer=again).restore(path)
-    programs.assert_same_weights(made[1], again)
+        path = tf.train.Checkpoint(optimizer=loaded).save(tmp_path / "c")
+        tf.train.Checkpoint(optimizer=built).restore(path)
+    programs.assert_same_weights(trained, built)
 
 
-def test_a_checkpoint_restored_later_replaces_what_waits(family, tmp_path):
+def test_a_checkpoint_replaces_the_state_that_was_loaded_before(family, tmp_path):
     program = Program(family)
-    made, (model, optimizer) = _loaded(program)
-    program.train(*made, SAVED_AT, END)
-    path = tf.train.Checkpoint(model=made[0], optimizer=made[1]).save(tmp_path / "c")
-    tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
-    optimizer.build(model.trainable_variables)
-    assert_equal(state(*made), state(model, optimizer))
+    model, trained = _trained(program)
+    other_model, loaded = _load_before_build(
+        program, model.get_weights(), formats.stored(trained)
+    )
+    program.train(model, trained, SAVED_AT, END)
+    path = tf.train.Checkpoint(model=model, optimizer=trained).save(tmp_path / "c")
+    tf.train.Checkpoint(model=other_model, optimizer=loaded).restore(path)
+    loaded.build(other_model.trainable_variables)
+    assert_equal(state(model, trained), state(other_model, loaded))
 
 
-def test_what_is_set_between_loading_and_building_stays(family):
-    _, (model, optimizer) = _loaded(Program(family))
+def test_values_set_between_loading_and_building_are_kept(family):
+    program = Program(family)
+    trained_model, trained = _trained(program)
+    model, optimizer = _load_before_build(
+        program, trained_model.get_weights(), formats.stored(trained)
+    )
     optimizer.learning_rate = 0.5
     optimizer.iterations = 77
     optimizer.build(model.trainable_variables)
@@ -170,12 +192,12 @@ def test_what_is_set_between_loading_and_building_stays(family):
 @pytest.mark.parametrize(
     "skip_mismatch", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
-def test_weights_into_a_model_with_a_frozen_layer(
+def test_a_weights_file_loads_into_a_model_with_a_frozen_layer(
     family, skip_mismatch, built, tmp_path, caplog
 ):
-    """As a plain optimizer of Keras: the weights load, the optimizer keeps its own."""
+    """As in Keras, the model weights are loaded, and the optimizer keeps its state."""
 
-    def give(model, optimizer):
+    def attach(model, optimizer):
         if family == "keras3":
             model.compile(optimizer, "mse")
         else:
@@ -183,32 +205,32 @@ def test_weights_into_a_model_with_a_frozen_layer(
 
     program = Program(family)
     model, optimizer = program.make(seed=1, compiled=False)
-    give(model, optimizer)
+    attach(model, optimizer)
     program.train(model, optimizer, 0, SAVED_AT)
     model.save_weights(tmp_path / "m.weights.h5")
-    other = programs.make_model(family, 9)
-    other.layers[-1].trainable = False
-    own = programs.make_optimizer(family)
-    give(other, own)
+    frozen = programs.make_model(family, 9)
+    frozen.layers[-1].trainable = False
+    frozen_optimizer = programs.make_optimizer(family)
+    attach(frozen, frozen_optimizer)
     if built:
-        own.build(other.trainable_variables)
-    other.load_weights(tmp_path / "m.weights.h5", skip_mismatch=skip_mismatch)
-    programs.assert_same_weights(model, other)
-    own.build(other.trainable_variables)
+        frozen_optimizer.build(frozen.trainable_variables)
+    frozen.load_weights(tmp_path / "m.weights.h5", skip_mismatch=skip_mismatch)
+    programs.assert_same_weights(model, frozen)
+    frozen_optimizer.build(frozen.trainable_variables)
     if family == "legacy" and not caplog.text:
         pytest.skip("without install() tf_keras's files leave legacy optimizers out")
     assert "does not fit" in caplog.text
-    assert int(numpy(own.iterations)) == 0
-    assert float(own.loss_scale) == 64.0
-    program.train(other, own, 0, END)
+    assert int(numpy(frozen_optimizer.iterations)) == 0
+    assert float(frozen_optimizer.loss_scale) == 64.0
+    program.train(frozen, frozen_optimizer, 0, END)
 
 
 @needs_keras3
-def test_a_file_of_keras_s_own_untrained_wrapper_loads_into_ours(tmp_path):
-    theirs = programs.make_model("keras3", 1)
+def test_a_weights_file_of_keras_3s_own_untrained_wrapper_is_loaded(tmp_path):
+    saved = programs.make_model("keras3", 1)
     inner = programs.INNER["amsgrad"]("keras3")
-    theirs.compile(keras.optimizers.LossScaleOptimizer(inner), "mse")
-    theirs.save_weights(tmp_path / "m.weights.h5")
+    saved.compile(keras.optimizers.LossScaleOptimizer(inner), "mse")
+    saved.save_weights(tmp_path / "m.weights.h5")
     for built in (False, True):
         model, optimizer = Program("keras3").make(built=built)
         model.load_weights(tmp_path / "m.weights.h5")
@@ -217,40 +239,51 @@ def test_a_file_of_keras_s_own_untrained_wrapper_loads_into_ours(tmp_path):
 
 
 @needs_keras3
-def test_slots_set_by_slot_before_building_can_be_saved(tmp_path):
+def test_slots_from_set_weights_are_saved_before_the_build():
     x = tf.Variable([1.0, 2.0])
     y = tf.Variable([[3.0]])
-    made = wrapped("keras3", "Adam")
+    trained = wrapped("keras3", "Adam")
     for _ in range(3):
-        legacy_step(made, lambda: tf.reduce_sum(x * x) + tf.reduce_sum(y * y), [x, y])
-    waiting = wrapped("keras3", "Adam")
-    waiting.set_weights(made.get_weights())
-    again = formats.ALONE["file"](waiting, lambda: wrapped("keras3", "Adam"), tmp_path)
-    again.build([x, y])
-    programs.assert_same_weights(made, again)
+        legacy_step(
+            trained, lambda: tf.reduce_sum(x * x) + tf.reduce_sum(y * y), [x, y]
+        )
+    not_built = wrapped("keras3", "Adam")
+    not_built.set_weights(trained.get_weights())
+    loaded = wrapped("keras3", "Adam")
+    loaded.load_own_variables(formats.stored(not_built))
+    loaded.build([x, y])
+    programs.assert_same_weights(trained, loaded)
+
+
+@needs_keras3
+def test_slots_from_set_weights_with_a_fixed_scale_cannot_be_saved_before_the_build():
+    x = tf.Variable([1.0, 2.0])
+    trained = wrapped("keras3", "Adam")
+    legacy_step(trained, lambda: tf.reduce_sum(x * x), [x])
     inner = FAMILIES["keras3"].Adam()
     fixed = tf_lso.LossScaleOptimizer(inner, **programs.SCALES["fixed"])
-    fixed.set_weights(made.get_weights()[:-2])
+    # The last two weights are the scale and its count.
+    fixed.set_weights(trained.get_weights()[:-2])
     with pytest.raises(ValueError, match="Build it before"):
         fixed.save_own_variables({})
 
 
-# --- All formats; the last test, since `installed` lasts to the end of the file.
+# --- A restored checkpoint in all formats. This test is the last one, because the fixture
+# `installed` lasts until the end of the file.
 
 
 @pytest.fixture(scope="module")
-def checkpointed(installed, tmp_path_factory):
-    """A program of a family, its checkpoint on its way, and its state at the end."""
+def saved_program(installed, tmp_path_factory):
+    """A function that returns a program, its checkpoint, and its state at the end."""
 
     @functools.cache
     def run(family):
         program = Program(family)
-        made = program.make(seed=1)
-        program.train(*made, 0, SAVED_AT)
+        model, optimizer = _trained(program)
         path = str(tmp_path_factory.mktemp("checkpoint") / "c")
-        path = tf.train.Checkpoint(model=made[0], optimizer=made[1]).save(path)
-        program.train(*made, SAVED_AT, END)
-        return program, path, state(*made)
+        path = tf.train.Checkpoint(model=model, optimizer=optimizer).save(path)
+        program.train(model, optimizer, SAVED_AT, END)
+        return program, path, state(model, optimizer)
 
     return run
 
@@ -261,23 +294,24 @@ def checkpointed(installed, tmp_path_factory):
         pytest.param(name, family, id=f"{name}, {family}")
         for family in FAMILIES
         for name in formats.FORMATS
-        # The weights of an optimizer without slots do not go to one with slots.
+        # An optimizer without slots cannot give its weights to one with slots.
         if formats.exists(name, family) and name != "get_weights"
     ],
 )
-def test_a_checkpoint_that_was_restored_is_saved_after_the_build(
-    name, family, checkpointed, tmp_path
+def test_a_restored_checkpoint_can_be_saved_only_after_the_build(
+    name, family, saved_program, tmp_path
 ):
-    """Its slots wait in TensorFlow until the optimizer is built; legacy ones do not."""
-    program, path, end = checkpointed(family)
-    save = functools.partial(formats.save, name, program)
+    """TensorFlow keeps the slots until the build. A legacy optimizer restores them at once."""
+    program, path, end = saved_program(family)
+    save = formats.FORMATS[name]
     with tf_lso.install():
         model, optimizer = program.make()
         tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
         if family != "legacy":
             with pytest.raises(ValueError, match=r"Build it before saving or copying"):
-                save(tmp_path, model, optimizer)
+                save(program, tmp_path, model, optimizer)
             optimizer.build(model.trainable_variables)
-        other = save(tmp_path, model, optimizer)()
-        program.train(*other, SAVED_AT, END)
-    assert_equal(end, state(*other))
+        restore = save(program, tmp_path, model, optimizer)
+        restored_model, restored_optimizer = restore()
+        program.train(restored_model, restored_optimizer, SAVED_AT, END)
+    assert_equal(end, state(restored_model, restored_optimizer))

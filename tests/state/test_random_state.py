@@ -1,10 +1,13 @@
-"""State that goes from a random optimizer to a random one: it is whole, or refused."""
+"""Save a random optimizer, and restore its state into another random optimizer.
 
-import collections
+Either the whole state is restored, or an error refuses it and changes nothing.
+"""
+
 import contextlib
 import copy
 import pickle
 import tempfile
+from typing import NamedTuple
 
 import hypothesis
 import hypothesis.strategies as st
@@ -25,7 +28,7 @@ from tf_lso import checkpoints
 
 pytestmark = takes_optimizers
 
-# Class -> arguments that make slots or change what a slot means.
+# Maps each class to arguments that give it slots, or that change the meaning of a slot.
 ARGUMENTS = {
     "SGD": [{}, {"momentum": 0.5}, {"momentum": 0.9, "nesterov": True}],
     "RMSprop": [{}, {"momentum": 0.5}, {"centered": True}],
@@ -36,38 +39,68 @@ ARGUMENTS = {
     "Ftrl": [{}],
     "Nadam": [{}],
 }
+# The ways to save. A copy is restored in the same family.
 FILES = ("checkpoint", "keras", "weights.h5", "h5")
 COPIES = ("deepcopy", "pickle", "weights")
 
-# What computes the same in each family; the page on files has the others.
+# These classes compute the same in each family. compat_docs/reference/files.md lists the other
+# classes.
 EQUAL = {"SGD", "Adam", "Adamax"}
 
 
-# The families are `source` and `target`; `in_parts`: whether the first layer is trained
-# later, as one unfrozen.
-Case = collections.namedtuple(
-    "Case",
-    "source name arguments target target_arguments how steps in_parts replicas",
-)
+class Case(NamedTuple):
+    """An optimizer that is saved, and an optimizer into which its state is restored.
+
+    Attributes:
+      name: the class of both optimizers.
+      source: the family of the saved optimizer.
+      arguments: the arguments of the saved optimizer.
+      target: the family of the restored optimizer.
+      target_arguments: the arguments of the restored optimizer.
+      way: an element of `FILES` or `COPIES`.
+      steps: the number of steps before the optimizer is saved.
+      in_parts: whether the first layer is frozen in the first step.
+      replicas: the number of replicas.
+    """
+
+    name: str
+    source: str
+    arguments: dict
+    target: str
+    target_arguments: dict
+    way: str
+    steps: int
+    in_parts: bool
+    replicas: int
 
 
 @st.composite
 def cases(draw):
-    """What is saved, how, and into what."""
     name = draw(st.sampled_from(sorted(ARGUMENTS)))
     arguments = draw(st.sampled_from(ARGUMENTS[name]))
-    other = draw(st.sampled_from(ARGUMENTS[name]))
+    other_arguments = draw(st.sampled_from(ARGUMENTS[name]))
     source = draw(st.sampled_from(sorted(FAMILIES)))
-    how = draw(st.sampled_from((*FILES, *COPIES)))
+    way = draw(st.sampled_from((*FILES, *COPIES)))
     in_parts = source == "legacy" and draw(st.booleans())
-    target = source if how in COPIES else draw(st.sampled_from(sorted(FAMILIES)))
-    # Arrays without names and config do not tell one slot from another.
-    same = how in ("deepcopy", "weights", "weights.h5") or draw(st.booleans())
+    target = source if way in COPIES else draw(st.sampled_from(sorted(FAMILIES)))
+    # These ways save arrays without names and config. So tf_lso could not find out that the
+    # arrays are slots of an optimizer with other arguments.
+    has_no_names = way in ("deepcopy", "weights", "weights.h5")
+    has_same_arguments = has_no_names or draw(st.booleans())
     steps = draw(st.integers(1, 4))
-    on_replicas = how in ("checkpoint", *COPIES)
-    replicas = draw(st.sampled_from((1, 1, 2))) if on_replicas else 1
-    into = (target, arguments if same else other)
-    return Case(source, name, arguments, *into, how, steps, in_parts, replicas)
+    may_have_replicas = way in ("checkpoint", *COPIES)
+    replicas = draw(st.sampled_from((1, 1, 2))) if may_have_replicas else 1
+    return Case(
+        name=name,
+        source=source,
+        arguments=arguments,
+        target=target,
+        target_arguments=arguments if has_same_arguments else other_arguments,
+        way=way,
+        steps=steps,
+        in_parts=in_parts,
+        replicas=replicas,
+    )
 
 
 def model_of(family):
@@ -84,9 +117,11 @@ def optimizer_of(family, name, arguments):
 
 
 def train(model, opt, first, steps, strategy, in_parts=False):
+    """Take steps. If `in_parts` is True, step 0 leaves out the first layer."""
     for step in range(first, first + steps):
         variables = model.trainable_variables
-        variables = variables[1:] if in_parts and step == 0 else variables
+        if in_parts and step == 0:
+            variables = variables[1:]
         x = np.random.RandomState(step).rand(4, 3).astype("float32")
 
         def loss(x=x):
@@ -96,106 +131,126 @@ def train(model, opt, first, steps, strategy, in_parts=False):
 
 
 def state_of(model, opt):
-    """All values, by names that the families share."""
-    found = {"iterations": numpy(opt.iterations), "scale": float(opt.loss_scale)}
-    found["count"] = numpy(opt.dynamic_counter)
-    found |= {("weight", n): weight for n, weight in enumerate(model.get_weights())}
+    """Return a dict of all values, by names that are the same in all families."""
+    found = {
+        "iterations": numpy(opt.iterations),
+        "scale": float(opt.loss_scale),
+        "count": numpy(opt.dynamic_counter),
+    }
+    for number, weight in enumerate(model.get_weights()):
+        found["weight", number] = weight
     for slot in opt.get_slot_names():
         for number, variable in enumerate(model.trainable_variables):
-            with contextlib.suppress(KeyError):
+            with contextlib.suppress(KeyError):  # the variable has no such slot
                 found[slot, number] = numpy(opt.get_slot(variable, slot))
     return {key: np.array(value) for key, value in found.items()}
 
 
-def differences(old, new):
-    keys = sorted(map(str, old.keys() ^ new.keys()))
-    common = old.keys() & new.keys()
-    return keys + [str(k) for k in common if not np.array_equal(old[k], new[k])]
+def differences(expected, actual):
+    """Return the names of values that only one state has, or that are not equal."""
+    names = expected.keys() ^ actual.keys()
+    for name in expected.keys() & actual.keys():
+        if not np.array_equal(expected[name], actual[name]):
+            names.add(name)
+    return sorted(map(str, names))
 
 
-def saving(case, model, opt, folder):
-    """Save; then read it into the model and optimizer that are sent, or raise."""
-    path = f"{folder}/saved.{case.how}"
-    if case.how in COPIES:
-        saved, values = opt.get_weights(), model.get_weights()
-        dumped = pickle.dumps(opt)
-    elif case.how == "checkpoint":
+def save(way, model, opt, folder):
+    """Save a model and its optimizer.
+
+    Return a function of a new model and its optimizer. The function restores the state into
+    them, and returns the restored model and optimizer.
+    """
+    path = f"{folder}/saved.{way}"
+    if way in COPIES:
+        model_weights, weights = model.get_weights(), opt.get_weights()
+        pickled = pickle.dumps(opt)
+    elif way == "checkpoint":
         path = tf.train.Checkpoint(model=model, optimizer=opt).save(path)
     else:
         model.compile(opt, "mse")
         with tf_lso.install():
-            save = model.save_weights if case.how == "weights.h5" else model.save
-            save(path)
-    target, made = yield
-    if case.how in FILES:
-        checkpoints.restore(path, model=target, optimizer=made)
-        yield target, made
-    elif case.how == "deepcopy":
-        yield model, copy.deepcopy(opt)
-    else:
-        if case.how == "weights":
-            made.set_weights(saved)
+            save_file = model.save_weights if way == "weights.h5" else model.save
+            save_file(path)
+
+    def restore(new_model, new_opt):
+        if way in FILES:
+            checkpoints.restore(path, model=new_model, optimizer=new_opt)
+            return new_model, new_opt
+        if way == "deepcopy":
+            return model, copy.deepcopy(opt)
+        if way == "weights":
+            new_opt.set_weights(weights)
         else:
-            made = pickle.loads(dumped)
-            made.build(target.trainable_variables)
-        target.set_weights(values)
-        yield target, made
+            new_opt = pickle.loads(pickled)
+            new_opt.build(new_model.trainable_variables)
+        new_model.set_weights(model_weights)
+        return new_model, new_opt
+
+    return restore
 
 
 def run(case, mirrored2):
-    """Play one case; return "whole" or "refused"."""
+    """Save and restore one case. Return "whole" or "refused"."""
     strategy = mirrored2 if case.replicas == 2 else tf.distribute.get_strategy()
     with tempfile.TemporaryDirectory() as folder:
         with strategy.scope():
             model = model_of(case.source)
             opt = optimizer_of(case.source, case.name, case.arguments)
-            if case.source != "legacy":  # which makes slots as it goes
+            # A legacy optimizer makes its slots in its steps.
+            if case.source != "legacy":
                 opt.build(model.trainable_variables)
         train(model, opt, 0, case.steps, strategy, case.in_parts)
         expected = state_of(model, opt)
-        reading = saving(case, model, opt, folder)
-        next(reading)
+        restore = save(case.way, model, opt, folder)
         with strategy.scope():
-            target = model_of(case.target)
-            made = optimizer_of(case.target, case.name, case.target_arguments)
-            made.build(target.trainable_variables)
-        before = state_of(target, made)
+            new_model = model_of(case.target)
+            new_opt = optimizer_of(case.target, case.name, case.target_arguments)
+            new_opt.build(new_model.trainable_variables)
+        before = state_of(new_model, new_opt)
         try:
-            target, made = reading.send((target, made))
+            new_model, new_opt = restore(new_model, new_opt)
         except (ValueError, TypeError) as error:
-            after = state_of(target, made)
+            after = state_of(new_model, new_opt)
             assert not differences(before, after), (case, error)
             return "refused"
-        found = state_of(target, made)
-        if case.in_parts:  # what has no slots yet gets new ones
-            slots = {key[0] for key in expected if isinstance(key, tuple)}
-            new = {key: before[key] for key in found.keys() - expected.keys()}
-            expected |= {k: v for k, v in new.items() if k[0] in slots}
+        restored = state_of(new_model, new_opt)
+        if case.in_parts:
+            # A variable that was frozen has no slots yet, so it keeps its new slots.
+            slot_names = {name[0] for name in expected if isinstance(name, tuple)}
+            for name in restored.keys() - expected.keys():
+                if name[0] in slot_names:
+                    expected[name] = before[name]
         if case.name == "SGD" and not case.arguments:
-            # tf_keras writes slots that mean nothing.
-            expected, found = (
-                {key: value for key, value in values.items() if key[0] != "momentum"}
-                for values in (expected, found)
-            )
-        assert not differences(expected, found), case
-        if goes_on_equally(case):
+            # tf_keras saves momentum slots although this SGD does not use them.
+            expected = without_momentum(expected)
+            restored = without_momentum(restored)
+        assert not differences(expected, restored), case
+        if continues_equally(case):
             train(model, opt, case.steps, 5, strategy)
-            train(target, made, case.steps, 5, strategy)
-            for one, other in zip(model.get_weights(), target.get_weights()):
-                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+            train(new_model, new_opt, case.steps, 5, strategy)
+            pairs = zip(model.get_weights(), new_model.get_weights())
+            for weight, new_weight in pairs:
+                np.testing.assert_allclose(weight, new_weight, rtol=1e-4, atol=1e-6)
         return "whole"
 
 
-def goes_on_equally(case):
-    """Whether five more steps must be the same."""
-    if case.arguments != case.target_arguments or case.how == "deepcopy":
-        return False  # a deep copy is of the same variables
-    # The newer Nadam of tf_keras counts steps in Python, too, which no file has.
-    is_nadam = case.name == "Nadam" and case.target == "new"
-    return not is_nadam and (case.source == case.target or case.name in EQUAL)
+def without_momentum(state):
+    return {name: value for name, value in state.items() if name[0] != "momentum"}
 
 
-def property_of(examples, mirrored2):
+def continues_equally(case):
+    """Return whether five more steps of both optimizers must be equal."""
+    if case.arguments != case.target_arguments:
+        return False
+    if case.way == "deepcopy":
+        return False  # the deep copy and the original train the same variables
+    if case.name == "Nadam" and case.target == "new":
+        return False  # a part of its state is a Python number, which no file contains
+    return case.source == case.target or case.name in EQUAL
+
+
+def outcomes_of_random_cases(examples, mirrored2):
     outcomes = []
 
     @hypothesis.settings(
@@ -214,11 +269,11 @@ def property_of(examples, mirrored2):
 
 
 def test_state_is_whole_or_refused(mirrored2):
-    assert "whole" in property_of(12, mirrored2)
+    assert "whole" in outcomes_of_random_cases(12, mirrored2)
 
 
 @pytest.mark.slow
 def test_state_of_300_optimizers_is_whole_or_refused(mirrored2):
-    outcomes = property_of(300, mirrored2)
+    outcomes = outcomes_of_random_cases(300, mirrored2)
     assert outcomes.count("whole") > 100
     assert outcomes.count("refused") > 5

@@ -1,6 +1,7 @@
-"""Programs go on bit for bit from what was saved of them on their way.
+"""Programs that are restored continue bit for bit as the programs that were saved.
 
-Each format with each family: trained on its way, not trained yet, and on two replicas.
+Each program is saved in each format. It is trained for some steps before, or for no step, or
+it trains on two replicas.
 """
 
 import functools
@@ -15,11 +16,17 @@ from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
 pytestmark = [pytest.mark.usefixtures("installed"), programs.needs_saving]
 
-_CORE = [".keras", ".h5", "checkpoint, then built", "built, then .weights.h5"]
-_CORE.append("deepcopy of the model")
+_CORE = [
+    ".keras",
+    ".h5",
+    "checkpoint, then built",
+    "built, then .weights.h5",
+    "deepcopy of the model",
+]
 
-# The inner optimizer, the constructor and the loop; the first with the most slots.
-_EAGERLY = ("amsgrad", "stable", "eager")
+# The arguments of `Program` after the family: the inner optimizer, the constructor and the
+# loop. The first program has the optimizer with the most slots.
+_EAGER = ("amsgrad", "stable", "eager")
 _OTHERS = [
     ("amsgrad", "stable", "function"),
     ("momentum", "experimental", "fit"),
@@ -28,136 +35,153 @@ _OTHERS = [
 
 
 def _cases():
-    """Yield when a program is saved, (format, family, arguments of it), and the marks."""
+    """Yield (when, format, arguments of `Program`, marks).
+
+    `when` says when the program is saved: "trained", "untrained", or "replicas" for a trained
+    program on two replicas.
+    """
     for name in formats.FORMATS:
         families = [family for family in FAMILIES if formats.exists(name, family)]
         for family in families:
-            core = [pytest.mark.core] * (name in _CORE)
-            yield "", (name, family, *_EAGERLY), core
-            for kind in _OTHERS:
-                yield "", (name, family, *kind), [pytest.mark.slow]
-            # The weights of an optimizer without slots do not go to one with slots.
+            core = [pytest.mark.core] if name in _CORE else []
+            yield "trained", name, (family, *_EAGER), core
+            for other in _OTHERS:
+                yield "trained", name, (family, *other), [pytest.mark.slow]
+            # An optimizer that has no slots yet cannot give its weights to one with slots.
             if name != "get_weights":
-                yield "untrained", (name, family, *_EAGERLY), []
+                yield "untrained", name, (family, *_EAGER), []
             loop = "fit" if family == "keras3" else "function"
-            # In the quick run each format with the first family that has it.
-            slow = [pytest.mark.slow] * (family != families[0])
-            yield "replicas", (name, family, "amsgrad", "stable", loop), slow
+            # The quick run has one family for each format.
+            marks = [] if family == families[0] else [pytest.mark.slow]
+            yield "replicas", name, (family, "amsgrad", "stable", loop), marks
     for inner in programs.INNER:
         for family in FAMILIES:
             if inner != "amsgrad" and programs.exists(family, inner):
-                yield "", (".keras", family, inner, "stable", "eager"), []
+                yield "trained", ".keras", (family, inner, "stable", "eager"), []
 
 
-CASES = sorted(
-    _cases(), key=lambda each: (each[0], each[1][1:])
-)  # of one program together
-
-
-@pytest.fixture(scope="module")
-def saved(installed, mirrored2, tmp_path_factory):
-    """What `formats.run` returns for a program and its cases; the last one is kept."""
-
-    @functools.lru_cache(maxsize=1)
-    def run(when, *arguments):
-        program = Program(*arguments, mirrored2 if when == "replicas" else None)
-        of_program = [c for w, c, _ in CASES if (w, c[1:]) == (when, arguments)]
-        names = [case[0] for case in of_program]
-        folder = tmp_path_factory.mktemp("saved")
-        return program, *formats.run(program, names, folder, _saved_at(when))
-
-    return run
+# The cases of one program follow each other, because the fixture `saved` runs each program once
+# for all its formats.
+CASES = sorted(_cases(), key=lambda case: (case[0], case[2]))
 
 
 def _saved_at(when):
     return 0 if when == "untrained" else SAVED_AT
 
 
+@pytest.fixture(scope="module")
+def saved(installed, mirrored2, tmp_path_factory):
+    """A function that runs a program, saves it in all its formats, and returns all three.
+
+    It returns the program and what `formats.run` returns. It keeps only the last results.
+    """
+
+    @functools.lru_cache(maxsize=1)
+    def run(when, arguments):
+        strategy = mirrored2 if when == "replicas" else None
+        program = Program(*arguments, strategy)
+        names = [case[1] for case in CASES if (case[0], case[2]) == (when, arguments)]
+        folder = tmp_path_factory.mktemp("saved")
+        restore_functions, end = formats.run(program, names, folder, _saved_at(when))
+        return program, restore_functions, end
+
+    return run
+
+
 @pytest.mark.parametrize(
-    "when, case",
+    "when, name, arguments",
     [
-        pytest.param(when, case, id=", ".join(filter(None, [when, *case])), marks=marks)
-        for when, case, marks in CASES
+        pytest.param(
+            when, name, arguments, id=", ".join([when, name, *arguments]), marks=marks
+        )
+        for when, name, arguments, marks in CASES
     ],
 )
-def test_goes_on_bit_for_bit(when, case, saved):
-    name, *arguments = case
-    program, restored, end = saved(when, *arguments)
-    other = formats.go_on(program, restored[name], _saved_at(when))
-    assert isinstance(other[1], tf_lso.LossScaleOptimizer)
-    assert_equal(end, state(*other))
-    if "checkpoint" in name and when != "untrained":  # which has no slots to consume
-        program.status.assert_consumed()
+def test_a_restored_program_continues_bit_for_bit(when, name, arguments, saved):
+    program, restore_functions, end = saved(when, arguments)
+    model, optimizer = formats.restore_and_train(
+        program, restore_functions[name], _saved_at(when)
+    )
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    assert_equal(end, state(model, optimizer))
+    # The checkpoint of an untrained program has no slots that could be consumed.
+    if "checkpoint" in name and when != "untrained":
+        program.checkpoint_status.assert_consumed()
 
 
-_NAMES = [name for name in formats.FORMATS if formats.exists(name, "new")]
+_FORMATS_OF_KERAS2 = [name for name in formats.FORMATS if formats.exists(name, "new")]
 
 
-@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("name", _FORMATS_OF_KERAS2)
 def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     program = Program("new", "nadam")
-    made = program.make(seed=1)
-    program.train(*made, 0, SAVED_AT)
-    assert made[1].inner_optimizer._u_product.numpy() != 1.0
-    model, optimizer = formats.save(name, program, tmp_path, *made)()
-    optimizer.build(model.trainable_variables)
-    assert_equal(state(*made), state(model, optimizer))
+    model, optimizer = program.make(seed=1)
+    program.train(model, optimizer, 0, SAVED_AT)
+    assert optimizer.inner_optimizer._u_product.numpy() != 1.0
+    restore = formats.FORMATS[name](program, tmp_path, model, optimizer)
+    restored_model, restored_optimizer = restore()
+    restored_optimizer.build(restored_model.trainable_variables)
+    assert_equal(state(model, optimizer), state(restored_model, restored_optimizer))
 
 
-def test_backup_and_restore(family, tmp_path):
+def test_backup_and_restore_continues_an_interrupted_fit(family, tmp_path):
     inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
-    callbacks = KERASES[family].callbacks
+    keras_callbacks = KERASES[family].callbacks
     program = Program(family, inner, "stable", "fit")
 
-    def fit(seed, *called):
-        # The one that is restored is built by its first step.
-        made = program.make(seed=seed, built=seed == 1)
-        how = {"shuffle": False, "verbose": 0, "callbacks": list(called)}
-        made[0].fit(program.data(), epochs=3, **how)
-        return state(*made)
+    def state_after_fit(seed, built, *callbacks):
+        model, optimizer = program.make(seed=seed, built=built)
+        options = {"shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
+        model.fit(program.data(), epochs=3, **options)
+        return state(model, optimizer)
 
-    def stop(epoch, logs):
+    def interrupt(epoch, logs):
         if epoch == 1:
             raise InterruptedError
 
     def backup():
-        return callbacks.BackupAndRestore(str(tmp_path))
+        return keras_callbacks.BackupAndRestore(str(tmp_path))
 
+    interruption = keras_callbacks.LambdaCallback(on_epoch_begin=interrupt)
     with pytest.raises(InterruptedError):
-        fit(1, backup(), callbacks.LambdaCallback(on_epoch_begin=stop))
-    assert_equal(fit(1), fit(9, backup()))
+        state_after_fit(1, True, backup(), interruption)
+    expected = state_after_fit(1, True)
+    # The first step builds the restored optimizer.
+    assert_equal(expected, state_after_fit(9, False, backup()))
 
 
 @pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
-def test_model_checkpoint(family, name, tmp_path):
-    keras, path, only = KERASES[family], str(tmp_path / name), "weights" in name
+def test_a_model_checkpoint_continues_bit_for_bit(family, name, tmp_path):
+    keras, path = KERASES[family], str(tmp_path / name)
+    has_only_weights = name == "m.weights.h5"
     program = Program(family)
     model, optimizer = program.make(seed=1, built=True)
-    saving = keras.callbacks.ModelCheckpoint(path, save_weights_only=only)
-    model.fit(program.data(), shuffle=False, verbose=0, callbacks=[saving])
-    if only:
-        other, _ = program.make()
-        other.load_weights(path)
+    callback = keras.callbacks.ModelCheckpoint(path, save_weights_only=has_only_weights)
+    model.fit(program.data(), shuffle=False, verbose=0, callbacks=[callback])
+    if has_only_weights:
+        restored, _ = program.make()
+        restored.load_weights(path)
     else:
-        other = keras.models.load_model(path)
-    for each in (model, other):
-        program.train(each, each.optimizer, 0, END)
-    assert_equal(state(model, optimizer), state(other, other.optimizer))
+        restored = keras.models.load_model(path)
+    program.train(model, optimizer, 0, END)
+    program.train(restored, restored.optimizer, 0, END)
+    assert_equal(state(model, optimizer), state(restored, restored.optimizer))
 
 
 @needs_keras3
-def test_a_checkpoint_without_the_scale_does_not_go_on(tmp_path):
-    """The comparison can fail."""
+def test_a_checkpoint_without_the_scale_does_not_continue_bit_for_bit(tmp_path):
+    """This test shows that `assert_equal` finds a difference."""
     program = Program("keras3")
-    made = program.make(seed=1)
-    program.train(*made, 0, SAVED_AT)
 
-    def plain(model, optimizer):
+    def checkpoint_without_scale(model, optimizer):
         return tf.train.Checkpoint(model=model, optimizer=optimizer.inner_optimizer)
 
-    other = program.make(built=True, compiled=False)
-    plain(*other).restore(plain(*made).save(tmp_path / "c"))
-    for each in (made, other):
-        program.train(*each, SAVED_AT, END)
+    model, optimizer = program.make(seed=1)
+    program.train(model, optimizer, 0, SAVED_AT)
+    path = checkpoint_without_scale(model, optimizer).save(tmp_path / "c")
+    restored_model, restored_optimizer = program.make(built=True, compiled=False)
+    checkpoint_without_scale(restored_model, restored_optimizer).restore(path)
+    program.train(model, optimizer, SAVED_AT, END)
+    program.train(restored_model, restored_optimizer, SAVED_AT, END)
     with pytest.raises(AssertionError, match="scale"):
-        assert_equal(state(*made), state(*other))
+        assert_equal(state(model, optimizer), state(restored_model, restored_optimizer))

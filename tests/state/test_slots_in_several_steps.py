@@ -1,7 +1,10 @@
-"""Models whose optimizer made its slots in several steps, saved and loaded whole.
+"""Save and load whole models whose optimizer has made its slots in several steps.
 
-Legacy optimizers only: the others make all slots at once.
+The tests use only legacy optimizers, because the other families make all slots at once.
 """
+
+import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -14,27 +17,27 @@ from tests.state.programs import Program, assert_equal, state
 pytestmark = pytest.mark.usefixtures("installed")
 
 _X = np.random.RandomState(0).rand(8, 3).astype("float32")
-
-
 _COPIES = ("deepcopy of the model", "pickle of the model")
 _FILES = (".keras", ".h5")
 _FORMATS = (*_FILES, "SavedModel", *_COPIES)
 
 
 def _saved_and_loaded(name, model, folder):
-    program = Program("legacy")
-    return formats.save(name, program, folder, model, model.optimizer)()[0]
+    """Save a model in a format, and return the loaded model."""
+    restore = formats.FORMATS[name](Program("legacy"), folder, model, model.optimizer)
+    loaded, _ = restore()
+    return loaded
 
 
 def _model(units):
-    layers = [
-        keras2.layers.Dense(n, use_bias=False, name=name)
-        for n, name in ((3, "base"), (units, "head"))
-    ]
-    return keras2.Sequential([keras2.layers.InputLayer((3,)), *layers])
+    """Return a model of two layers, "base" with 3 units and "head"."""
+    base = keras2.layers.Dense(3, use_bias=False, name="base")
+    head = keras2.layers.Dense(units, use_bias=False, name="head")
+    return keras2.Sequential([keras2.layers.InputLayer((3,)), base, head])
 
 
 def _fit(model, optimizer, **trainable):
+    """Set the attribute `trainable` of some layers, and train the model."""
     for name, value in trainable.items():
         model.get_layer(name).trainable = value
     model.compile(optimizer, "mse", run_eagerly=True)
@@ -42,38 +45,42 @@ def _fit(model, optimizer, **trainable):
 
 
 def _check(model, loaded):
+    """Check that two models have the same state, also after more training."""
     before = state(model, model.optimizer)
-    assert before["iterations"] and any("m 1" in name for name in before)
+    assert before["iterations"] > 0
+    assert any("m 1" in name for name in before)  # a slot of the second variable
     assert_equal(before, state(loaded, loaded.optimizer))
-    for one in (model, loaded):
-        one.run_eagerly = True  # which no file keeps
-        one.fit(_X, _X[:, : model.output_shape[1]], verbose=0, shuffle=False)
+    for each in (model, loaded):
+        each.run_eagerly = True  # no file contains this setting
+        each.fit(_X, _X[:, : model.output_shape[1]], verbose=0, shuffle=False)
     assert_equal(state(model, model.optimizer), state(loaded, loaded.optimizer))
 
 
-_UNFROZEN = [{"base": False}, {"base": True}]
-_IN_TURNS = [{"base": False}, {"base": True, "head": False}, {"head": True}]
+# The layers that each call of `fit` freezes or unfreezes.
+_UNFREEZE_BASE = [{"base": False}, {"base": True}]
+_TAKE_TURNS = [{"base": False}, {"base": True, "head": False}, {"head": True}]
 
 
 @pytest.mark.parametrize(
     ("units", "stages"),
     [
-        (1, _UNFROZEN),
-        pytest.param(3, _UNFROZEN, marks=pytest.mark.slow),
-        (3, _IN_TURNS),
+        (1, _UNFREEZE_BASE),
+        # Both layers have variables of the same shape.
+        pytest.param(3, _UNFREEZE_BASE, marks=pytest.mark.slow),
+        (3, _TAKE_TURNS),
     ],
-    ids=["a base unfrozen", "a base unfrozen, equal shapes", "lists in turns"],
+    ids=["unfreeze base", "unfreeze base of equal shape", "take turns"],
 )
 @pytest.mark.parametrize("name", _FORMATS)
-def test_slots_made_in_several_steps(name, units, stages, tmp_path):
+def test_slots_made_in_several_steps_are_restored(name, units, stages, tmp_path):
     model, optimizer = _model(units), wrapped("legacy", "Adam")
     for trainable in stages:
         _fit(model, optimizer, **trainable)
     _check(model, _saved_and_loaded(name, model, tmp_path))
 
 
-def _restored(folder):
-    """A model that was trained, and one whose slots its checkpoint has made."""
+def _trained_and_restored(folder):
+    """Return a trained model, and an untrained model that has restored its checkpoint."""
     model = _model(3)
     _fit(model, wrapped("legacy", "Adam"))
     path = tf.train.Checkpoint(model=model).save(folder / "c")
@@ -83,45 +90,52 @@ def _restored(folder):
     return model, restored
 
 
-def test_a_pickle_of_slots_that_only_a_checkpoint_has_made_has_their_names(tmp_path):
-    _, restored = _restored(tmp_path)
-    alone = formats.ALONE["pickle"](restored.optimizer)
-    variables = restored.optimizer._family.built_variables()
-    with pytest.raises(ValueError, match="in this order"):
-        alone.build(variables[::-1])
-    alone.build(variables)
-    assert_equal(state(restored, restored.optimizer), state(restored, alone))
+# --- Slots that were made by the checkpoint that was restored, and not by a step.
 
 
-@pytest.mark.parametrize("name", [*_FILES, *_COPIES, "deepcopy", "pickle"])
-def test_slots_that_only_a_checkpoint_has_made(name, tmp_path):
-    model, restored = _restored(tmp_path)
-    if name in _FORMATS:
-        _check(model, _saved_and_loaded(name, restored, tmp_path))
-        return
-    alone = formats.ALONE[name](restored.optimizer, None, tmp_path)
-    if name == "deepcopy":  # for the same variables
-        one, other = (state(restored, o) for o in (restored.optimizer, alone))
-        assert_equal(one, other)
-        assert one["v 1"].any()
-        return
+@pytest.mark.parametrize("name", [*_FILES, *_COPIES])
+def test_a_whole_model_with_restored_slots_is_restored(name, tmp_path):
+    model, restored = _trained_and_restored(tmp_path)
+    _check(model, _saved_and_loaded(name, restored, tmp_path))
+
+
+def test_a_deep_copy_of_an_optimizer_has_restored_slots(tmp_path):
+    _, restored = _trained_and_restored(tmp_path)
+    expected = state(restored, restored.optimizer)
+    assert expected["v 1"].any()
+    assert_equal(expected, state(restored, copy.deepcopy(restored.optimizer)))
+
+
+def test_a_pickle_of_an_optimizer_has_restored_slots(tmp_path):
+    model, restored = _trained_and_restored(tmp_path)
+    unpickled = pickle.loads(pickle.dumps(restored.optimizer))
     loaded = _model(3)
     loaded.set_weights(restored.get_weights())
-    loaded.compile(alone, "mse")
-    alone.build(loaded.trainable_variables)
+    loaded.compile(unpickled, "mse")
+    unpickled.build(loaded.trainable_variables)
     _check(model, loaded)
 
 
-def test_weights_are_loaded_into_slots_made_in_parts(tmp_path):
-    model = _model(3)
-    _fit(model, wrapped("legacy", "Adam"))
-    model.save_weights(tmp_path / "m.weights.h5")
-    other, optimizer = _model(3), wrapped("legacy", "Adam")
-    _fit(other, optimizer, base=False)
-    _fit(other, optimizer, base=True, head=False)
-    other.get_layer("head").trainable = True
-    other.compile(optimizer, "mse")
+def test_a_pickle_with_restored_slots_is_built_only_in_the_order_of_the_slots(tmp_path):
+    _, restored = _trained_and_restored(tmp_path)
+    unpickled = pickle.loads(pickle.dumps(restored.optimizer))
+    variables = restored.optimizer._family.built_variables()
+    with pytest.raises(ValueError, match="in this order"):
+        unpickled.build(variables[::-1])
+    unpickled.build(variables)
+    assert_equal(state(restored, restored.optimizer), state(restored, unpickled))
+
+
+def test_a_weights_file_is_loaded_into_slots_made_in_several_steps(tmp_path):
+    saved = _model(3)
+    _fit(saved, wrapped("legacy", "Adam"))
+    saved.save_weights(tmp_path / "m.weights.h5")
+    model, optimizer = _model(3), wrapped("legacy", "Adam")
+    _fit(model, optimizer, base=False)
+    _fit(model, optimizer, base=True, head=False)
+    model.get_layer("head").trainable = True
+    model.compile(optimizer, "mse")
     with pytest.raises(ValueError, match="must be given"):
         optimizer.apply([tf.zeros((3, 3))] * 2)
-    other.load_weights(tmp_path / "m.weights.h5")
-    _check(model, other)
+    model.load_weights(tmp_path / "m.weights.h5")
+    _check(saved, model)

@@ -1,4 +1,4 @@
-"""Without `tf_lso.install()`: files keep all state, or a warning says what they lack."""
+"""Without `tf_lso.install()`, files contain all state, or a warning says what they lack."""
 
 import functools
 import json
@@ -12,51 +12,52 @@ from tests.state import programs
 
 pytestmark = [pytest.mark.slow, programs.needs_saving]
 
-_ALL = """
+_SAVE_AND_RESTORE_ALL = """
 import json, pathlib, sys
 import numpy as np
 from tests.state import formats, programs
 family, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 names = [name for name in formats.FORMATS if formats.exists(name, family)]
 program = programs.Program(family)
-saved, end = formats.run(program, names, folder)
-ends = {}
+restore_functions, expected = formats.run(program, names, folder)
+is_equal = {}
 for name in names:
-    assert callable(saved[name]), saved[name]
-    other = formats.go_on(program, saved[name])
-    now = programs.state(*other)
-    ends[name] = all(np.array_equal(end[key], now[key], equal_nan=True) for key in end)
-print(json.dumps(ends))
+    model, optimizer = formats.restore_and_train(program, restore_functions[name])
+    state = programs.state(model, optimizer)
+    is_equal[name] = all(
+        np.array_equal(expected[key], state[key], equal_nan=True) for key in expected
+    )
+print(json.dumps(is_equal))
 """
 
-# Family -> the formats that do not keep all state.
-LACKING = {
+# For each family, the formats that do not contain all state without install().
+INCOMPLETE = {
     "keras3": set(),
     "new": {".h5", "SavedModel"},
     "legacy": {
-        *(
-            ".h5",
-            "SavedModel",
-            ".keras",
-            "deepcopy of the model",
-            "pickle of the model",
-        ),
-        *(".weights.h5, then built", "built, then .weights.h5"),
+        ".h5",
+        "SavedModel",
+        ".keras",
+        ".weights.h5, then built",
+        "built, then .weights.h5",
+        "deepcopy of the model",
+        "pickle of the model",
     },
 }
 
-# Family and file -> what is saved without install(), and what of it is loaded.
-WHOLE, NO_SCALE, NOTHING = "whole", "no scale", "nothing"
+# The state of the optimizer that a file restores if it was saved without install(). The name
+# "folder" stands for a SavedModel.
+ALL, ALL_BUT_SCALE, NOTHING = "all", "all but the scale", "nothing"
 FILES = {
-    ("keras3", "m.keras"): WHOLE,
-    ("new", "m.keras"): WHOLE,
-    ("new", "m.h5"): NO_SCALE,
+    ("keras3", "m.keras"): ALL,
+    ("new", "m.keras"): ALL,
+    ("new", "m.h5"): ALL_BUT_SCALE,
     (
         "new",
         "folder",
-    ): NOTHING,  # a SavedModel: it has all, but Keras 2 does not load it
+    ): NOTHING,  # the file contains all state, but Keras 2 does not load it
     ("legacy", "m.keras"): NOTHING,
-    ("legacy", "m.h5"): NO_SCALE,
+    ("legacy", "m.h5"): ALL_BUT_SCALE,
     ("legacy", "folder"): NOTHING,
 }
 
@@ -71,25 +72,24 @@ print(type(model.optimizer).__module__, float(scale), int(model.optimizer.iterat
 
 
 def run(code, *arguments, by=start):
-    """Return the last line that a program prints, and its warnings."""
+    """Run a program. Return the last line that it prints, and its error output."""
     done = by(["-c", code, *map(str, arguments)])
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()[-1], done.stderr
 
 
-@pytest.mark.parametrize("family", LACKING)
-def test_all_formats_go_on_but_those_that_say_so(family, tmp_path):
-    printed, warnings = run(_ALL, family, tmp_path, by=preloaded.run)
-    ends = json.loads(printed)
-    assert len(ends) == (12 if family == "keras3" else 15)
-    assert {name for name, is_whole in ends.items() if not is_whole} == LACKING[family]
-    for kind in LACKING[family] & {".h5", ".keras"}:
-        saves, loads = (
-            f"from a file of the kind {kind}",
-            f"in a file of the kind {kind}",
-        )
-        assert saves in warnings and loads in warnings
-    assert ("of the kind SavedModel" in warnings) == bool(LACKING[family])
+@pytest.mark.parametrize("family", INCOMPLETE)
+def test_a_format_that_does_not_contain_all_state_causes_a_warning(family, tmp_path):
+    printed, warnings = run(_SAVE_AND_RESTORE_ALL, family, tmp_path, by=preloaded.run)
+    is_equal = json.loads(printed)
+    assert len(is_equal) == (12 if family == "keras3" else 15)
+    incomplete = {name for name in is_equal if not is_equal[name]}
+    assert incomplete == INCOMPLETE[family]
+    for file_format in incomplete & {".h5", ".keras"}:
+        # One warning when the file is saved, and one when it is loaded.
+        assert f"from a file of the kind {file_format}" in warnings
+        assert f"in a file of the kind {file_format}" in warnings
+    assert ("of the kind SavedModel" in warnings) == ("SavedModel" in incomplete)
 
 
 _SAVE = """
@@ -98,17 +98,20 @@ from tests.generation import ZIPPED
 from tests.state import programs
 family, name, path = sys.argv[1:]
 program = programs.Program(family)
-made = program.make(seed=1)
-program.train(*made, 0, programs.SAVED_AT)
+model, optimizer = program.make(seed=1)
+program.train(model, optimizer, 0, programs.SAVED_AT)
 options = {"m.keras": ZIPPED, "folder": {"save_format": "tf"}}
-made[0].save(path, **options.get(name, {}))
-print(float(made[1].loss_scale), int(made[1].iterations))
+model.save(path, **options.get(name, {}))
+print(float(optimizer.loss_scale), int(optimizer.iterations))
 """
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """The path of a file of a family, and its scale and steps; made once."""
+    """A function that saves a file once, and returns its path and a line of numbers.
+
+    The numbers are the loss scale and the iterations.
+    """
 
     @functools.cache
     def save(family, name):
@@ -123,17 +126,21 @@ def saved(tmp_path_factory):
 def test_a_file_loads_in_a_process_that_only_imports_tf_lso(
     family, name, tf_lso_first, saved
 ):
-    path, whole = saved(family, name)
+    path, saved_numbers = saved(family, name)
     module = PACKAGES[family]
     first, second = ("tf_lso", module) if tf_lso_first else (module, "tf_lso")
     code = _LOAD.format(first=first, second=second, keras=module)
-    # A Keras that comes first imports TensorFlow first.
+    # `preloaded.run` imports TensorFlow first, as a Keras that is imported first does.
     printed, warnings = run(code, path, by=start if tf_lso_first else preloaded.run)
-    steps = whole.split()[1]
-    expected = {WHOLE: whole, NO_SCALE: f"64.0 {steps}", NOTHING: "64.0 0"}
-    loaded = FILES[family, name]
-    assert printed == f"tf_lso.optimizers.loss_scale_optimizer {expected[loaded]}"
-    assert ("tf_lso.install()" in warnings) == (loaded != WHOLE)
+    restores = FILES[family, name]
+    _, iterations = saved_numbers.split()
+    expected = {
+        ALL: saved_numbers,
+        ALL_BUT_SCALE: f"64.0 {iterations}",
+        NOTHING: "64.0 0",
+    }
+    assert printed == f"tf_lso.optimizers.loss_scale_optimizer {expected[restores]}"
+    assert ("tf_lso.install()" in warnings) == (restores != ALL)
 
 
 def test_importing_tf_lso_imports_no_keras():
