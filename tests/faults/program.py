@@ -1,11 +1,14 @@
-"""A training program that saves after each step, for tests that kill it.
+"""A training program that saves a checkpoint after each step, for tests that kill it.
 
-    program.py STRATEGY FOLDER STEPS KEPT  # KEPT is "all" or "no scale"
+    program.py STRATEGY FOLDER STEPS RESTORED  # RESTORED is "all" or "no scale"
 
-It trains on two replicas, or as one of two workers if TF_CONFIG says so, goes on from the
-last checkpoint, prints what it is at, and ends with its whole state in
-FOLDER/final-WORKER.npz. KILLED='[1, 5, 0.01]' makes worker 1 kill itself 0.01 s after its
-fifth line.
+STRATEGY is the name of a strategy of `tests.devices`: "mirrored2" for two replicas, or
+"multiworker" for one of the two workers in TF_CONFIG. The program continues from the last
+checkpoint in FOLDER. It prints a line before and after each save. At the end, it writes its
+whole state to FOLDER/final-WORKER.npz.
+
+With the environment variable KILLED='[1, 5, 0.01]', worker 1 kills itself 0.01 s after it has
+printed its fifth line.
 """
 
 import os
@@ -24,53 +27,57 @@ import tensorflow as tf
 import tf_lso
 from tests import devices
 
-# Infinite gradients: the scale falls at these steps, and grows after each 3 good ones.
-OVERFLOWS = 7
-
-SCALE = 64
-
+# One of seven steps has infinite gradients and lowers the scale. Three finite steps in a row
+# raise the scale.
+OVERFLOW_PERIOD = 7
+INITIAL_SCALE = 64
 
 TASK = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"index": 0})
 VICTIM, LINES, DELAY = json.loads(os.environ.get("KILLED", "[null, 0, 0]"))
-said = []
+printed_lines = []
 
 
-def say(*words):
+def report(*words):
+    """Print a line. After the line that KILLED names, kill this process."""
     print("AT", *words, flush=True)
-    said.append(words)
-    if TASK["index"] == VICTIM and len(said) == LINES:
-        kill = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
-        threading.Timer(DELAY, kill).start()
+    printed_lines.append(words)
+    if TASK["index"] == VICTIM and len(printed_lines) == LINES:
+        arguments = (os.getpid(), signal.SIGKILL)
+        threading.Timer(DELAY, os.kill, arguments).start()
 
 
-def last_of_all(folders):
-    """The number of the last checkpoint that each worker has finished, or None."""
-    found = []
+def last_common_checkpoint(folders):
+    """Return the number of the last checkpoint that all workers have finished, or None."""
+    numbers_of_workers = []
     for folder in folders:
         state = tf.train.get_checkpoint_state(str(folder))
         paths = state.all_model_checkpoint_paths if state else ()
-        found.append({int(path.rsplit("-", 1)[1]) for path in paths})
-    common = set.intersection(*found)
+        numbers_of_workers.append({int(path.rsplit("-", 1)[1]) for path in paths})
+    common = set.intersection(*numbers_of_workers)
     return max(common) if common else None
 
 
-def main(name, folder, steps, kept):
+def main(name, folder, steps, restored):
     folder, worker = pathlib.Path(folder), TASK["index"]
     workers = 2 if name == "multiworker" else 1
     folders = [folder / f"worker-{index}" for index in range(workers)]
-    # Read before the strategy starts, which waits for all: nobody saves until then.
-    number = last_of_all(folders)
+    # Read the folders before the strategy starts. The start waits for all workers, so no worker
+    # saves before all have read the folders.
+    number = last_common_checkpoint(folders)
     strategy = devices.strategy(name)
     with strategy.scope():
         variables = [tf.Variable([1.0, -2.0], name="x"), tf.Variable(0.5, name="y")]
         optimizer = tf_lso.LossScaleOptimizer(
             tf.keras.optimizers.Adam(0.1, amsgrad=True),
-            initial_scale=SCALE,
+            initial_scale=INITIAL_SCALE,
             dynamic_growth_steps=3,
         )
     checkpoint = tf.train.Checkpoint(optimizer=optimizer, variables=variables)
-    # Three are kept: a worker may be one step ahead of the other when it is killed.
-    manager = tf.train.CheckpointManager(checkpoint, str(folders[worker]), 3)
+    # Keep three checkpoints, because one worker may be a step ahead of the other when it is
+    # killed.
+    manager = tf.train.CheckpointManager(
+        checkpoint, str(folders[worker]), max_to_keep=3
+    )
 
     @tf.function
     def step(factor):
@@ -90,22 +97,23 @@ def main(name, folder, steps, kept):
     if number is not None:
         status = checkpoint.restore(str(folders[worker] / f"ckpt-{number}"))
         status.assert_existing_objects_matched()
-        if kept == "no scale":  # as a program that forgets it: so the test can fail
-            optimizer.loss_scale = SCALE
+        if restored == "no scale":
+            # This is a program that forgets the scale. It must end differently.
+            optimizer.loss_scale = INITIAL_SCALE
     start = int(optimizer.iterations.numpy())
-    say("started at", start)
+    report("started at", start)
     for index in range(start, steps):
-        factor = np.inf if index % OVERFLOWS == 3 else 0.1 + index % 5
+        factor = np.inf if index % OVERFLOW_PERIOD == 3 else 0.1 + index % 5
         step(tf.constant(factor, tf.float32))
-        say("saving", index)
+        report("saving", index)
         manager.save(checkpoint_number=index)
-        say("saved", index)
+        report("saved", index)
     np.savez(
         folder / f"final-{worker}.npz",
         *[v.numpy() for v in variables],
         *optimizer.get_weights(),
     )
-    say("done")
+    report("done")
 
 
 if __name__ == "__main__":
