@@ -180,6 +180,18 @@ def test_integers_are_finite(dtype):
     assert not all_finite(integers, tf.constant(NAN))
 
 
+@pytest.mark.parametrize("position", [0, 63, 64, 149])
+def test_one_infinity_among_150_gradients_is_found(position):
+    """One operation checks at most 64 gradients, so here three operations share the work."""
+    gradients = [tf.constant([1.0, 2.0])] * 150
+    assert all_finite(*gradients)
+    gradients[position] = tf.constant([1.0, INF])
+    assert not all_finite(*gradients)
+    is_infinite, is_nan = tf.unstack(finite_lib.nonfinite_kinds(gradients), axis=1)
+    assert tf.where(is_infinite).numpy().tolist() == [[position]]
+    assert not tf.reduce_any(is_nan)
+
+
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_both_parts_of_a_complex_number_are_checked(dtype):
     assert all_finite(tf.constant([1 + 2j], dtype))
