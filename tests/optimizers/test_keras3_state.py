@@ -8,6 +8,7 @@ import contextlib
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_lso
 from tests.families import OLD_KERAS3, numpy
@@ -77,6 +78,25 @@ def test_set_weights_before_and_after_building():
         np.testing.assert_equal(optimizer.get_weights(), weights)
     with pytest.raises(ValueError, match=r"4 slots, but .* has 2"):
         wrong.build(model.trainable_variables[:1])
+
+
+def test_set_weights_before_building_sets_the_learning_rate_at_once():
+    source = trained(wrapped())
+    source.optimizer.learning_rate = 0.25
+    optimizer = wrapped()
+    optimizer.set_weights([numpy(v) for v in source.optimizer.variables])
+    assert numpy(optimizer.learning_rate) == 0.25
+    optimizer.build(source.trainable_variables)
+    assert numpy(optimizer.learning_rate) == 0.25
+
+
+def test_the_wrapper_of_a_built_optimizer_is_built():
+    inner, variable = keras.optimizers.SGD(0.5), tf.Variable(1.0)
+    inner.build([variable])
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
+    assert optimizer.built
+    optimizer.apply([tf.constant(4.0)])  # a scaled gradient
+    assert variable.numpy() == 0.5
 
 
 def test_building_on_nothing_builds_nothing():
