@@ -384,3 +384,19 @@ def test_no_public_method_of_the_base_class_works_on_the_wrapper_alone(family):
         if not name.startswith("_") and not owner.__module__.startswith("tf_lso"):
             inherited.add(name)
     assert inherited <= {"save_own_variables"}  # works on `variables`, which are ours
+
+
+# The forms in which `minimize` accepts two variables.
+VARIABLES = {
+    "list": lambda x, y: [x, y],
+    "nested list": lambda x, y: [[x], [y]],
+    "function": lambda x, y: lambda: [x, y],
+}
+
+
+@pytest.mark.parametrize("form", VARIABLES)
+def test_minimize_accepts_variables_as_a_list_or_a_function(form, family):
+    optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
+    x, y = tf.Variable(1.0), tf.Variable(2.0)
+    optimizer.minimize(lambda: x + 2.0 * y, VARIABLES[form](x, y))
+    assert (x.numpy(), y.numpy()) == (0.5, 1.0)
