@@ -238,6 +238,19 @@ def test_in_cross_replica_context_agreed_returns_the_verdict_on_all_replicas(
     assert kinds.numpy().tolist() == [[INF in values, bool(np.isnan(values).any())]]
 
 
+@pytest.mark.parametrize("values", [(1.0, 1.0), (NAN, 1.0), (1.0, INF)], ids=str)
+def test_the_verdict_that_replicas_reach_without_merging(mirrored2, values):
+    """Replicas do so where XLA compiles a step for several GPUs."""
+
+    @tf.function
+    def verdict(gradient):
+        return finite_lib.agreed([gradient]).finite
+
+    verdicts = mirrored2.run(verdict, args=(per_replica(mirrored2, values),))
+    for finite in mirrored2.experimental_local_results(verdicts):
+        assert bool(finite) == np.isfinite(values).all()
+
+
 def test_merging_is_needed_only_on_a_mirrored_replica(mirrored2):
     assert not finite_lib.merging_is_needed()
     with mirrored2.scope():

@@ -71,14 +71,13 @@ class Step(NamedTuple):
 
     def _in_common(self, summed, to_apply):
         """Call `_finish`, in cross-replica context if the strategy requires this."""
-        # On one device and under MultiWorkerMirroredStrategy, each replica calls `_finish`
-        # itself, without a `merge_call`.
+        # On one device, and in a function that XLA compiles for several GPUs, each replica
+        # calls `_finish` itself, without a `merge_call`.
         if tf_private.needs_no_merge_call():
             return self._finish(None, summed, to_apply)
-        # Under MirroredStrategy the update of an optimizer merges the replicas. In a branch
-        # of a conditional, TensorFlow allows such a merge only if the code around the
-        # branch is in cross-replica context. In this context the gradients are per-replica
-        # values.
+        # Otherwise the update of an optimizer merges the replicas. In a branch of a
+        # conditional, TensorFlow allows such a merge only if the code around the branch is in
+        # cross-replica context. In this context the gradients are per-replica values.
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(self._finish, args=(summed, to_apply))
 
