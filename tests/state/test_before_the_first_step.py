@@ -172,6 +172,23 @@ def test_a_checkpoint_replaces_the_state_that_was_loaded_before(family, tmp_path
     assert_equal(state(model, trained), state(other_model, loaded))
 
 
+def test_a_built_optimizer_without_a_step_loads_what_was_saved_before_the_build(family):
+    variable = tf.Variable(1.0)
+    optimizer = wrapped(family, scale=16.0, momentum=0.5)
+    optimizer.build([variable])
+    optimizer.load_own_variables(formats.stored(wrapped(family, scale=2.0)))
+    assert float(optimizer.loss_scale) == 2.0
+
+
+def test_a_checkpoint_of_an_unused_legacy_optimizer_has_only_the_scale(tmp_path):
+    """Saving does not create variables. As in TensorFlow 2.4, only the first step does."""
+    checkpoint = tf.train.Checkpoint(optimizer=wrapped("legacy", momentum=0.5))
+    saved = tf.train.list_variables(checkpoint.write(str(tmp_path / "c")))
+    names = {name.split("/.")[0] for name, _ in saved if name.startswith("optimizer/")}
+    scale = "optimizer/loss_scale/"
+    assert names == {f"{scale}current_loss_scale", f"{scale}good_steps"}
+
+
 def test_values_set_between_loading_and_building_are_kept(family):
     program = Program(family)
     trained_model, trained = _trained(program)
