@@ -143,6 +143,15 @@ class TestSlices:
         assert summed.dense_shape is None
         assert summed.values.numpy().tolist() == [[32.0, 48.0]]
 
+    def test_rows_of_more_slices_than_one_operation_sums(self):
+        """One operation sums the rows of at most 32 slices: 64 tensors."""
+        values = [[32.0, 48.0], [32.0, 48.0]]
+        slices = [self.slices()] * 39 + [tf.IndexedSlices(values, tf.constant([3, 4]))]
+        *summed, last = gradients_lib.with_summed_rows(slices)
+        assert [each.values.numpy().tolist() for each in summed] == [[[32, 48]]] * 39
+        assert last.values.numpy().tolist() == values
+        assert last.indices.numpy().tolist() == [3, 4]
+
 
 def test_a_dense_gradient_gets_no_dense_shape():
     for gradient in (tf.constant([1.0]), None):

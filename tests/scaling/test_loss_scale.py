@@ -6,6 +6,7 @@ each TensorFlow version.
 
 import copy
 
+import pytest
 import tensorflow as tf
 
 import tf_lso
@@ -86,6 +87,16 @@ class Halving(tf_lso.LossScale):
 
     def get_config(self):
         return {"start": self.start}
+
+
+@pytest.mark.parametrize("missing", ["__call__", "update", "get_config"])
+def test_a_loss_scale_without_one_of_its_methods_cannot_be_made(missing):
+    methods = {"__call__": Halving.__call__, "update": Halving.update}
+    methods |= {"get_config": Halving.get_config, missing: None}
+    del methods[missing]
+    incomplete = type("Incomplete", (tf_lso.LossScale,), methods)
+    with pytest.raises(TypeError, match=f"abstract.*{missing}"):
+        incomplete()
 
 
 def test_a_users_own_loss_scale():
