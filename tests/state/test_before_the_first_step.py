@@ -56,6 +56,18 @@ def test_a_file_with_other_dtypes_is_not_loaded(family, caplog):
     assert "Its integers and floats stand at other places" in caplog.text
 
 
+def test_a_file_with_another_shape_is_refused_and_changes_nothing(family):
+    program = Program(family, "momentum")
+    model, optimizer = program.make(seed=1)
+    program.train(model, optimizer, 0, SAVED_AT)
+    before = state(model, optimizer)
+    stored = formats.stored(optimizer)
+    longer = {key: np.ones((*np.shape(array), 2)) for key, array in stored.items()}
+    with pytest.raises(ValueError, match=r"has the shape \(.*\), but needs \("):
+        optimizer.load_own_variables(longer)
+    assert_equal(before, state(model, optimizer))
+
+
 # --- State that was loaded before the build. The optimizer keeps this state until the build.
 
 
