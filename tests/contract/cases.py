@@ -652,3 +652,23 @@ def fit_skips_a_step_that_overflows_on_one_replica(setting):
     for variable in model.trainable_variables:
         assert np.isfinite(families.numpy(variable)).all()
         check_equal(variable, families.numpy(variable))
+
+
+@case(modes=("function",), styles=("keras3",))
+def apply_sums_the_gradients_of_all_replicas(setting):
+    """`apply` is the form of `apply_gradients` in Keras 3. It has two lists as arguments."""
+    optimizer, x = setting.optimizer(), setting.variable(1.0)
+    setting.prepare(optimizer, [x])
+
+    def replica_step(factor):
+        with tf.GradientTape() as tape:
+            scaled = optimizer.scale_loss(x * factor)
+        optimizer.apply(tape.gradient(scaled, [x]), [x])
+
+    step = setting.step_function(replica_step)
+    step(setting.on_last_replica(2.0, others=1.0))
+    after_one_step = 1.0 - 0.1 * (setting.replicas + 1)
+    check_close(x, after_one_step)
+    step(setting.on_last_replica(NAN, others=1.0))
+    check_close(x, after_one_step)
+    check_state(optimizer, scale=4.0, count=0, iterations=2)
