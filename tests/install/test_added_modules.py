@@ -1,4 +1,7 @@
-"""The modules that `install()` adds are modules like others for Python's own tools."""
+"""Python's tools for modules, such as `importlib.reload`, work with the added modules.
+
+`install()` adds these modules to `sys.modules` under the old names.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`clear_session` under `install()` keeps what TensorFlow 2.0-2.15 kept."""
+"""Under `install()`, `clear_session` keeps the settings that TensorFlow 2.0-2.15 kept."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from tests import preloaded
 from tests.generation import HAS_KERAS3, needs_tf_keras
 from tests.processes import run
 
-# keras-tuner calls it before each trial. `B0` is how a program that was imported before
-# `install()` reaches it.
+# keras-tuner calls `clear_session` before each trial. `B0` stands for the module as a program
+# has it that imported the module before `install()`.
 PROGRAM = """
     import threading
     import tensorflow as tf
@@ -53,7 +53,7 @@ PROGRAM = """
         print(isinstance(model.optimizer, tf_lso.LossScaleOptimizer))
 """
 
-# Switches stay too; and without install() it is Keras's own.
+# The switches of Keras 3 stay too. After `uninstall()`, `clear_session` is Keras's own again.
 OF_KERAS_3 = """
     import keras
 

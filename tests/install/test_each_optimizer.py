@@ -1,4 +1,4 @@
-"""What wrapping changes in an optimizer: the rows of the table, and nothing else."""
+"""Wrapping changes in an optimizer what the table of changes lists, and nothing else."""
 
 import re
 
@@ -22,7 +22,7 @@ NAMED = {name for row in ROWS for name in re.findall(r"`(\w+)`", row.target)}
 
 
 def functions_in(owner):
-    """The attributes of an object that replace what its class has."""
+    """Return the names of the listed methods that an object has in place of its class's own."""
     return {n for n, value in vars(owner).items() if callable(value) and n in NAMED}
 
 
@@ -43,7 +43,7 @@ def test_wrapping_changes_what_the_rows_name(family):
     before = dict(vars(inner))
     tf_lso.LossScaleOptimizer(inner)
     found = changed(before, dict(vars(inner)))
-    # TensorFlow's own notes of what a checkpoint may hold.
+    # TensorFlow itself sets attributes with this prefix to track the contents of checkpoints.
     named = {name for name in found if not name.startswith("_self_")}
     assert "_is_wrapped_by_loss_scale_optimizer" in named
     assert named <= NAMED

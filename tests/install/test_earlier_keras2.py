@@ -1,4 +1,7 @@
-"""What `--like` gives back of an earlier Keras 2. The numbers are in tests/old_programs."""
+"""`--like` restores names of an earlier Keras 2.
+
+The programs in tests/old_programs/like test what these names compute.
+"""
 
 import pytest
 
@@ -6,7 +9,7 @@ from tests import preloaded, processes
 from tests.generation import LEGACY_KERAS
 from tf_lso.install import earlier_keras2, like
 
-# How programs ask which Keras they have, here and in a child process.
+# Prints the version of Keras as programs read it, and does the same in a child process.
 VERSIONS = """
 import subprocess, sys
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The line that names `--like`, after an uncaught error that Keras 3 makes."""
+"""A hint at `--like` follows an uncaught error that comes from Keras 3."""
 
 import sys
 import types
@@ -19,7 +19,7 @@ GONE = AttributeError(
 )
 K = tf.keras
 
-# What the programs below use, beside `K`.
+# The programs below use these names and `K`.
 x, y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 
@@ -30,20 +30,20 @@ def network():
 
 
 class Layer(K.layers.Layer):
-    """A layer of the program's own that has a mistake."""
+    """A layer that the program defines and that has a mistake."""
 
     def call(self, inputs):
         return float("many")
 
 
 class Model:
-    """A class of the program that is called as one of Keras."""
+    """A class that the program defines, with the same name as a class of Keras."""
 
     def fit(self, data):
         raise ValueError(data)
 
 
-# Programs that worked in TensorFlow 2.0-2.15.
+# Each of these programs worked in TensorFlow 2.0-2.15, and raises an error with Keras 3.
 WORKED = [
     "K.optimizers.SGD(lr=0.1)",
     "K.optimizers.SGD(0.1).lr",
@@ -66,7 +66,8 @@ WORKED = [
     "from tensorflow.keras.utils import multi_gpu_model",
 ]
 
-# Errors of the program's own, of TensorFlow, of NumPy and of tf_lso.
+# Each of these programs raises an error that the program itself, TensorFlow, NumPy or tf_lso
+# causes.
 OWN = [
     "Model().fit(1, workers=2)",
     "Model().fit(1)",
@@ -157,7 +158,7 @@ def test_run_ends_with_the_line(tmp_path):
 
 def test_in_a_notebook_it_stands_below_the_traceback(monkeypatch, capsys):
     class Shell:
-        """What `install()` asks of IPython's."""
+        """The part of IPython's shell that `install()` uses."""
 
         def showtraceback(self, *args, **kwargs):
             print(sys.exc_info()[1], file=sys.stderr)

@@ -1,4 +1,4 @@
-"""install(): every old spelling leads to tf_lso, and uninstall() leaves no trace."""
+"""After `install()` every old spelling leads to tf_lso, and `uninstall()` undoes this."""
 
 import concurrent.futures
 
@@ -13,7 +13,7 @@ from tests.generation import needs_tf_keras
 from tests.processes import run, start
 from tf_lso.install import ledger as ledger_lib
 
-# Prints each spelling that does not lead where it should.
+# Prints each attribute of a module with an old spelling that is not the object of tf_lso.
 RESOLVE = """
     import importlib
     import importlib.util
@@ -119,7 +119,7 @@ def is_installed():
 
 @pytest.fixture(autouse=True)
 def clean():
-    """Nothing is installed before or after."""
+    """Make sure that tf_lso is not installed before and after each test."""
     assert not is_installed()
     yield
     tf_lso.install().uninstall()
@@ -184,7 +184,7 @@ def test_threads_install_once():
             handle.uninstall()
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))  # raises what they raise
+        list(pool.map(work, range(8)))  # `list` raises the errors of the threads
     assert not is_installed()
     assert vars(keras.mixed_precision) == before
     assert keras.Model.compile is compile_before
@@ -229,7 +229,7 @@ def test_plain_fit_survives_a_nan_on_one_replica(mirrored2, bad):
     with tf_lso.install(), mirrored2.scope():
         tf.keras.mixed_precision.set_global_policy("mixed_float16")
         head = keras.layers.Activation("linear", dtype="float32")
-        # Random weights may be such that the first scale overflows on Keras 3.0.
+        # On Keras 3.0 some random weights would make the gradients overflow at the first scale.
         body = keras.layers.Dense(1, kernel_initializer="ones")
         model = keras.Sequential([body, head])
         model.compile(keras.optimizers.SGD(0.1), "mse")

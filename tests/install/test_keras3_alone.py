@@ -1,4 +1,4 @@
-"""What install() leaves as Keras 3 has it: what is not loss scaling."""
+"""`install()` changes nothing in Keras 3 that has nothing to do with loss scaling."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.generation import NO_WRAPPED_H5
 pytestmark = pytest.mark.keras3
 
 X, Y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
-# Module or class -> the names in it that install() changes.
+# Maps a module or class of Keras 3 to the names in it that `install()` changes.
 OWNERS = {
     "optimizers.Optimizer": set(),
     "optimizers.SGD": set(),
@@ -51,7 +51,7 @@ def installed():
 def test_decay_is_ignored_with_a_warning_and_the_model_goes_on(
     name, ending, installed, tmp_path
 ):
-    """Keras 3 has no `decay`. What it saves of such an optimizer goes on where it ended."""
+    """Keras 3 has no `decay`. A model that was saved with such an optimizer trains on."""
     with pytest.warns(UserWarning, match="`decay` is no longer supported"):
         inner = getattr(keras.optimizers, name)(0.1, decay=0.5)
     optimizer = tf_lso.LossScaleOptimizer(inner)

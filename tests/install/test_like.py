@@ -1,4 +1,4 @@
-"""`install(like=...)` and `tf-lso run --like`: the Keras of an earlier TensorFlow."""
+"""`install(like=...)` and `tf-lso run --like` choose the Keras of an earlier TensorFlow."""
 
 import textwrap
 
@@ -9,7 +9,8 @@ from tests.families import HAS_KERAS3, KERAS2_PACKAGE
 from tf_lso.install import like as like_lib
 from tf_lso.install.table import PATCHES
 
-# What a program of TensorFlow 2.0-2.10 may do with an optimizer class and a name.
+# A program of TensorFlow 2.0-2.10. It defines an optimizer class by the methods of legacy
+# optimizers, and gets optimizers by their old names. It does the same in a child process.
 OLD = """
 import subprocess, sys
 import tensorflow as tf
@@ -51,7 +52,8 @@ if len(sys.argv) == 1:
     print(subprocess.run(run, capture_output=True, text=True).stdout)
 """
 
-# As the training step of TensorFlow 2.3, whose optimizers have these private methods.
+# A copy of the training step of TensorFlow 2.3. It calls private methods that the optimizers of
+# TensorFlow 2.3 had.
 COPIED = """
 import tensorflow as tf
 from tensorflow.python.keras.mixed_precision.experimental import loss_scale_optimizer
@@ -190,7 +192,7 @@ print(type(tf.keras.optimizers.get("sgd")) is legacy.SGD)
 
 
 def test_install_in_the_program_and_uninstall_and_anew():
-    """In 2.3 they aggregated to gradients without variables; from 2.11 they are new."""
+    """With "2.3" the old private methods work, and with "2.11" `Adam` is a newer optimizer."""
     program = INSTALLED
     for like, then in ("2.3", COPIED), ("2.11", WHICH):
         program += f"with tf_lso.install(like={like!r}):{textwrap.indent(then, '    ')}"
@@ -199,7 +201,7 @@ def test_install_in_the_program_and_uninstall_and_anew():
         *("True False", "True", "FixedLossScale"),
         *("SGD True", "SGD False", "AdamW False"),
         *("False", "False"),
-        # As TensorFlow 2.3.4 printed it.
+        # TensorFlow 2.3.4 printed these values.
         *("[0.515625 0.6875  ]", "[-0.01171875 -0.015625  ]"),
         *("[2.68125 3.575  ]", "[2.540625 3.3875  ]"),
     ]

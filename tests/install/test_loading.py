@@ -1,4 +1,7 @@
-"""Keras 3 and tf_keras load what any generation saved, after `install()`."""
+"""Under `install()`, Keras 3 and Keras 2 load configs and models of all versions.
+
+The versions are TensorFlow 2.0-2.15, Keras 3 and tf_lso.
+"""
 
 import contextlib
 import copy
@@ -88,7 +91,8 @@ def test_deserialize_and_get_load_every_wrapper(saved, family):
     with tf_lso.install():
         modules = [KERASES[family]]
         if keras_versions.package_of(tf.keras.Model) == PACKAGES[family]:
-            modules.append(tf.keras)  # which has names of its own for them
+            # `tf.keras` may be a module of its own, with copies of these functions.
+            modules.append(tf.keras)
         for module in modules:
             make = module.optimizers.deserialize
             assert_ours(make(config), family)
@@ -132,7 +136,7 @@ def test_what_is_no_config_is_left_to_keras(value):
 
 @needs_keras3
 def test_without_it_keras3_does_not_load_them():
-    # Otherwise the tests above would prove nothing.
+    # If Keras 3 loaded these configs itself, the tests above would not test tf_lso.
     for config in (OF_2_3, stable("LossScaleOptimizerV3")):
         with pytest.raises((KeyError, TypeError, ValueError)):
             keras.optimizers.get(copy.deepcopy(config))
@@ -142,14 +146,14 @@ def test_without_it_keras3_does_not_load_them():
 
 
 def skip_later(version, family):
-    """Skip where Keras 2 is older than the one that wrote a file, and may not read it."""
+    """Skip the test if the installed Keras 2 is older than the one that wrote the file."""
     minor = int(version.removeprefix("TF2.").split("-")[0].split(".")[0])
     if family == "keras2" and not keras_versions.is_at_least(KERAS2_PACKAGE, 2, minor):
         pytest.skip(f"{version} is later than this Keras 2")
 
 
 def has_state(version, case, path):
-    """Whether the writer saved the optimizer's state."""
+    """Return whether the version that wrote the file saved the optimizer's state."""
     is_new, is_bare = case.split("-")[1] == "new", case.startswith("bare")
     if path.suffix == ".keras":
         return is_new
@@ -158,10 +162,10 @@ def has_state(version, case, path):
 
 
 def readable(path, family, folder):
-    """The path of a copy of a file that a Keras can read apart from its optimizer.
+    """Copy a file so that the Keras of a family can read it. Return the path of the copy.
 
     Keras 3 does not find a loss by its name in an .h5 file, and refuses the shape of the
-    batch in a .keras file. Its copy is of a program without them.
+    batch in a .keras file. A copy for Keras 3 does not contain them.
     """
     copied = folder / path.name
     shutil.copy(path, copied)
@@ -195,7 +199,7 @@ def test_models_that_real_versions_wrote_load_and_go_on(version, family, tmp_pat
     for path in sorted(artifacts.folder(version).glob("*/model.*")):
         name, place = path.parent.name, f"{path.parent.name}/{path.name}"
         if name.startswith("bare") and family == "keras3":
-            continue  # it has no loss scale, and is left to Keras 3
+            continue  # tf_lso loads only wrapped optimizers into Keras 3
         written = artifacts.expected(version, name, path.name)
         loaded = load(KERASES[family], readable(path, family, tmp_path))
         optimizer = loaded.optimizer
@@ -209,9 +213,8 @@ def test_models_that_real_versions_wrote_load_and_go_on(version, family, tmp_pat
         steps = written["after5"]["iterations"] if is_whole else 0
         assert number(optimizer.iterations) == steps, place
         artifacts.go_on(version, name, loaded, optimizer)
-        if (
-            is_whole and version != "TF2.1.4"
-        ):  # for 2.1 see step_differences.py: skipped steps
+        # TensorFlow 2.1 treats skipped steps differently: see step_differences.py.
+        if is_whole and version != "TF2.1.4":
             after = written["after10"]["weights"]
             assert artifacts.close(loaded.get_weights(), after), place
 
@@ -234,7 +237,7 @@ def test_custom_objects_may_name_the_class_of_models(custom, name, family, tmp_p
 
 
 def test_only_paths_are_looked_into(tmp_path):
-    """Reading an open file would move its position."""
+    """tf_lso does not read open files, because this would move the position in the file."""
     path = tmp_path / "m.h5"
     with h5py.File(path, "w") as file:
         file.attrs["keras_version"] = "2.15.0"
@@ -335,7 +338,8 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
         optimizer = EXPERIMENTAL(inner, tf_lso.DynamicLossScale(4.0, 3, 8.0))
     source = artifacts.network(module)
     source.compile(optimizer, module.losses.MeanSquaredError())
-    source.run_eagerly = True  # which no file has: what is loaded is traced
+    # No file stores `run_eagerly`, so the loaded model trains in a traced function.
+    source.run_eagerly = True
     source.train_on_batch(X, Y)
     path = str(tmp_path / f"model.{suffix}")
     source.save(path)

@@ -1,4 +1,4 @@
-"""Without install(), no attribute of TensorFlow or Keras changes, whatever is done."""
+"""Without `install()`, the use of tf_lso changes no attribute of TensorFlow or Keras."""
 
 import json
 

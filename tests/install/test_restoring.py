@@ -1,4 +1,7 @@
-"""`tf.train.Checkpoint` refuses what other generations wrote, and leaves the rest alone."""
+"""Under `install()`, TensorFlow refuses checkpoints that it would silently restore in part.
+
+TensorFlow restores all other checkpoints as it does without `install()`.
+"""
 
 import re
 import shutil
@@ -48,7 +51,7 @@ def values(model, optimizer):
     return [np.array(numpy(variable)) for variable in variables]
 
 
-# --- What is refused.
+# --- Checkpoints that are refused.
 
 
 def by_restore(saved, path, folder):
@@ -83,11 +86,11 @@ def test_a_checkpoint_of_keras_2_is_refused_and_nothing_changes(
     assert "tf-lso run --like 2.4" in str(error.value)
     for was, now in zip(before, values(model, optimizer), strict=True):
         np.testing.assert_array_equal(was, now)
-    # What the message names.
+    # The call that the message recommends restores the whole checkpoint.
     assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
 
 
-# The families of optimizers whose checkpoints differ, by who wrote and who reads.
+# Pairs of different families: the one that writes a checkpoint, and the one that reads it.
 OTHERS = [
     pytest.param(a, b, marks=NO_CHECKPOINT if "keras3" in (a, b) else ())
     for a in FAMILIES
@@ -124,7 +127,7 @@ def test_the_optimizer_of_a_compiled_model_counts(installed, tmp_path):
 
 
 def subclassed(of, last="last"):
-    """A model whose layers are attributes; the last may have another name."""
+    """Return a model whose layers are the attributes `first` and the attribute named `last`."""
 
     class Model(of.Model):
         def __init__(self):
@@ -149,7 +152,7 @@ def test_a_model_alone(make, installed, tmp_path):
         tf.train.Checkpoint(model=model).restore(path)
 
 
-# --- What is left to TensorFlow.
+# --- Checkpoints that TensorFlow restores.
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
@@ -175,7 +178,7 @@ def test_a_part_of_a_model_of_keras_3(installed, tmp_path):
 
 @needs_keras3
 def test_a_layer_of_the_programs_own_that_keras_3_wrote(installed, tmp_path):
-    """Its variable is called as Keras 2 called those of its layers."""
+    """The layer's attribute is called `kernel`, as in the layers of Keras 2."""
 
     class Own(keras.layers.Layer):
         def build(self, shape):
@@ -214,7 +217,7 @@ def test_other_paths(installed, tmp_path):
 @NO_CHECKPOINT
 @pytest.mark.parametrize("wraps", [True, False])
 def test_a_restore_before_the_first_batch_is_as_without_install(wraps, tmp_path):
-    """The pattern of TensorFlow's guide, which Keras 3 itself does not restore whole."""
+    """TensorFlow's guide restores so. Keras 3 itself does not restore everything then."""
 
     def started(folder):
         model = subclassed(keras)
@@ -234,7 +237,7 @@ def test_a_restore_before_the_first_batch_is_as_without_install(wraps, tmp_path)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
     def second_start():
-        """What happens: an error, or how many variables the model has and is given."""
+        """Return the error as text, or the counts of trainable variables and of steps."""
         model, optimizer, saved, manager = started(tmp_path)
         try:
             saved.restore(manager.latest_checkpoint)

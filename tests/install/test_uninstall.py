@@ -1,4 +1,4 @@
-"""tf_lso.uninstall(): all that install() changes is undone."""
+"""`uninstall()` undoes all changes of `install()`, and the documents list these changes."""
 
 import functools
 import json
@@ -10,7 +10,8 @@ from tf_lso import names
 
 PAGE = ROOT / "compat_docs" / "explanation" / "changes.md"
 
-# Imports what is changed, and what makes objects of its own at the first use.
+# The first lines of all programs. They import and use everything that creates objects at its
+# first use, so that these objects do not count as changes.
 START = """
     import json
 
@@ -51,7 +52,8 @@ START = """
 """
 
 
-# Programs after `START`; each leaves nothing changed.
+# Programs that run one after another in one process, after `START`. Each program undoes all
+# its changes.
 PROGRAMS = {
     "a block": """
     with tf_lso.install():
@@ -89,7 +91,8 @@ PROGRAMS = {
     tell(traces.changed(before))
     tf_lso.uninstall()
     """,
-    # The names that each row of the table changes in the Kerases that are there.
+    # Prints, for each row of the table and each installed Keras, the names that the row's
+    # function changes.
     "rows": """
     import os
     from tf_lso.frameworks import keras_versions
@@ -120,7 +123,7 @@ PROGRAMS = {
 
 @functools.cache
 def told():
-    """What each program tells, lists by its name. One process runs all of them."""
+    """Run all programs in one process. Return a dict from program names to printed values."""
     parts = [f"\n    print({name!r})\n{text}" for name, text in PROGRAMS.items()]
     found = {}
     for line in run(START + "".join(parts)):
@@ -132,7 +135,7 @@ def told():
 
 
 def bare(names):
-    """The attributes that the names end with."""
+    """Return the last parts of dotted names."""
     return {name.split(".")[-1] for name in names}
 
 
@@ -141,7 +144,7 @@ def test_blocks_undo_what_they_have_installed():
 
 
 def _old_names():
-    """The parts of the old names, which are in compat_docs/reference/old-names.md."""
+    """Return all parts of the old names, which compat_docs/reference/old-names.md lists."""
     spellings = {**names.MODULES, **names.TF_KERAS_MODULES}
     old = {part for spelled in spellings for part in spelled.split(".")}
     for namespace in (*names.NAMESPACES, *names.PRIVATE):
@@ -152,7 +155,7 @@ def _old_names():
 def test_the_page_names_what_is_changed():
     named = set(re.findall(r"[`.](\w+)`", PAGE.read_text(encoding="utf-8")))
     ((installed,),) = told()["installed"]
-    # An entry before others moves them all.
+    # The name of an import hook ends with its index. A new first hook changes all indices.
     paths = [re.sub(r"^(sys\.meta_path)\.\d+$", r"\1", name) for name in installed]
     changed = {name.removesuffix(" itself").split(".")[-1] for name in paths}
     compiling = "compile" if HAS_KERAS3 else "_get_optimizer"
@@ -161,7 +164,7 @@ def test_the_page_names_what_is_changed():
 
 
 def test_each_row_of_the_table_names_what_its_function_changes():
-    """A name in a row that its function does not change, or the reverse, fails here."""
+    """A row must contain each name that its function changes, and no other name."""
     rows = {}
     for target, changed in told()["rows"]:
         rows.setdefault(target, set()).update(bare(changed))
@@ -177,9 +180,10 @@ def test_each_row_of_the_table_names_what_its_function_changes():
             assert named - changed <= NOT_SET, target
 
 
-# In notebooks alone; the classes of others.
+# Names in the rows that the program "rows" does not change: `showtraceback` changes only in
+# notebooks, and the classes `Checkpoint` and `CheckpointManager` only contain changed methods.
 NOT_SET = {
     *("showtraceback", "Checkpoint", "CheckpointManager"),
-    # Keras 3.0 has none for policies.
+    # Keras 3.0 has no function `deserialize` for policies.
     *(["deserialize"] if KERAS == "3.0" else []),
 }

@@ -1,4 +1,4 @@
-"""Optimizers of models that compute in float16: wrapped, or told of."""
+"""Optimizers of models that compute in float16 are wrapped, or a warning names them."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def installed(monkeypatch):
 
 @pytest.fixture
 def module(family):
-    """The Keras of a family."""
+    """The module of the Keras to which the family belongs."""
     return families.KERASES[family]
 
 
@@ -34,7 +34,7 @@ def optimizers(family):
 
 
 def model(module, dtype="mixed_float16"):
-    """A model of a float32 policy, with a layer of another."""
+    """Return a model with the policy float32. Its last layer has the policy `dtype`."""
     body, head = module.layers.Dense(3), module.layers.Dense(1, dtype=dtype)
     return module.Sequential([module.layers.InputLayer((2,)), body, head])
 
@@ -91,7 +91,7 @@ class TestWrap:
         assert optimizer.loss_scale is policy.loss_scale
 
     def test_a_float32_policy_of_the_model_decides_nothing(self, module, optimizers):
-        """It has no loss scale because it needs none."""
+        """The policy of the model has no loss scale, but the policy of a layer needs one."""
         api_of(module).set_policy("float32")
         try:
             made = model(module)
@@ -107,7 +107,7 @@ class TestWrap:
 
 
 def wrapper_of(module):
-    """The Keras's own LossScaleOptimizer, whose public name is tf_lso's just now."""
+    """Return Keras's own LossScaleOptimizer. Its public name leads to tf_lso at the moment."""
     if module is keras2:
         path = families.KERAS2_PACKAGE, "mixed_precision.loss_scale_optimizer"
         return keras_versions.private(*path).BaseLossScaleOptimizer
@@ -125,7 +125,8 @@ class TestCompile:
 
     @needs_keras3
     def test_keras_wraps_none_that_is_left_bare(self):
-        # Of a policy that asks for no loss scale, which Keras 3 does not know.
+        # The policy has the loss scale None. Keras 3 itself does not know such policies, and
+        # would wrap the optimizer.
         made, optimizer = (
             keras.Model(dtype=without_scale(keras)),
             keras.optimizers.SGD(),
@@ -177,7 +178,7 @@ def gan(module, submodel):
 
 
 class TestGetOptimizer:
-    """The method that `compile` of TensorFlow 2.4-2.15 called, and programs too."""
+    """`compile` of TensorFlow 2.4-2.15 called the method `_get_optimizer`, and programs did."""
 
     def test_a_model_wraps_its_own_optimizers(self, module, optimizers, caplog):
         class Gan(module.Model):

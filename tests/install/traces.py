@@ -1,10 +1,15 @@
-"""What TensorFlow and the Kerases look like, down to each attribute. For programs."""
+"""Find out which attributes of TensorFlow and Keras have changed.
+
+Programs that run in a process of their own use this module: they take a snapshot before a
+change, and compare the attributes with the snapshot afterwards.
+"""
 
 import sys
 
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
-# What reading makes, what TensorFlow notes of its own saving, and the global policy, which
-# programs set.
+# Attributes that may change without tf_lso. Python creates the first three when a program reads
+# a class or warns. TensorFlow sets the fourth when it saves. The last two hold the global
+# policy, which a program may set.
 _NO_CHANGES = {
     *("__annotations__", "__warningregistry__", "__slotnames__"),
     "_END_TIME_OF_LAST_WRITE",
@@ -14,9 +19,14 @@ _ABSENT = object()
 
 
 def settle(*packages):
-    """Load what makes objects of its own at the first use; the packages are Kerases.
+    """Create all objects that are otherwise created at their first use.
 
-    The policies register with Keras when they are made, which no uninstall undoes.
+    Call this before the first snapshot, so that these objects do not count as changes. The
+    policies of tf_lso are among them: they register with Keras when they are made, and stay
+    registered after `uninstall()`.
+
+    Args:
+      *packages: str, names of Keras packages, such as "tf_keras".
     """
     import tensorflow as tf
 
@@ -30,15 +40,15 @@ def settle(*packages):
     for package in packages:
         policies.for_package(package)
         families.families_of_package(package)
-    # TensorFlow 2.12-2.15 has packages that are loaded when they are asked for.
+    # TensorFlow 2.12-2.15 loads some packages lazily.
     spellings.import_packages(("tensorflow", "keras"))
     tf.keras.Model  # noqa: B018
-    for name in ("mixed_precision", "train"):  # wrappers load when read
+    for name in ("mixed_precision", "train"):  # these modules load when they are read
         getattr(tf.compat.v1, name).experimental.LossScale  # noqa: B018
 
 
 def _places():
-    """Yield (name, module or class) of all that is theirs."""
+    """Yield the name and the object of all modules and classes of TensorFlow and Keras."""
     for name, module in sorted(sys.modules.items()):
         if name.split(".")[0] not in _FRAMEWORKS:
             continue
@@ -49,7 +59,11 @@ def _places():
 
 
 def taken():
-    """Return {name: (module or class, its attributes)}; it keeps them all alive."""
+    """Return a snapshot: a dict from names to pairs (module or class, dict of its attributes).
+
+    The snapshot also contains the custom objects of Keras, and `sys.meta_path`. It keeps all
+    objects alive, so that no new object has the identity of an old one.
+    """
     found = {name: (place, dict(vars(place))) for name, place in _places()}
     for name in ("keras", "tf_keras"):
         if name in sys.modules:
@@ -60,7 +74,7 @@ def taken():
 
 
 def changed(before):
-    """Return the names of what is not the same object as in `before`, sorted."""
+    """Return a sorted list of the attributes that are not the same objects as in a snapshot."""
     after = taken()
     names = list(before.keys() ^ after.keys())
     for name in before.keys() & after.keys():
