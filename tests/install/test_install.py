@@ -86,14 +86,14 @@ TRACES = """
     def listed():
         return list(getattr(tf.compat.v1.mixed_precision, "__all__", ()))  # 2.12: none
 
-    traces.settle(*{packages})
-    before, all_before = traces.taken(), listed()
+    traces.create_lazy_objects(*{packages})
+    before, all_before = traces.snapshot(), listed()
     handle = tf_lso.install()
-    print("installed", len(traces.changed(before)) > 50)
+    print("installed", len(traces.changes_since(before)) > 50)
     handle.uninstall()
-    print("uninstalled", *traces.changed(before), listed() == all_before)
+    print("uninstalled", *traces.changes_since(before), listed() == all_before)
     tf_lso.install().uninstall()
-    print("again", *traces.changed(before))
+    print("again", *traces.changes_since(before))
 """
 
 

@@ -60,7 +60,7 @@ PROGRAM = """
     for name in ("mixed_precision", "train"):  # wrappers that load when they are read
         getattr(tf.compat.v1, name).experimental.LossScale
     tf.keras.Model
-    before = traces.taken()
+    before = traces.snapshot()
 
     import tf_lso
     from tf_lso import policies
@@ -81,7 +81,7 @@ PROGRAM = """
     # yet, an import hook waits for it.
     is_hook = lambda finder: type(finder).__module__.startswith("tf_lso")
     sys.meta_path[:] = [finder for finder in sys.meta_path if not is_hook(finder)]
-    changed = [name for name in traces.changed(before) if "tf_lso>" not in name]
+    changed = [name for name in traces.changes_since(before) if "tf_lso>" not in name]
     print(json.dumps(changed))
 """
 

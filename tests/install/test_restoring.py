@@ -3,6 +3,7 @@
 TensorFlow restores all other checkpoints as it does without `install()`.
 """
 
+import pathlib
 import re
 import shutil
 
@@ -24,12 +25,12 @@ from tests.families import (
 from tests.generation import NO_CHECKPOINT
 from tf_lso import checkpoints
 
-OLD = [
+# Versions of TensorFlow that wrote checkpoints of Keras 2, and the names of the checkpoints.
+KERAS2_CHECKPOINTS = [
     ("TF2.1.4", "experimental-v2-Adam-dynamic"),
     ("TF2.4.4", "stable-v2-Adam-dynamic"),
     ("TF2.15.1", "stable-new-Adam-dynamic"),
 ]
-PATH = str(artifacts.path_of(*OLD[1]))
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def installed():
         yield
 
 
-def made(family, built=True):
+def model_and_optimizer(family, built=True):
     model = artifacts.network(KERASES[family])
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
     if built:
@@ -54,86 +55,93 @@ def values(model, optimizer):
 # --- Checkpoints that are refused.
 
 
-def by_restore(saved, path, folder):
-    saved.restore(path)
+def by_restore(checkpoint, path, folder):
+    checkpoint.restore(path)
 
 
-def by_read(saved, path, folder):
-    saved.read(path)
+def by_read(checkpoint, path, folder):
+    checkpoint.read(path)
 
 
-def by_manager(saved, path, folder):
-    shutil.copytree(artifacts.pathlib.Path(path).parent, folder, dirs_exist_ok=True)
+def by_manager(checkpoint, path, folder):
+    """Restore a copy of a checkpoint by the CheckpointManager of `folder`."""
+    shutil.copytree(pathlib.Path(path).parent, folder, dirs_exist_ok=True)
     (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
-    tf.train.CheckpointManager(saved, str(folder), 2).restore_or_initialize()
+    tf.train.CheckpointManager(checkpoint, str(folder), 2).restore_or_initialize()
+
+
+def assert_same_values(expected, found):
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @needs_keras3
 @NO_CHECKPOINT
 @pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("restore", [by_restore, by_read, by_manager])
-@pytest.mark.parametrize(("version", "case"), OLD)
+@pytest.mark.parametrize(("version", "case"), KERAS2_CHECKPOINTS)
 def test_a_checkpoint_of_keras_2_is_refused_and_nothing_changes(
     version, case, restore, built, installed, tmp_path
 ):
-    model, optimizer = made("keras3", built)
+    model, optimizer = model_and_optimizer("keras3", built)
     before = values(model, optimizer)
     path = str(artifacts.path_of(version, case))
-    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
     with pytest.raises(checkpoints.CheckpointError) as error:
-        restore(saved, path, tmp_path)
+        restore(checkpoint, path, tmp_path)
     assert "tf_lso.checkpoints.restore('" in str(error.value)
     assert "tf-lso run --like 2.4" in str(error.value)
-    for was, now in zip(before, values(model, optimizer), strict=True):
-        np.testing.assert_array_equal(was, now)
+    assert_same_values(before, values(model, optimizer))
     # The call that the message recommends restores the whole checkpoint.
     assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
 
 
 # Pairs of different families: the one that writes a checkpoint, and the one that reads it.
-OTHERS = [
-    pytest.param(a, b, marks=NO_CHECKPOINT if "keras3" in (a, b) else ())
-    for a in FAMILIES
-    for b in FAMILIES
-    if a != b
+FAMILY_PAIRS = [
+    pytest.param("legacy", "new"),
+    pytest.param("new", "legacy"),
+    pytest.param("legacy", "keras3", marks=NO_CHECKPOINT),
+    pytest.param("new", "keras3", marks=NO_CHECKPOINT),
+    pytest.param("keras3", "legacy", marks=NO_CHECKPOINT),
+    pytest.param("keras3", "new", marks=NO_CHECKPOINT),
 ]
 
 
-@pytest.mark.parametrize(("source", "target"), OTHERS)
-def test_a_checkpoint_of_another_family_is_refused(source, target, installed, tmp_path):
-    old, theirs = made(source)
-    path = tf.train.Checkpoint(model=old, optimizer=theirs).save(str(tmp_path / "c"))
-    model, optimizer = made(target)
+@pytest.mark.parametrize(("writer", "reader"), FAMILY_PAIRS)
+def test_a_checkpoint_of_another_family_is_refused(writer, reader, installed, tmp_path):
+    model, optimizer = model_and_optimizer(writer)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    model, optimizer = model_and_optimizer(reader)
     before = values(model, optimizer)
-    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
     with pytest.raises(checkpoints.CheckpointError, match="was written by"):
-        saved.restore(path)
-    for was, now in zip(before, values(model, optimizer), strict=True):
-        np.testing.assert_array_equal(was, now)
+        checkpoint.restore(path)
+    assert_same_values(before, values(model, optimizer))
 
 
 @needs_keras3
-def test_the_optimizer_of_a_compiled_model_counts(installed, tmp_path):
-    model = artifacts.network(keras)
-    model.compile(keras.optimizers.Adam(), "mse")
-    old = artifacts.network(KERASES["keras2"])
-    old.compile(FAMILIES["new"].Adam(), "mse")
-    path = tf.train.Checkpoint(net=old).save(str(tmp_path / "child"))
+def test_a_keras_2_checkpoint_of_a_compiled_model_is_refused(installed, tmp_path):
+    keras2_model = artifacts.network(KERASES["keras2"])
+    keras2_model.compile(FAMILIES["new"].Adam(), "mse")
+    keras3_model = artifacts.network(keras)
+    keras3_model.compile(keras.optimizers.Adam(), "mse")
+    path = tf.train.Checkpoint(net=keras2_model).save(str(tmp_path / "child"))
     with pytest.raises(checkpoints.CheckpointError, match="was written by"):
-        tf.train.Checkpoint(net=model).restore(path)
-    path = tf.train.Checkpoint(old).save(str(tmp_path / "root"))
+        tf.train.Checkpoint(net=keras3_model).restore(path)
+    path = tf.train.Checkpoint(keras2_model).save(str(tmp_path / "root"))
     with pytest.raises(checkpoints.CheckpointError, match="was written by"):
-        tf.train.Checkpoint(model).restore(path)
+        tf.train.Checkpoint(keras3_model).restore(path)
 
 
-def subclassed(of, last="last"):
+def subclassed(keras_module, last="last"):
     """Return a model whose layers are the attributes `first` and the attribute named `last`."""
 
-    class Model(of.Model):
+    class Model(keras_module.Model):
         def __init__(self):
             super().__init__()
-            self.first = of.layers.Dense(2)
-            setattr(self, last, of.layers.Dense(1))
+            self.first = keras_module.layers.Dense(2)
+            setattr(self, last, keras_module.layers.Dense(1))
 
         def call(self, inputs):
             return getattr(self, last)(self.first(inputs))
@@ -142,92 +150,98 @@ def subclassed(of, last="last"):
 
 
 @needs_keras3
-@pytest.mark.parametrize("make", [artifacts.network, subclassed])
-def test_a_model_alone(make, installed, tmp_path):
-    old, model = make(KERASES["keras2"]), make(keras)
-    for one in (old, model):
-        one(tf.ones((1, 3)))
-    path = tf.train.Checkpoint(model=old).save(str(tmp_path / "ckpt"))
+@pytest.mark.parametrize("make_model", [artifacts.network, subclassed])
+def test_a_keras_2_checkpoint_without_optimizer_is_refused(
+    make_model, installed, tmp_path
+):
+    keras2_model, keras3_model = make_model(KERASES["keras2"]), make_model(keras)
+    for model in (keras2_model, keras3_model):
+        model(tf.ones((1, 3)))
+    path = tf.train.Checkpoint(model=keras2_model).save(str(tmp_path / "ckpt"))
     with pytest.raises(checkpoints.CheckpointError, match="was written by Keras 2"):
-        tf.train.Checkpoint(model=model).restore(path)
+        tf.train.Checkpoint(model=keras3_model).restore(path)
 
 
 # --- Checkpoints that TensorFlow restores.
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
-def test_a_familys_own_checkpoint(family, installed, tmp_path, caplog):
-    model, optimizer = made(family)
-    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    path = saved.save(str(tmp_path / "ckpt"))
+def test_a_checkpoint_of_the_same_family_is_restored(
+    family, installed, tmp_path, caplog
+):
+    model, optimizer = model_and_optimizer(family)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    path = checkpoint.save(str(tmp_path / "ckpt"))
     optimizer.iterations = 5
-    saved.restore(path).assert_consumed()
+    checkpoint.restore(path).assert_consumed()
     assert int(numpy(optimizer.iterations)) == 0
     assert "tf_lso" not in caplog.text
 
 
 @needs_keras3
-def test_a_part_of_a_model_of_keras_3(installed, tmp_path):
-    old, model = subclassed(keras), subclassed(keras, last="other")
-    for one in (old, model):
-        one(tf.ones((1, 3)))
-    path = tf.train.Checkpoint(model=old).save(str(tmp_path / "ckpt"))
-    tf.train.Checkpoint(model=model).restore(path).expect_partial()
-    np.testing.assert_array_equal(old.get_weights()[0], model.get_weights()[0])
+def test_the_equal_layers_of_another_keras_3_model_are_restored(installed, tmp_path):
+    saved, restored = subclassed(keras), subclassed(keras, last="other")
+    for model in (saved, restored):
+        model(tf.ones((1, 3)))
+    path = tf.train.Checkpoint(model=saved).save(str(tmp_path / "ckpt"))
+    tf.train.Checkpoint(model=restored).restore(path).expect_partial()
+    np.testing.assert_array_equal(saved.get_weights()[0], restored.get_weights()[0])
 
 
 @needs_keras3
-def test_a_layer_of_the_programs_own_that_keras_3_wrote(installed, tmp_path):
+def test_a_custom_keras_3_layer_with_a_keras_2_name_is_restored(installed, tmp_path):
     """The layer's attribute is called `kernel`, as in the layers of Keras 2."""
 
-    class Own(keras.layers.Layer):
+    class Custom(keras.layers.Layer):
         def build(self, shape):
             self.kernel = self.add_weight(name="kernel", shape=(3, 1))
 
         def call(self, inputs):
             return inputs @ self.kernel
 
-    old, new = Own(), Own()
-    for one in (old, new):
-        one(tf.ones((1, 3)))
-    path = tf.train.Checkpoint(layer=old).save(str(tmp_path / "ckpt"))
-    tf.train.Checkpoint(layer=new).restore(path).assert_existing_objects_matched()
-    np.testing.assert_array_equal(old.get_weights()[0], new.get_weights()[0])
+    saved, restored = Custom(), Custom()
+    for layer in (saved, restored):
+        layer(tf.ones((1, 3)))
+    path = tf.train.Checkpoint(layer=saved).save(str(tmp_path / "ckpt"))
+    status = tf.train.Checkpoint(layer=restored).restore(path)
+    status.assert_existing_objects_matched()
+    np.testing.assert_array_equal(saved.get_weights()[0], restored.get_weights()[0])
 
 
-def test_other_objects(installed, tmp_path):
+def test_a_checkpoint_without_keras_objects_is_restored(installed, tmp_path):
     x = tf.Variable(3.0)
-    saved = tf.train.Checkpoint(x=x)
-    path = saved.save(str(tmp_path / "ckpt"))
+    checkpoint = tf.train.Checkpoint(x=x)
+    path = checkpoint.save(str(tmp_path / "ckpt"))
     x.assign(0.0)
-    saved.restore(path).assert_consumed()
+    checkpoint.restore(path).assert_consumed()
     assert float(x) == 3.0
 
 
 @NO_CHECKPOINT
-def test_other_paths(installed, tmp_path):
-    model, optimizer = made(CURRENT)
-    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
-    saved.restore(None)
+def test_a_path_without_a_checkpoint_is_left_to_tensorflow(installed, tmp_path):
+    model, optimizer = model_and_optimizer(CURRENT)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    checkpoint.restore(None)
     with pytest.raises(tf.errors.NotFoundError):
-        saved.restore(str(tmp_path / "none"))
+        checkpoint.restore(str(tmp_path / "none"))
 
 
 @needs_keras3
 @NO_CHECKPOINT
 @pytest.mark.parametrize("wraps", [True, False])
-def test_a_restore_before_the_first_batch_is_as_without_install(wraps, tmp_path):
+def test_install_does_not_change_a_restore_before_the_first_batch(wraps, tmp_path):
     """TensorFlow's guide restores so. Keras 3 itself does not restore everything then."""
 
-    def started(folder):
+    def start_program():
         model = subclassed(keras)
         optimizer = keras.optimizers.Adam(0.1)
-        optimizer = tf_lso.LossScaleOptimizer(optimizer) if wraps else optimizer
-        saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
-        manager = tf.train.CheckpointManager(saved, str(folder), 1)
-        return model, optimizer, saved, manager
+        if wraps:
+            optimizer = tf_lso.LossScaleOptimizer(optimizer)
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+        manager = tf.train.CheckpointManager(checkpoint, str(tmp_path), 1)
+        return model, optimizer, checkpoint, manager
 
-    def trained(model, optimizer):
+    def train(model, optimizer):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(model(tf.ones((2, 3))) ** 2)
             loss = optimizer.get_scaled_loss(loss) if wraps else loss
@@ -236,29 +250,30 @@ def test_a_restore_before_the_first_batch_is_as_without_install(wraps, tmp_path)
             gradients = optimizer.get_unscaled_gradients(gradients)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
-    def second_start():
+    def restore_and_train():
         """Return the error as text, or the counts of trainable variables and of steps."""
-        model, optimizer, saved, manager = started(tmp_path)
+        model, optimizer, checkpoint, manager = start_program()
         try:
-            saved.restore(manager.latest_checkpoint)
-            trained(model, optimizer)
+            checkpoint.restore(manager.latest_checkpoint)
+            train(model, optimizer)
         except Exception as error:
-            print(error)
-            return re.sub(r"\d+", "N", repr(error))
+            return re.sub(
+                r"\d+", "N", repr(error)
+            )  # the names of layers contain numbers
         return len(model.trainable_variables), int(numpy(optimizer.iterations))
 
-    model, optimizer, _, manager = started(tmp_path)
-    trained(model, optimizer)
+    model, optimizer, _, manager = start_program()
+    train(model, optimizer)
     manager.save()
-    alone = second_start()
+    without_install = restore_and_train()
     with tf_lso.install():
-        assert second_start() == alone
+        assert restore_and_train() == without_install
 
 
-def test_without_install_tf_keras_names_what_there_is():
-    model, optimizer = made("new")
-    saved = tf.train.Checkpoint(model=model, optimizer=optimizer)
+def test_without_install_the_error_of_tf_keras_recommends_tf_lso():
+    model, optimizer = model_and_optimizer("new")
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
     with pytest.raises(ValueError, match=r"legacy\.Adam\.") as error:
-        saved.restore(PATH)
+        checkpoint.restore(str(artifacts.path_of("TF2.4.4", "stable-v2-Adam-dynamic")))
     assert "tf_lso.checkpoints.restore(path" in str(error.value)
     assert "LossScaleOptimizer" not in str(error.value)

@@ -23,7 +23,7 @@ START = """
 
     KERASES = {PACKAGES[name]: kind for name, kind in of_family.items()}
     keras2 = of_family["keras2"]
-    traces.settle(*KERASES)
+    traces.create_lazy_objects(*KERASES)
     tf_lso.install().uninstall()
 
     def wrap():
@@ -44,10 +44,10 @@ START = """
     # The first models load more modules, and register classes of optimizers.
     wrap(), set_policies(), list(map(compiled, KERASES.values()))
     set_policies(None), tf_lso.uninstall()
-    before = traces.taken()
+    before = traces.snapshot()
 
     def assert_unchanged(since=before):
-        changed = traces.changed(since)
+        changed = traces.changes_since(since)
         assert not changed, changed
 """
 
@@ -88,7 +88,7 @@ PROGRAMS = {
     """,
     "installed": """
     tf_lso.install()
-    tell(traces.changed(before))
+    tell(traces.changes_since(before))
     tf_lso.uninstall()
     """,
     # Prints, for each row of the table and each installed Keras, the names that the row's

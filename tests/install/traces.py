@@ -10,7 +10,7 @@ _FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 # Attributes that may change without tf_lso. Python creates the first three when a program reads
 # a class or warns. TensorFlow sets the fourth when it saves. The last two hold the global
 # policy, which a program may set.
-_NO_CHANGES = {
+_CHANGE_ANYWAY = {
     *("__annotations__", "__warningregistry__", "__slotnames__"),
     "_END_TIME_OF_LAST_WRITE",
     *("_global_policy", "_using_mixed_precision_policy"),
@@ -18,7 +18,7 @@ _NO_CHANGES = {
 _ABSENT = object()
 
 
-def settle(*packages):
+def create_lazy_objects(*packages):
     """Create all objects that are otherwise created at their first use.
 
     Call this before the first snapshot, so that these objects do not count as changes. The
@@ -47,7 +47,7 @@ def settle(*packages):
         getattr(tf.compat.v1, name).experimental.LossScale  # noqa: B018
 
 
-def _places():
+def _modules_and_classes():
     """Yield the name and the object of all modules and classes of TensorFlow and Keras."""
     for name, module in sorted(sys.modules.items()):
         if name.split(".")[0] not in _FRAMEWORKS:
@@ -58,34 +58,35 @@ def _places():
                 yield f"{name}.{value.__qualname__}", value
 
 
-def taken():
+def snapshot():
     """Return a snapshot: a dict from names to pairs (module or class, dict of its attributes).
 
     The snapshot also contains the custom objects of Keras, and `sys.meta_path`. It keeps all
     objects alive, so that no new object has the identity of an old one.
     """
-    found = {name: (place, dict(vars(place))) for name, place in _places()}
-    for name in ("keras", "tf_keras"):
-        if name in sys.modules:
-            registered = sys.modules[name].utils.get_custom_objects()
-            found[f"{name} registered"] = registered, dict(registered)
-    finders = {str(n): finder for n, finder in enumerate(sys.meta_path)}
-    return {**found, "sys.meta_path": (sys.meta_path, finders)}
+    found = {name: (owner, dict(vars(owner))) for name, owner in _modules_and_classes()}
+    for package in ("keras", "tf_keras"):
+        if package in sys.modules:
+            registered = sys.modules[package].utils.get_custom_objects()
+            found[f"{package} registered"] = registered, dict(registered)
+    finders = {str(index): finder for index, finder in enumerate(sys.meta_path)}
+    found["sys.meta_path"] = sys.meta_path, finders
+    return found
 
 
-def changed(before):
+def changes_since(before):
     """Return a sorted list of the attributes that are not the same objects as in a snapshot."""
-    after = taken()
-    names = list(before.keys() ^ after.keys())
+    after = snapshot()
+    changes = list(before.keys() ^ after.keys())
     for name in before.keys() & after.keys():
-        (place, old), (place_now, new) = before[name], after[name]
-        if place is not place_now:
-            names.append(f"{name} itself")
+        owner_before, attributes_before = before[name]
+        owner_now, attributes_now = after[name]
+        if owner_before is not owner_now:
+            changes.append(f"{name} itself")
             continue
-        names += [
-            f"{name}.{attribute}"
-            for attribute in old.keys() | new.keys()
-            if old.get(attribute, _ABSENT) is not new.get(attribute, _ABSENT)
-            and attribute not in _NO_CHANGES
-        ]
-    return sorted(names)
+        for attribute in attributes_before.keys() | attributes_now.keys():
+            value_before = attributes_before.get(attribute, _ABSENT)
+            value_now = attributes_now.get(attribute, _ABSENT)
+            if value_before is not value_now and attribute not in _CHANGE_ANYWAY:
+                changes.append(f"{name}.{attribute}")
+    return sorted(changes)
