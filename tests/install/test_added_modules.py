@@ -26,18 +26,24 @@ PROGRAM = """
         import tf_keras
 
     tf_lso.install()
-    there = dict(sys.modules)
+    installed = dict(sys.modules)
     tf_lso.uninstall()
-    added = [name for name in there if sys.modules.get(name) is not there[name]]
+    added = [name for name in installed if sys.modules.get(name) is not installed[name]]
     tf_lso.install()
-    assert len(added) > 10
+    assert len(added) > 10  # the loops below would pass without any module
 
     def contents(module):
-        return {n: v for n, v in vars(module).items() if not n.startswith("__")}
+        return {
+            name: value
+            for name, value in vars(module).items()
+            if not name.startswith("__")
+        }
 
     for name in added:
-        with contextlib.suppress(ModuleNotFoundError):  # in 2.12 there is no keras.src
-            importlib.import_module(name.rpartition(".")[0])  # as `import` does
+        # Import the parent package first, as an import statement does. Keras 2.12 has no
+        # package keras.src.
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name.rpartition(".")[0])
         module, spec = importlib.import_module(name), importlib.util.find_spec(name)
         assert spec and spec.loader and module.__loader__, name
         assert inspect.getsource(module), name
@@ -45,7 +51,8 @@ PROGRAM = """
             importlib.util.find_spec(found.name)
         before = contents(module)
         assert importlib.reload(module) is module is sys.modules[name], name
-        # Others are modules that TensorFlow or Keras has under another name.
+        # Compare only modules of tf_lso. The others belong to TensorFlow or Keras, which have
+        # them under another name.
         if "tf_lso" in module.__file__:
             assert contents(module) == before, name
         if name.startswith("tensorflow."):
@@ -53,6 +60,7 @@ PROGRAM = """
                 if isinstance(value, (type, types.FunctionType)):
                     assert pickle.loads(pickle.dumps(value)) is value, (name, value)
 
+    # A module that is no longer in `sys.modules` can be imported again.
     for name in added:
         if getattr(sys.modules[name].__spec__, "name", None) == name:
             module = sys.modules.pop(name)
@@ -60,6 +68,8 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("legacy", ["0", pytest.param("1", marks=needs_tf_keras)])
-def test_spec_source_reload_pickle_and_walk(legacy):
-    run(PROGRAM, preloaded.run, TF_USE_LEGACY_KERAS=legacy)
+@pytest.mark.parametrize("legacy_keras", ["0", pytest.param("1", marks=needs_tf_keras)])
+def test_added_modules_have_a_spec_and_source_and_can_be_reloaded_and_pickled(
+    legacy_keras,
+):
+    run(PROGRAM, preloaded.run, TF_USE_LEGACY_KERAS=legacy_keras)

@@ -6,43 +6,44 @@ from tests import preloaded
 from tests.generation import HAS_KERAS3, needs_tf_keras
 from tests.processes import run
 
-# keras-tuner calls `clear_session` before each trial. `B0` stands for the module as a program
-# has it that imported the module before `install()`.
+# keras-tuner calls `clear_session` before each trial.
 PROGRAM = """
     import threading
     import tensorflow as tf
-    import tensorflow.keras.backend as B0
+    import tensorflow.keras.backend as imported_before_install
     import tf_lso
 
     K = tf.keras.backend
 
-    def names():
+    def names_of_new_layers():
         return [tf.keras.layers.Dense(1).name for _ in range(2)]
 
-    def kept(clear):
+    def print_settings_after(clear):
         tf.keras.mixed_precision.set_global_policy("mixed_float16")
         K.set_floatx("float64")
         K.set_epsilon(1e-3)
-        with tf.keras.utils.custom_object_scope({"own": abs}):
+        with tf.keras.utils.custom_object_scope({"custom": abs}):
             clear()
-            first = names()
+            first_names = names_of_new_layers()
             clear()
-            own = tf.keras.utils.get_registered_object("own") is abs
+            is_registered = tf.keras.utils.get_registered_object("custom") is abs
         policy = tf.keras.mixed_precision.global_policy().name
-        numbers = [K.floatx(), K.epsilon()]
+        floatx, epsilon = K.floatx(), K.epsilon()
         K.set_floatx("float32")
-        return [policy, own, *numbers, first == names()]
+        names_are_reset = first_names == names_of_new_layers()
+        print(policy, is_registered, floatx, epsilon, names_are_reset)
 
     with tf_lso.install():
         tf.keras.utils.disable_interactive_logging()
         from tensorflow.keras.backend import clear_session
         for clear in (
             K.clear_session,
-            B0.clear_session,
+            imported_before_install.clear_session,
             clear_session,
             tf.compat.v1.keras.backend.clear_session,
         ):
-            print(*kept(clear))
+            print_settings_after(clear)
+        # The settings also stay if another thread clears the session.
         thread = threading.Thread(target=K.clear_session)
         thread.start(), thread.join()
         print(tf.keras.mixed_precision.global_policy().name)
@@ -54,7 +55,7 @@ PROGRAM = """
 """
 
 # The switches of Keras 3 stay too. After `uninstall()`, `clear_session` is Keras's own again.
-OF_KERAS_3 = """
+PROGRAM_FOR_KERAS_3 = """
     import keras
 
     layer = keras.layers.Lambda(lambda x: x)
@@ -70,11 +71,13 @@ OF_KERAS_3 = """
 """
 
 
-@pytest.mark.parametrize("legacy", ["0", pytest.param("1", marks=needs_tf_keras)])
-def test_it_keeps_the_policy_and_clears_the_names(legacy):
-    is_keras3 = HAS_KERAS3 and legacy == "0"
-    program = PROGRAM + OF_KERAS_3 * is_keras3
+@pytest.mark.parametrize("legacy_keras", ["0", pytest.param("1", marks=needs_tf_keras)])
+def test_clear_session_keeps_the_settings_and_clears_the_names(legacy_keras):
+    program = PROGRAM
     expected = ["mixed_float16 True float64 0.001 True"] * 4
     expected += ["mixed_float16", "False", "True"]
-    expected += ["Lambda False", "float32"] * is_keras3
-    assert run(program, preloaded.run, TF_USE_LEGACY_KERAS=legacy) == expected
+    if HAS_KERAS3 and legacy_keras == "0":
+        program += PROGRAM_FOR_KERAS_3
+        expected += ["Lambda False", "float32"]
+    lines = run(program, preloaded.run, TF_USE_LEGACY_KERAS=legacy_keras)
+    assert lines == expected

@@ -14,7 +14,7 @@ from tf_lso.install import hints
 pytestmark = pytest.mark.keras3
 
 HINT = "tf_lso: This error comes from Keras 3, and not from loss scaling."
-GONE = AttributeError(
+MISSING_METHOD = AttributeError(
     "'Mean' object has no attribute 'reset_states'", obj=tf.keras.metrics.Mean()
 )
 K = tf.keras
@@ -44,7 +44,7 @@ class Model:
 
 
 # Each of these programs worked in TensorFlow 2.0-2.15, and raises an error with Keras 3.
-WORKED = [
+PROGRAMS_FOR_KERAS_2 = [
     "K.optimizers.SGD(lr=0.1)",
     "K.optimizers.SGD(0.1).lr",
     "K.optimizers.Adam(0.1, gradient_transformers=[])",
@@ -68,7 +68,7 @@ WORKED = [
 
 # Each of these programs raises an error that the program itself, TensorFlow, NumPy or tf_lso
 # causes.
-OWN = [
+WRONG_PROGRAMS = [
     "Model().fit(1, workers=2)",
     "Model().fit(1)",
     "Layer()(x)",
@@ -92,56 +92,66 @@ def error_of(program):
     raise AssertionError(f"{program} raises nothing")
 
 
-@pytest.mark.parametrize("program", WORKED)
-def test_it_is_said_for_what_keras_3_changed(program, tmp_path, monkeypatch):
+@pytest.mark.parametrize("program", PROGRAMS_FOR_KERAS_2)
+def test_an_error_that_comes_from_keras_3_has_a_hint(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with tf_lso.install():
         assert hints.hint(error_of(program)).startswith(HINT)
 
 
-@pytest.mark.parametrize("program", OWN)
-def test_it_is_not_said_for_other_errors(program, tmp_path, monkeypatch):
+@pytest.mark.parametrize("program", WRONG_PROGRAMS)
+def test_another_error_has_no_hint(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with tf_lso.install():
         assert hints.hint(error_of(program)) is None
 
 
-def test_the_cause_of_an_error_counts_and_what_was_handled_does_not():
+def test_an_error_whose_cause_comes_from_keras_3_has_a_hint():
     try:
-        raise RuntimeError("cannot reset") from GONE
+        raise RuntimeError("cannot reset") from MISSING_METHOD
     except RuntimeError as error:
         assert hints.hint(error).startswith(HINT)
+
+
+def test_an_error_while_an_error_of_keras_3_is_handled_has_no_hint():
     try:
         try:
-            raise GONE
+            raise MISSING_METHOD
         except AttributeError:
             raise KeyError("batch")  # noqa: B904
     except KeyError as error:
         assert hints.hint(error) is None
 
 
-def missing():
-    raise ImportError("tf_keras is not installed")
+def test_on_keras_2_there_is_no_hint(monkeypatch):
+    monkeypatch.setattr(
+        hints.keras_versions, "package_of_tensorflow", lambda: "tf_keras"
+    )
+    assert hints.hint(MISSING_METHOD) is None
 
 
-@pytest.mark.parametrize("package", [lambda: "tf_keras", missing])
-def test_it_is_not_said_on_keras_2_nor_without_a_keras(package, monkeypatch):
-    monkeypatch.setattr(hints.keras_versions, "package_of_tensorflow", package)
-    assert hints.hint(GONE) is None
+def test_without_a_keras_there_is_no_hint(monkeypatch):
+    def package_of_tensorflow():
+        raise ImportError("tf_keras is not installed")
+
+    monkeypatch.setattr(
+        hints.keras_versions, "package_of_tensorflow", package_of_tensorflow
+    )
+    assert hints.hint(MISSING_METHOD) is None
 
 
-def test_it_is_not_said_with_like(monkeypatch):
+def test_with_like_there_is_no_hint(monkeypatch):
     monkeypatch.setenv("TF_LSO_LIKE", "2.16")
-    assert hints.hint(GONE) is None
+    assert hints.hint(MISSING_METHOD) is None
 
 
-def test_it_is_not_said_in_a_program_that_imports_keras(monkeypatch):
+def test_a_program_that_imports_keras_gets_no_hint(monkeypatch):
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "keras", sys.modules["keras"], raising=False)
-    assert hints.hint(GONE) is None
+    assert hints.hint(MISSING_METHOD) is None
 
 
-def test_run_ends_with_the_line(tmp_path):
+def test_the_last_line_of_tf_lso_run_is_the_hint(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(
         "import tensorflow as tf\ntf.keras.metrics.Mean().reset_states()"
@@ -149,14 +159,14 @@ def test_run_ends_with_the_line(tmp_path):
     command = ["-m", "tf_lso", "run", program, "--epochs", "3"]
     done = preloaded.run(command, TF_USE_LEGACY_KERAS="0")
     *_, error, line = done.stderr.splitlines()
-    assert error.startswith(f"AttributeError: {GONE}")
+    assert error.startswith(f"AttributeError: {MISSING_METHOD}")
     assert line.startswith(HINT)
     command = f"tf-lso run --like 2.4 {program} --epochs 3"
     assert line.endswith(f"{command} (put the program's TensorFlow version)")
     assert done.returncode == 1
 
 
-def test_in_a_notebook_it_stands_below_the_traceback(monkeypatch, capsys):
+def test_in_a_notebook_the_hint_follows_the_traceback(monkeypatch, capsys):
     class Shell:
         """The part of IPython's shell that `install()` uses."""
 
@@ -173,9 +183,9 @@ def test_in_a_notebook_it_stands_below_the_traceback(monkeypatch, capsys):
     ipython = types.SimpleNamespace(get_ipython=lambda: shell)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     with tf_lso.install():
-        shell.run_cell("K.metrics.Mean().reset_states()")
-        shell.run_cell("int('many')")
-    shell.run_cell("K.metrics.Mean().reset_states()")
+        shell.run_cell("K.metrics.Mean().reset_states()")  # the error and the hint
+        shell.run_cell("int('many')")  # only the error
+    shell.run_cell("K.metrics.Mean().reset_states()")  # only the error
     lines = capsys.readouterr().err.splitlines()
     assert [line.startswith(HINT) for line in lines] == [False, True, False, False]
     assert 'tf_lso.install(like="2.4"), in a new kernel before' in lines[1]
