@@ -1,4 +1,4 @@
-"""Which files are read, files that cannot be read, and exit codes of the check."""
+"""Which files `check` reads, what it reports of unreadable files, and its exit codes."""
 
 import json
 import multiprocessing
@@ -16,7 +16,7 @@ BREAKS = "import tensorflow.keras.mixed_precision.experimental\n"
 
 
 def check(*paths):
-    """Returns the JSON of a check, and the files with findings in it."""
+    """Return the JSON report of `check` on paths, and the names of the files with findings."""
     document = json.loads(run("check", "--format", "json", *paths)[1])
     return document, [one["file"] for one in document["findings"]]
 
@@ -75,7 +75,8 @@ def test_a_link_out_of_the_folder_is_not_followed():
     assert check("src")[1] == []
 
 
-# name -> (bytes, line, words of the reason); both commands name it, and go on.
+# Maps the name of a case to the bytes of a file, the line in the report or None, and a part of
+# the reason. Both commands report the file, and then read the other files.
 UNREADABLE = {
     "syntax": (b"x = 1\ndef f(:\n", 2, "does not parse"),
     "python 2": (b"import os\nprint 'hello'\n", 2, "parentheses"),
@@ -88,7 +89,7 @@ UNREADABLE = {
     "brackets": (b"(" * 5000 + b")" * 5000, None, ""),
     "indentation": (b"if x:\n  a\n b\n", 3, "unindent"),
 }
-for codec in ("hex", "rot13", "utf-16", "undefined"):  # for no text
+for codec in ("hex", "rot13", "utf-16", "undefined"):  # Python source cannot use these
     UNREADABLE[codec] = f"# coding: {codec}\n".encode(), None, ""
 
 
@@ -97,7 +98,8 @@ def test_an_unreadable_file_is_named_with_its_reason(case):
     source, line, words = case
     write("a.py", source)
     write("b.py", BREAKS)
-    assert check(".")[0]["unreadable"] == []  # without an old name it is not parsed
+    # A file without an old name is not parsed, so it is not reported.
+    assert check(".")[0]["unreadable"] == []
     assert run("migrate", "--write", ".")[0] == run("migrate", "a.py")[0] == 0
     text = source + b"\n# mixed_precision\n"
     bad, good = (
@@ -114,7 +116,7 @@ def test_an_unreadable_file_is_named_with_its_reason(case):
     assert good.read_text() == "from tf_lso.keras.mixed_precision import experimental\n"
 
 
-# Python 3.12 allows less than the others, whatever its recursion limit is.
+# Python 3.12 allows less nesting than other versions, whatever its recursion limit is.
 DEEP = 600 if sys.version_info[:2] == (3, 12) else 900
 READABLE = {
     "latin": "# -*- coding: latin-1 -*-\ns = 'é'; ".encode("latin-1"),

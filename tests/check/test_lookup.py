@@ -1,4 +1,4 @@
-"""Every name of the tables, through any spelling of its module, at any place."""
+"""`check` finds every old name, by any import and alias, at any place in a program."""
 
 import hypothesis
 import pytest
@@ -15,7 +15,8 @@ NAMES = sorted(
     for name, use in names.mirror_names(namespace).items()
     if not use.versions.startswith("2.16")
 )
-# (what binds, how a name is reached then): of modules that are attributes, and of all.
+# Pairs of an import and the expression that then leads to an old name. The forms in
+# `BY_ATTRIBUTE` work only for modules that are attributes of their packages.
 BY_ATTRIBUTE = (
     ("import {module}", "{module}.{name}"),
     ("import {top}", "{module}.{name}"),
@@ -36,7 +37,14 @@ FORMS = (
 
 
 def spelled(form, module, name, alias):
-    """Returns (statements that bind, expression) of a name of a module."""
+    """Return the import and the expression of a form, for a name in a module.
+
+    Args:
+      form: an item of `FORMS`.
+      module: the full name of the module, such as "tensorflow.train.experimental".
+      name: the old name in this module.
+      alias: the name that the program gives to what it imports.
+    """
     (top, _, rest), (parent, _, last) = module.partition("."), module.rpartition(".")
     first, _, more = rest.partition(".")
     parts = dict(top=top, rest=rest, parent=parent, last=last, first=first, more=more)

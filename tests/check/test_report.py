@@ -1,4 +1,4 @@
-"""What the command prints, for people, for programs and for pull requests."""
+"""What `check` and `migrate` print: as text, as JSON, and for pull requests on GitHub."""
 
 import io
 import json
@@ -29,10 +29,11 @@ if hasattr(opt, "get_scaled_loss"):
 tf.mixed_precision.experimental.DynamicLossScale()
 tf.keras.mixed_precision.global_policy()
 """
-# The files that the recorded reports are about.
+# The files in the recorded reports.
 FILES = {
     "a.ipynb": notebook("x", PROGRAM),
-    "a,b:c%\n.py": PROGRAM,  # what would end a workflow command is escaped
+    # GitHub's workflow commands must escape these characters.
+    "a,b:c%\n.py": PROGRAM,
     "broken.ipynb": notebook("x", "loss_scale("),
     "broken.py": "x\nloss_scale(\n",
     "computed.py": "import tensorflow as tf\ngetattr(tf.keras.mixed_precision, name)\n",
@@ -42,7 +43,8 @@ FILES = {
     "tf_keras.py": "import tf_keras\ntf_keras.mixed_precision.LossScaleOptimizer(o)\n",
 }
 RECORDED = ROOT / "tests/check/reports"
-# The file with what `tf-lso COMMAND --verbose . missing.py` prints in a format.
+# Maps a command and a format to the file that records what the command
+# `tf-lso COMMAND --verbose . missing.py` prints in this format.
 REPORTS = {
     ("check", "text"): "check.text",
     ("check", "github"): "check.github",
@@ -132,7 +134,7 @@ def test_colours_on_a_terminal(monkeypatch, variables, coloured):
 
 @pytest.fixture
 def piped(monkeypatch):
-    """Gives a program to the standard input."""
+    """Make the standard input contain a program."""
     stream = io.TextIOWrapper(io.BytesIO(PROGRAM.encode()))
     monkeypatch.setattr(sys, "stdin", stream)
 
@@ -203,7 +205,7 @@ def test_odd_file_names(program, form):
 
 
 def test_is_the_same_in_every_run():
-    """Also of a name that may be two modules, which are kept in sets."""
+    """The name `keras` may be one of two modules, which the command keeps in a set."""
     write(
         "program.py",
         "import keras\nfrom tensorflow import keras\n"

@@ -1,4 +1,4 @@
-"""Rules: each has an id, an example, and a way to choose or to silence it."""
+"""Each rule has an id, an example and an explanation, and can be selected or silenced."""
 
 import re
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.core
 
 @pytest.mark.parametrize("rule", findings.RULES)
 def test_the_example_of_a_rule(rule):
-    """What stands as its example fires it, and becomes what stands there."""
+    """The rule finds the example on its page, and `migrate` gives the result on the page."""
     before, after = example(rule)
     assert rule in [one["rule"] for one in checked(before)["findings"]]
     new, file = migrated(before)

@@ -1,4 +1,4 @@
-"""What `check` says of the installed TensorFlow is what it does."""
+"""Where `check` reports that a name is gone, the installed TensorFlow does not have it."""
 
 import collections
 import importlib
@@ -30,7 +30,7 @@ MODULES = {
 
 
 def statements():
-    """Imports of every module and name, and the names as attributes."""
+    """Yield statements that import each old module and name, or get a name as an attribute."""
     for module, found in MODULES.items():
         parent, _, last = module.rpartition(".")
         yield f"import {module}"
@@ -43,7 +43,7 @@ def statements():
 
 
 def fails(statement):
-    """Whether the statement raises what an old name that is gone raises."""
+    """Return whether the statement raises the error of a missing name."""
     try:
         exec(statement, {"tf": tf})
     except (ImportError, AttributeError):
@@ -56,7 +56,10 @@ STATEMENTS = sorted(set(statements()))
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    """What one run says of the statements, each a file by its number."""
+    """Run `check` once on all statements. Return a dict from statements to lists of findings.
+
+    Each statement is a file whose name is the index of the statement in `STATEMENTS`.
+    """
     folder = tmp_path_factory.mktemp("programs")
     for number, statement in enumerate(STATEMENTS):
         write(folder / f"{number}.py", f"{statement}\n")
@@ -75,7 +78,7 @@ GONE = re.compile("later have no |tf_keras has no |as an attribute only")
 def test_a_statement_fails_where_the_report_says_that_a_name_is_gone(
     statement, findings
 ):
-    importlib.import_module("keras")  # which makes it an attribute of tensorflow
+    importlib.import_module("keras")  # makes `keras` an attribute of TensorFlow
     found = findings[statement]
     gone = [one for one in found if GONE.search(one["today"])]
     assert bool(gone) == fails(statement)

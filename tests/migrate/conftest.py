@@ -1,10 +1,10 @@
-"""An empty folder to write programs into."""
+"""A fixture for tests that write programs."""
 
 import pytest
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The folder, which is the current one."""
+    """An empty folder, which is the current directory during the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

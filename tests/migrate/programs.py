@@ -1,7 +1,7 @@
-"""Small programs, checked and migrated by the commands, and tables of them.
+"""Check and migrate small programs, and read tables of programs.
 
-A table is a text file of cases. Each has a name, a program, and what a command with
-these flags reports of it:
+A table is a text file of cases. Each case has a name, a program, and a command with its
+flags. The lines after the command are what the command must report:
 
     === a name for the case
     import tensorflow as tf
@@ -12,9 +12,10 @@ these flags reports of it:
     -import tensorflow as tf
     ...
 
-`gives` has the lines that `migrate` removes and adds, then a line `left ...` for each
-place that is left to a person, and a line `installs ...` for each reason to add
-`tf_lso.install()`. Behind ` ~ ` stand words that the report has there.
+The command `gives` stands for `migrate`. Its lines are the lines that `migrate` removes and
+adds, then a line `left ...` for each place that `migrate` leaves to a person, and a line
+`installs ...` for each reason to add `tf_lso.install()`. After ` ~ ` follow words that the
+explanation in the report must contain.
 """
 
 import contextlib
@@ -30,12 +31,12 @@ from tf_lso import cli, help
 from tf_lso.migrate import writing
 from tf_lso.migrate.engine import Options
 
-# Of a finding: what the report says of it.
+# The items of a finding in the JSON report that explain the finding.
 _WORDS = ("today", "replacement", "fix", "why_not")
 
 
 def run(*arguments):
-    """Runs `tf-lso`; returns its exit code and what it printed."""
+    """Run `tf-lso` in this process. Return its exit code and what it printed."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         code = cli.main([*map(str, arguments)])
@@ -49,7 +50,7 @@ def _written(source, name):
 
 
 def checked(source, *flags, name="program.py"):
-    """Returns the JSON that `check --verbose` prints of a program."""
+    """Return the JSON report of `check --verbose` on a program."""
     with _written(source, name) as path:
         code, printed = run("check", "--verbose", "--format", "json", *flags, path)
     document = json.loads(printed)
@@ -60,12 +61,12 @@ def checked(source, *flags, name="program.py"):
 
 
 def status_of(one):
-    """Returns the status of a finding, in () where the program takes care of it."""
+    """Return the status of a finding, in parentheses if a guard of the program handles it."""
     return f"({one['status']})" if one["guarded"] else one["status"]
 
 
 def example(rule):
-    """Returns the example on a rule's page: the program, and its migration if any."""
+    """Return the program on a rule's page, and the migrated program or ""."""
     (entry,) = (entry for entry in help.entries("rules.md") if entry.name == rule)
     kind, code = re.search(r"```(\w+)\n(.*?)```", entry.text, re.DOTALL).groups()
     if kind == "text":
@@ -77,9 +78,10 @@ def example(rule):
 
 
 def migrated(source, *flags, name="program.py"):
-    """Returns the new text of a program, and what `migrate` made of it as an `Examined`.
+    """Migrate a program. Return the new text, and the `Examined` of the file.
 
-    The new text is Python, and the same when migrated again.
+    The function also asserts that the new text is Python, and that a second migration
+    changes nothing.
     """
     with _written(source, name) as path:
         given = dict(zip(flags[::2], flags[1::2]))
@@ -96,13 +98,16 @@ def migrated(source, *flags, name="program.py"):
 
 
 def diff_of(old, new):
-    """Returns the lines taken away and added."""
+    """Return the lines that differ, as a diff shows them, with "-" or "+" at the beginning."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
 
 def told(command, program, *flags):
-    """Returns what a command reports of a program: (line of a table, words) each."""
+    """Return what a command reports of a program, as pairs of a line and its explanation.
+
+    The lines have the form of the lines in a table. The command is "check" or "gives".
+    """
     if command == "check":
         return [
             (
@@ -121,7 +126,10 @@ def told(command, program, *flags):
 
 
 def table(path):
-    """Returns "name, header" -> (program, header, expected lines) of a table."""
+    """Read a table. Return a dict from "name, header" to (program, header, expected lines).
+
+    A header is a command with its flags.
+    """
     found = {}
     for part in re.split(r"^=== ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
         name, _, rest = part.partition("\n")
@@ -134,7 +142,7 @@ def table(path):
 
 
 def notebook(*sources, **metadata):
-    """Returns the text of a notebook with a code cell for each source."""
+    """Return the text of a notebook. Each source is the text of a code cell, or a cell."""
     cells = []
     for source in sources:
         if isinstance(source, str):
@@ -144,7 +152,7 @@ def notebook(*sources, **metadata):
 
 
 def write(name, data):
-    """Writes a file of text or bytes; returns its path."""
+    """Write a file of text or bytes. Return its path."""
     path = pathlib.Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
@@ -152,6 +160,6 @@ def write(name, data):
 
 
 def git(*arguments):
-    """Runs git."""
+    """Run git."""
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
     subprocess.run(command, check=True, capture_output=True)

@@ -1,7 +1,9 @@
-"""Runs programs one after the other in this process; prints what each printed, as JSON.
+"""Run programs one after another in this process, and print their outputs as JSON.
 
-python run_cases.py FILE [--unmodified], where FILE has name -> program. Each begins with
-the policy, and without the flag also the names, that it would have by itself.
+    python run_cases.py FILE [--unmodified]
+
+FILE contains a JSON object that maps names to programs. After each program, the global policy
+is reset. Without `--unmodified`, `tf_lso.uninstall()` also undoes what the program installed.
 """
 
 import contextlib
@@ -13,7 +15,7 @@ import traceback
 
 
 def printed_by(program, name):
-    """Returns what a program prints, with the traceback that ends it, if any."""
+    """Return what a program prints, followed by the traceback of its error, if any."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
@@ -35,5 +37,5 @@ if __name__ == "__main__":
         if "--unmodified" not in sys.argv:
             import tf_lso
 
-            tf_lso.install().uninstall()  # what the program installed itself
+            tf_lso.install().uninstall()
     print("RESULT", json.dumps(done))

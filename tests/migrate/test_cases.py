@@ -1,6 +1,6 @@
-"""The programs of `cases.txt` print the same unmodified and migrated.
+"""The programs in `cases.txt` print the same under `tf-lso run` and after their migration.
 
-What migrating makes of them is held in `test_tables.py`.
+`test_tables.py` tests what the migration changes in them.
 """
 
 import json
@@ -31,7 +31,14 @@ def test_there_are_at_least_forty():
 
 
 def printed_by(programs, folder, how=(), flags=()):
-    """Runs the programs; returns name -> what each prints."""
+    """Run programs by `run_cases.py`. Return a dict from their names to their outputs.
+
+    Args:
+      programs: dict from names to programs.
+      folder: the folder in which the programs run.
+      how: the arguments of Python before `run_cases.py`.
+      flags: the flags of `run_cases.py`.
+    """
     file = folder / "programs.json"
     file.write_text(json.dumps(programs))
     printed, _, errors = run([*how, RUNNER, str(file), *flags], folder, True)
@@ -40,7 +47,7 @@ def printed_by(programs, folder, how=(), flags=()):
 
 
 def both_printed(programs, folder):
-    """What programs print unmodified under `tf-lso run`, and what migrated alone."""
+    """Return the outputs of the programs under `tf-lso run`, and of the migrated programs."""
     new = {name: migrated(p)[0] for name, p in programs.items()}
     command = ["-m", "tf_lso", "run"]
     old = printed_by(programs, folder, command, ["--unmodified"])
@@ -65,7 +72,7 @@ def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
 
 @pytest.mark.slow
 def test_the_cases_need_their_migration(tmp_path):
-    """Unmodified and alone most of them fail: else the comparison would show nothing."""
+    """Most programs fail without `tf-lso run` and migration, so the tests above test these."""
     done = printed_by(CASES, tmp_path)
     failed = [name for name, text in done.items() if "Traceback" in text]
     assert len(failed) > len(CASES) / 2

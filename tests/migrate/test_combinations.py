@@ -1,4 +1,4 @@
-"""Imports and aliases in any combination resolve to what `install()` would give."""
+"""After `migrate`, names by any imports and aliases lead to what `install()` would give."""
 
 import hypothesis
 import pytest
@@ -10,8 +10,7 @@ from tests.generation import HAS_KERAS3
 from tests.migrate.programs import migrated
 from tf_lso import names
 
-# Spelled module -> the names that it had, for all modules that migrate moves. A name of
-# today's API only stays: no version of that module before TensorFlow 2.16 had it.
+# Maps each old module to the names that it had before TensorFlow 2.16.
 MODULES = {
     spelled: tuple(
         name
@@ -26,11 +25,10 @@ ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "p
 
 @st.composite
 def reached(draw):
-    """(lines that bind, expression) of one name: some import, some way to it."""
+    """Draw an old name. Return a list of statements that import it, and its expression."""
     module = draw(st.sampled_from(sorted(MODULES)))
     name = draw(st.sampled_from(MODULES[module]))
-    # TensorFlow's own copies are modules, to be imported; what Keras calls `src` and
-    # `api` too.
+    # Private modules must be imported, because they are not attributes of their packages.
     only = {"python", "src", "api"} & set(module.split("."))
     forms = [form for form in FORMS if not (only and form in BY_ATTRIBUTE)]
     alias = draw(st.sampled_from(ALIASES))
@@ -55,7 +53,7 @@ PLACES = {
 
 @st.composite
 def programs(draw):
-    """A program of one to five such names, and how many there are."""
+    """Draw a program that uses one to five old names. Return the program and their number."""
     parts = []
     for binds, expression in draw(st.lists(reached(), min_size=1, max_size=5)):
         place = PLACES[draw(st.sampled_from(sorted(PLACES)))]
@@ -86,7 +84,9 @@ def test_every_name_is_the_object_that_install_gives(generated):
     new, file = migrated(program)
     reasons = [one.why_not for one in file.findings if one.why_not]
     if reasons or file.new == file.old:
-        return  # two meanings of one name, a guard, or only names that work
+        # `migrate` leaves a name that has two meanings or that a guard tests for. It also
+        # leaves a program that has only names that still work.
+        return
     assert [id(thing) for thing in found(new)] == [id(thing) for thing in expected]
 
 
@@ -94,7 +94,8 @@ def test_every_name_is_the_object_that_install_gives(generated):
 @hypothesis.settings(deadline=None, max_examples=40)
 def test_what_is_left_is_told_and_the_rest_parses(generated):
     program, _ = generated
-    new, file = migrated(program)  # parses, and needs no second run
+    # `migrated` asserts that the new program is Python.
+    new, file = migrated(program)
     breaks = [one for one in file.findings if one.is_problem]
     assert "tf_lso" in new or all(one.why_not for one in breaks)
     newline = "\r\n" if "\r\n" in program else "\n"

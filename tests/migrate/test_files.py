@@ -1,4 +1,4 @@
-"""Files: what is read, what is written, what is left alone, and the exit codes."""
+"""Which files `migrate` writes, how it writes them, and its exit codes."""
 
 import os
 import pathlib
@@ -22,12 +22,12 @@ NEW = "from tf_lso.keras.mixed_precision import experimental\n"
 
 
 def migrate(*arguments):
-    """Runs the command; returns its exit code and what it printed."""
+    """Run `tf-lso migrate` in this process. Return its exit code and what it printed."""
     return run("migrate", *arguments)
 
 
 def process(*arguments, **options):
-    """Starts the command as a process of its own."""
+    """Start `tf-lso migrate` in a process of its own."""
     command = [sys.executable, "-m", "tf_lso", "migrate", *arguments]
     piped = dict.fromkeys(["stdout", "stderr"], subprocess.PIPE)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -35,13 +35,13 @@ def process(*arguments, **options):
 
 
 def write_old(*names):
-    """Writes files of one old name each."""
+    """Write files that contain `OLD`."""
     for name in names:
         write(name, OLD)
 
 
 def changed(*names):
-    """Returns which of those files are migrated; the others are as they were."""
+    """Return which of these files are migrated. Assert that the others are unchanged."""
     texts = {name: pathlib.Path(name).read_text() for name in names}
     assert set(texts.values()) <= {OLD, NEW}
     return [name for name, text in texts.items() if text == NEW]
@@ -59,7 +59,7 @@ class TestWhatIsWritten:
 
     @pytest.mark.parametrize("flag, code", [("--check", 1), ("--write", 0)])
     def test_files_of_all_kinds_as_a_hook_names_them(self, flag, code):
-        """As pre-commit finds them: by type, so a script may have no suffix."""
+        """pre-commit finds files by their type, so a script may have no suffix."""
         script, plain = write("bin/a script", OLD), write("b.py", "x = 1\n")
         cells = write("c.ipynb", notebook(OLD))
         assert migrate(flag, script, plain, cells)[0] == code
@@ -112,7 +112,8 @@ def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
     assert "left alone  its migration would not be Python" in printed
 
 
-# What has no old name, or only one that stays, in bytes that are easily lost.
+# Files that `migrate` must not change, with bytes that a program easily loses. They contain
+# at most a part of an old name.
 KEPT = {
     "carriage returns": b"x = 1\r\ny = 'mixed_precision'\r\n",
     "old Mac": b"x = 1\ry = 'mixed_precision'\r",
@@ -136,7 +137,10 @@ def test_a_file_without_an_old_name_is_not_touched(kind):
 
 
 def left_alone():
-    """Migrates the folder and another file; returns why the rest is left alone."""
+    """Migrate the current folder and the new file z.py, which must be changed.
+
+    Return a dict from the files that are left alone to the reasons.
+    """
     write_old("z.py")
     code, printed = migrate("--write", ".")
     assert (code, changed("z.py")) == (2, ["z.py"])
@@ -154,7 +158,7 @@ def test_a_link_stays_and_the_file_that_it_leads_to_is_changed():
 
 
 class TestWhatIsLeftAlone:
-    """It is named with the reason, the exit code is 2, and the others go on."""
+    """A file that cannot be migrated is reported with the reason. Others are migrated."""
 
     def test_a_write_that_fails(self, monkeypatch):
         def fail(*arguments):
@@ -198,9 +202,9 @@ def test_an_interrupt_ends_it_between_files():
     first = pathlib.Path("f0.py")
     while first.read_text().startswith(OLD) and time.monotonic() < deadline:
         time.sleep(0.01)
-    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
     _, errors = running.communicate(timeout=HANGS_AFTER)
-    assert running.returncode in (0, 130)  # 0: it was faster
+    assert running.returncode in (0, 130)  # 0 if the command ended before the signal
     assert "Traceback" not in errors
     for path in pathlib.Path().iterdir():
         assert path.suffix == ".py" and path.read_text().startswith((OLD, NEW))
@@ -216,7 +220,7 @@ def test_without_standard_streams(flags, code):
 
 
 def test_a_file_of_many_uses_ends():
-    """It took the third power of their number: hours, for these."""
+    """The time of an earlier version grew with the cube of the number: hours for this file."""
     uses = "tf.keras.mixed_precision.experimental\n" * 2000
     path = write("a.py", f"import tensorflow as tf\n{uses}")
     assert migrate("--write", "a.py")[0] == 0
@@ -225,7 +229,7 @@ def test_a_file_of_many_uses_ends():
 
 
 def test_the_hooks_are_commands_of_ours():
-    """What `.pre-commit-hooks.yaml` says, for what we read."""
+    """`.pre-commit-hooks.yaml` names commands that exist, for the file types that they read."""
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     entries = re.findall("entry: (.*)", text)
     assert entries == [

@@ -1,7 +1,8 @@
-"""What a migrated program wrote on TensorFlow 2.15 goes on in the same program here.
+"""A migrated program continues from a checkpoint that it wrote under TensorFlow 2.15.
 
-`goes_on/written_by_2_15` is a checkpoint of `goes_on/program.py`, and `expected.json` has
-the steps before it and the five after it, all by TensorFlow 2.15.1 with its own Keras 2.
+`goes_on/program.py` wrote the checkpoint `goes_on/written_by_2_15` under TensorFlow 2.15.1
+with its own Keras 2. `goes_on/expected.json` has the five steps before the checkpoint and
+the five steps after it.
 """
 
 import json
@@ -16,10 +17,11 @@ from tests.old_programs.test_programs import marked_slow, run
 HERE = pathlib.Path(__file__).parent / "goes_on"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
 
-# way to restore, TF_USE_LEGACY_KERAS
+# Maps the name of a case to the command of `goes_on/program.py` that restores the checkpoint,
+# and to the value of TF_USE_LEGACY_KERAS.
 WAYS = {
     "the Keras of TensorFlow, restore": ("restore", "0"),
-    # Keras 3 reads no checkpoint of Keras 2 by itself.
+    # Keras 3 itself cannot read a checkpoint of Keras 2.
     **({"Keras 2, checkpoint": ("checkpoint", "0")} if not HAS_KERAS3 else {}),
     "tf_keras, checkpoint": ("checkpoint", "1"),
     "tf_keras, restore": ("restore", "1"),
@@ -27,7 +29,7 @@ WAYS = {
 
 
 def steps(folder, part, legacy):
-    """Runs the program; returns its steps."""
+    """Run the program with a command. Return its steps."""
     command = [str(HERE / "program.py"), str(folder), part]
     printed, code, errors = run(command, folder, True, TF_USE_LEGACY_KERAS=legacy)
     assert code == 0, errors[-4000:]
@@ -35,7 +37,7 @@ def steps(folder, part, legacy):
 
 
 def agree(part, got):
-    """Holds the state to be equal and the losses to be equal but for 1e-5."""
+    """Assert that steps are the expected ones. Losses may differ by a factor of 1 +- 1e-5."""
     assert got == [
         {**step, "loss": pytest.approx(step["loss"], rel=1e-5)}
         for step in EXPECTED[part]

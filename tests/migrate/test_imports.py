@@ -1,4 +1,7 @@
-"""Names taken out of an import: no comment and no name is lost. See `layouts.txt`."""
+"""If names move out of an import, no comment and no name is lost.
+
+`layouts.txt` has more cases.
+"""
 
 import ast
 import re
@@ -13,12 +16,15 @@ from tf_lso.migrate.verdicts import MODULES
 
 
 def _gaps(least):
-    """White space within parentheses, with comments in it."""
+    """Draw white space and comments, as they may stand within parentheses.
+
+    `least` is the shortest text that may be drawn.
+    """
     comments = ("  # c\n    ", "\n    # c\n    ", " # c\n\n  # c\n\t")
     return st.sampled_from([least, " ", "  ", "\n", "\n      ", *comments])
 
 
-# Names of one module, of which the second and the fourth are old.
+# Names in an import from one module. The second and the fourth are old names.
 NAMES = (
     "PythonState",
     "DynamicLossScale",
@@ -30,7 +36,7 @@ NAMES = (
 
 @st.composite
 def imports(draw):
-    """An import of some names in parentheses, its comments numbered."""
+    """Draw a program that imports some names in parentheses. Its comments are numbered."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True))
     text = "from tensorflow.train.experimental import (" + draw(_gaps(""))
     for number, name in enumerate(names, 1):
@@ -76,7 +82,7 @@ print(f"{tf.keras.mixed_precision.Policy("é")} {f"{tf.keras.mixed_precision}"}"
 
 
 def test_all_old_names_of_a_module_have_one_new_module():
-    """So one new import is enough for all names that move out of an old one."""
+    """So one new import is enough for all names that move out of an old import."""
     for parent in {module.rpartition(".")[0] for module in MODULES}:
         new = {MODULES[parent]} if parent in MODULES else set()
         for module, namespace in MODULES.items():

@@ -1,4 +1,4 @@
-"""Notebooks: cells are read in one scope, and migrated with all other bytes as they are."""
+"""`check` reads the cells of a notebook as one program, and `migrate` keeps all other bytes."""
 
 import json
 import re
@@ -17,14 +17,19 @@ BROKEN = f"{IMPORT}\ndef f(:\n"
 
 
 def places(*cells, **metadata):
-    """Returns (cell, line, name) of each finding, and (cell, line) of the unreadable."""
+    """Check a notebook. Return the positions and names of findings, and of unreadable cells.
+
+    Returns:
+      A list of (cell, line, name) for the findings, and a list of (cell, line) for the cells
+      that cannot be read.
+    """
     document = checked(notebook(*cells, **metadata), name="program.ipynb")
     found = [(one["cell"], one["line"], one["name"]) for one in document["findings"]]
     return found, [(item["cell"], item["line"]) for item in document["unreadable"]]
 
 
 def migrate(data, *flags):
-    """Migrates a notebook; returns its new text, the exit code and what was printed."""
+    """Migrate a notebook. Return its new text, the exit code and what was printed."""
     path = write("a.ipynb", data)
     code, printed = run("migrate", "--write", *flags, path)
     return path.read_bytes().decode("utf-8", "surrogateescape"), code, printed
@@ -71,7 +76,8 @@ def test_magics_move_no_line_and_stay(magic):
     assert migrate(text)[:2] == (expected, 0)
 
 
-# cells -> (cell, line) of the use, and of what cannot be read
+# Maps the name of a case to its cells, the (cell, line) of the finding, and a list of the
+# (cell, line) of unreadable cells.
 CELLS = {
     "a later cell binds for an earlier one": ([USE, IMPORT], (1, 1), []),
     "one that does not parse stops no other": (
@@ -84,7 +90,7 @@ CELLS = {
         (3, 1),
         [],
     ),
-    # IPython takes the indent off, as when code is pasted out of a function.
+    # IPython removes the indent, because users paste code out of functions.
     "one that is indented as a whole": (
         [IMPORT, f"    x = 1\n    y = {USE}\n    z = 1"],
         (2, 2),
@@ -140,7 +146,7 @@ def test_an_empty_first_cell_stays_empty(first, flags):
     assert (new, code) == (notebook(*first, f"{head}{use}", IMPORT), 0)
 
 
-# Cells as Jupyter writes them, and after all names have moved.
+# A notebook as Jupyter writes it, and the notebook after its migration.
 NOTEBOOK, MOVED = (
     (ROOT / f"tests/migrate/notebooks/{name}.json").read_text(encoding="utf-8")
     for name in ("before", "after")
@@ -225,7 +231,9 @@ def test_a_cell_that_does_not_parse_is_left_alone_and_named():
     text = NOTEBOOK.replace("policy = tf", "policy = = tf")
     new, code, printed = migrate(text)
     assert (new != text, code) == (True, 2)
-    assert "policy = = tf.keras.mixed_precision.Policy" in new  # only others move
+    assert (
+        "policy = = tf.keras.mixed_precision.Policy" in new
+    )  # other cells are migrated
     assert "a.ipynb:cell 3:2: left alone  does not parse" in printed
 
 

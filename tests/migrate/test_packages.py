@@ -1,4 +1,4 @@
-"""Programs of several files: each file is read by itself."""
+"""In a program of several files, each file is checked and migrated by itself."""
 
 import json
 import pathlib
@@ -21,7 +21,7 @@ def package(folder):
 
 
 def found_in(path):
-    """Returns the findings in a file."""
+    """Return the findings in a file."""
     return json.loads(run("check", "--format", "json", path)[1])["findings"]
 
 
@@ -47,7 +47,7 @@ def test_a_distinctive_name_of_a_relative_import_is_listed():
 
 
 def migrated_texts():
-    """Migrates the folder; returns path -> text, and what the report says."""
+    """Migrate the current folder. Return a dict from paths to texts, and the report."""
     _, printed = run("migrate", "--write", ".")
     files = {str(path): path.read_text() for path in pathlib.Path().rglob("*.py")}
     return files, printed

@@ -1,7 +1,7 @@
-"""Old programs, migrated and run by Python alone, print what they print unmodified.
+"""Migrated old programs print what they printed under the TensorFlow of their time.
 
-`tests/old_programs` holds the unmodified ones under `tf-lso run` to the same record.
-`noxfile.py` migrates them once and runs them, all of them, on each TensorFlow.
+`tests/old_programs` tests the same programs, not migrated, under `tf-lso run`. `noxfile.py`
+migrates all programs once, and runs all of them with each TensorFlow.
 """
 
 import concurrent.futures
@@ -25,7 +25,7 @@ ONCE = os.environ.get("TF_LSO_MIGRATED", "")
 
 _ALL = test_programs.ALONE
 WILD = [name for name in _ALL if name.startswith("wild_")]
-# Otherwise a third of the others, since a program takes some seconds.
+# Without noxfile.py, test only a third of the other programs, since each takes some seconds.
 NAMES = [*WILD, *[name for name in _ALL if name not in WILD][:: 1 if ONCE else 3]]
 LIMITS = {
     **test_programs.LIMITS,
@@ -37,7 +37,10 @@ LIMITS = {
 
 @pytest.fixture(scope="module")
 def started(request, tmp_path_factory):
-    """The runs of all programs of this session, as many at a time as there are cores."""
+    """Start the programs of all selected tests. Return a dict from names to futures of `run`.
+
+    As many programs run at the same time as there are cores.
+    """
     folder = pathlib.Path(ONCE or tmp_path_factory.mktemp("migrated")) / "programs"
     if not folder.exists():
         _migrate(folder)
@@ -79,9 +82,10 @@ def test_the_programs_are_migrated_as_in_the_other_environments(started, tmp_pat
 
 
 def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
-    """What is installed is neither imported nor asked for."""
-    for package in ("libcst", "tqdm"):  # each asks for its own version
-        with contextlib.suppress(ImportError):  # the progress bar needs no tqdm
+    """`migrate` does not ask which packages are installed."""
+    # These packages ask for their own versions when they are imported. Import them first.
+    for package in ("libcst", "tqdm"):
+        with contextlib.suppress(ImportError):  # tqdm may be absent
             importlib.import_module(package)
     asked = mock.Mock(side_effect=AssertionError)
     monkeypatch.setattr(importlib.metadata, "packages_distributions", asked)

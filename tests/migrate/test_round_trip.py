@@ -1,6 +1,6 @@
-"""For each rule that has a fix: the fixed program prints what the old one printed.
+"""A program that a rule has fixed prints what it printed before.
 
-What the fix does not touch stays byte for byte, and a second run changes nothing.
+The fix keeps all other bytes of the file, and a second migration changes nothing.
 """
 
 import json
@@ -13,7 +13,7 @@ from tests.migrate.programs import example, migrated, run, table, write
 from tests.migrate.test_cases import both_printed
 from tf_lso.migrate import findings
 
-# rule -> a program that it finds
+# Maps each rule that has a fix to a program that the rule finds.
 TABLE = table(pathlib.Path(__file__).with_name("round_trip.txt"))
 PROGRAMS = {name.partition(":")[0]: case[0] for name, case in TABLE.items()}
 
@@ -22,8 +22,8 @@ def test_every_rule_with_a_fix_is_here():
     assert set(PROGRAMS) == {rule for rule in findings.RULES if example(rule)[1]}
 
 
-# Keras 3 refuses the argument of LSO109, so that only the fixed program runs. The program of
-# LSO111 puts an optimizer into a checkpoint.
+# The rules whose old programs can run. Keras 3 refuses the argument that LSO109 removes. The
+# program of LSO111 puts an optimizer into a checkpoint.
 RUN = [
     pytest.param(rule, marks=NO_CHECKPOINT if rule == "LSO111" else ())
     for rule in PROGRAMS
@@ -44,7 +44,7 @@ def test_the_fixed_program_prints_what_the_old_one_printed(rule, printed):
     assert new[rule] == old[rule]
 
 
-# How a text is kept -> the bytes of it.
+# Maps a way to encode a text to the function that encodes it.
 WAYS = {
     "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
     "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),

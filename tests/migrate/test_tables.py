@@ -1,4 +1,8 @@
-"""The tables of cases: what `check` says of a program, and what `migrate` makes of it."""
+"""For each program in the tables, `check` and `migrate` report what the table says.
+
+The tables are the text files in tests/check and tests/migrate. `programs.py` explains their
+format.
+"""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""compat_docs/reference/old-names.md has every old name, and says what install() leaves."""
+"""The page old-names.md lists every old name, and the names that `install()` leaves."""
 
 import contextlib
 import importlib

@@ -1,4 +1,8 @@
-"""Names, signatures and members of the mirrors equal those of the real versions."""
+"""The mirrors have the names, signatures and members that TensorFlow and Keras had.
+
+A mirror is a module of tf_lso with an old name, such as `tf_lso.keras.mixed_precision`.
+`record/api.json` lists what real versions of TensorFlow and Keras had.
+"""
 
 import ast
 import importlib
@@ -18,7 +22,8 @@ from tf_lso import names
 RECORD = json.loads((pathlib.Path(__file__).parent / "record/api.json").read_text())
 NAMES = [(namespace, name) for namespace in RECORD for name in RECORD[namespace]]
 TODAY = ["2.21.0"]  # Keras 3
-# What the record has of Keras 3 is that release's; others have other members.
+# The record of Keras 3 is of the release that came with TensorFlow 2.21. Other releases have
+# other members.
 IS_RECORDED_KERAS = tf.__version__.startswith("2.21.") and hasattr(
     keras.DTypePolicy, "quantization_mode"
 )
@@ -26,12 +31,12 @@ TF_KERAS = "2.21-tf_keras"
 
 
 def mirror(namespace):
-    """The module of tf_lso for an old dotted namespace: write tf_lso for tf."""
+    """Return the module of tf_lso for an old module such as "tf.train.experimental"."""
     return importlib.import_module(namespace.replace("tf", "tf_lso", 1))
 
 
 def reached(dotted):
-    """The object that a dotted name of tf_lso leads to, by attributes alone."""
+    """Return the object that a dotted name of tf_lso leads to, by attributes only."""
     return operator.attrgetter(dotted.partition(".")[2])(tf_lso)
 
 
@@ -50,7 +55,7 @@ def test_a_mirror_has_the_real_names_and_no_more(namespace):
 
 
 def versions_of(entry):
-    """All versions that had a name, as (major, minor), without tf_keras of today."""
+    """Return the sorted versions (major, minor) that had a name, without today's tf_keras."""
     texts = {v for vs in entry["signatures"].values() for v in vs} - {TF_KERAS}
     return sorted(tuple(map(int, text.split(".")[:2])) for text in texts)
 
@@ -69,7 +74,10 @@ def test_the_table_has_the_versions_that_had_the_name(namespace, name):
 
 
 def parsed(signature):
-    """The parameters of a recorded signature: name -> default or no default."""
+    """Return a dict from the parameters of a recorded signature to their defaults.
+
+    The default of a parameter without default is `inspect.Parameter.empty`.
+    """
     text = re.sub(r"<[^>]*>", "None", signature)
     function = ast.parse(f"def f{text}: pass").body[0].args
     names = [a.arg for a in function.posonlyargs + function.args]
@@ -79,15 +87,17 @@ def parsed(signature):
     return {name: value for name, value in given if name not in ("self", "cls")}
 
 
-# What differs on purpose: (name, recorded parameter) -> what stands for it here.
+# Differences on purpose. `RENAMED` maps the name of a class and a recorded parameter to the
+# parameter in tf_lso. `OTHER_DEFAULTS` maps the name of a class, a recorded parameter and its
+# default to the default in tf_lso.
 RENAMED = {("LossScaleOptimizer", "inner_optimizer"): "optimizer"}
 OTHER_DEFAULTS = {
-    # Its name since 2.4; both are taken.
+    # The default has this name since TensorFlow 2.4. tf_lso accepts both names.
     ("Policy", "loss_scale", "USE_DEFAULT"): "auto",
     ("Policy", "name", inspect.Parameter.empty): None,  # Keras 3's own class
 }
-# Keras 3 takes its arguments in another order, which an optimizer cannot tell from the
-# legacy one: by keyword all are taken.
+# Keras 3 has another order of arguments, which tf_lso cannot tell from the legacy order. So
+# tf_lso accepts the arguments of Keras 3 by keyword only.
 BY_KEYWORD = {"initial_scale": 2.0**15, "dynamic_growth_steps": 2000, "name": None}
 SIGNATURES = [
     (namespace, name, signature, versions)

@@ -1,3 +1,3 @@
-"""Keeps pytest from importing the programs: each runs in a process of its own."""
+"""Keep pytest from importing the programs, which run in processes of their own."""
 
 collect_ignore = ["code_bases", "like", "programs"]

@@ -1,7 +1,7 @@
-"""Training steps in the shape of public code bases, as they are, and migrated.
+"""Training programs in the style of public code bases print what they printed in their time.
 
-`code_bases/expected.json` has what each printed under the real TensorFlow 2.4.4, and for
-those that Keras 3 cannot run, what its error says.
+`code_bases/expected.json` has what each program printed under the real TensorFlow 2.4.4. For
+programs that Keras 3 cannot run, it has a part of the error.
 """
 
 import json
@@ -16,18 +16,20 @@ from tf_lso import cli
 
 PROGRAMS = pathlib.Path(__file__).parent / "code_bases"
 
-# Program -> "tensorflow", the version that it was run on; "printed" then; "keras 3", the
-# error that ends it without `--like` on Keras 3, where there is one; "keras 3 warns", what
-# Keras 3 says there, and prints other numbers; "migrated", whether the migrated program
-# gives the same on Keras 3.
+# Maps each program to a dict with these keys:
+# - "tensorflow": the version of TensorFlow that ran the program.
+# - "printed": what the program printed then.
+# - "keras 3": a part of the error that ends the program on Keras 3 without `--like`, if any.
+# - "keras 3 warns": a part of a warning of Keras 3, if the program gives other numbers then.
+# - "migrated": whether the migrated program prints the same on Keras 3.
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 NAMES = sorted(EXPECTED)
 MIGRATED = [name for name in NAMES if EXPECTED[name].get("migrated")]
 
-# oneDNN computes convolutions of float16 in float16 where the processor can, which
-# TensorFlow 2.4.4 never did.
+# Programs with convolutions of float16. oneDNN computes them in float16 if the processor can,
+# but TensorFlow 2.4.4 never did.
 IN_FLOAT16 = ("unet_model",)
-# A process takes some seconds, so the quick suite has the one that uses most.
+# Each process takes some seconds. So only the program that uses most of the API is not slow.
 QUICK = ("bert_accumulation",)
 
 
@@ -39,7 +41,8 @@ def check(name, printed, code, errors):
 @pytest.mark.parametrize("name", marked_slow(NAMES, QUICK))
 def test_like_2_4(name, tmp_path):
     command = ["-m", "tf_lso", "run", "--like", "2.4", str(PROGRAMS / f"{name}.py")]
-    # The quick one begins without TensorFlow, and `--like` chooses its Keras.
+    # Programs that are not in QUICK run faster in a process that has imported TensorFlow with
+    # Keras 2. The program in QUICK tests that `--like` chooses the Keras itself.
     after_tensorflow, variables = name not in QUICK, {}
     if name in IN_FLOAT16:
         after_tensorflow, variables = False, {"TF_ENABLE_ONEDNN_OPTS": "0"}

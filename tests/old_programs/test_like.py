@@ -1,8 +1,10 @@
-"""Programs of 2020 under `--like`: what they print, and that a second start goes on.
+"""Under `--like`, programs of 2020 print what they printed in their time.
 
-`like/expected.json` has what each start printed under the real TensorFlow: "program
-version" -> "tensorflow", the release that it was run on, and "printed", one result for
-each start in the same folder.
+Some programs save checkpoints. They are started twice, and the second start must continue from
+the checkpoint of the first.
+
+`like/expected.json` maps each program with a version of `--like` to a dict: "tensorflow" is the
+release that ran the program, and "printed" is a list of what each start printed.
 """
 
 import json
@@ -17,13 +19,13 @@ from tests.old_programs.test_programs import differences, marked_slow, run
 PROGRAMS = pathlib.Path(__file__).parent / "like"
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 
-# A process takes some seconds, so the quick suite has one that is started twice, and those
-# that show what only `--like` decides.
+# Each process takes some seconds. So only these programs are not slow: one that is started
+# twice, and those that test what only `--like` changes.
 QUICK = ("loop_with_checkpoints 2.4", "mirrored_logs 2.8", "removed_names 2.4")
 
 
 def close(expected, got):
-    """Whether two numbers are equal but for sums in float16, which processors round."""
+    """Return whether two numbers are equal, except for the rounding of sums in float16."""
     return math.isclose(expected, got, rel_tol=1e-2, abs_tol=2e-3)
 
 
@@ -37,7 +39,8 @@ def check(name, start, printed, code, errors):
 def test_each_start_prints_what_it_printed(name, tmp_path):
     program, like = name.split()
     command = ["-m", "tf_lso", "run", "--like", like, str(PROGRAMS / f"{program}.py")]
-    # The first quick one begins without TensorFlow, and `--like` chooses its Keras.
+    # The first program in QUICK tests that `--like` chooses the Keras itself. The others run
+    # faster in a process that has imported TensorFlow with Keras 2.
     preloads = name != QUICK[0]
     variables = {"TF_USE_LEGACY_KERAS": LEGACY_KERAS} if preloads else {}
     for start in range(len(EXPECTED[name]["printed"])):
@@ -45,7 +48,7 @@ def test_each_start_prints_what_it_printed(name, tmp_path):
 
 
 def test_the_second_starts_go_on():
-    """What the programs print of it differs from what a fresh start prints."""
+    """The recorded results of the second start differ from those of a new program."""
     twice = {n: e["printed"] for n, e in EXPECTED.items() if len(e["printed"]) == 2}
     assert len(twice) == 3
     for first, second in twice.values():

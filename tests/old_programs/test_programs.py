@@ -1,8 +1,8 @@
-"""Programs of 2020-2023 run unmodified, and print what they printed then.
+"""Programs of 2020-2023 run unmodified, and print what they printed in their time.
 
-`programs/expected.json` has what each printed under the real TensorFlow that it was
-written for. Those called `wild_*` are in the style of public code; the others stand for
-the idioms around loss scaling that public code is full of.
+`programs/expected.json` has what each program printed under the real TensorFlow for which it
+was written. The programs called `wild_*` are in the style of public code. Each of the others
+uses an idiom around loss scaling that is frequent in public code.
 """
 
 import concurrent.futures
@@ -30,12 +30,17 @@ from tests.generation import (
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
-# "program arguments" -> its version, what it printed, and its exit code if not 0; and
-# "like", if it needs the Keras of its version, by `--like`.
-# "where the rewrite computes in float16": what a processor that can do so changes.
+# Maps each program with its arguments to a dict with these keys:
+# - "tensorflow": the version of TensorFlow that ran the program.
+# - "printed": what the program printed then.
+# - "exit": the exit code of the program, if it is not 0.
+# - "like": true if the program needs the Keras of its time, and so needs `--like`.
+# - "differs": what tf_lso prints differently on purpose, as differences.md explains.
+# - "where the rewrite computes in float16": what is printed differently on a processor on which
+#   TensorFlow's graph rewrite computes in float16.
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 
-# A process costs some seconds, so the quick suite has one program of each kind.
+# Each process takes some seconds. So only one program of each kind is not slow.
 QUICK = (
     "wild_01_ctl_scaled_loss_clip",
     "wild_02_exp_set_policy_fit",
@@ -45,7 +50,7 @@ QUICK = (
     "cli_main --fp16 --factor 1e30",
 )
 
-# Programs that some Keras itself cannot run, also with `--like`.
+# Programs that some version of Keras itself cannot run, not even with `--like`.
 LIMITS_WITH_LIKE = {
     "config_roundtrip": [
         limit(
@@ -75,7 +80,7 @@ _CALL_INT_OR_FLOAT = (
     *("absl_app --dtype fp16 --steps=3", "layer_policies", "eager_and_steps"),
     *("scale_formats", "many_callbacks", "auto_mixed_precision"),
 )
-# Programs that some Keras itself cannot run, migrated or not.
+# Programs that some version of Keras itself cannot run without `--like`, migrated or not.
 LIMITS = {
     **LIMITS_WITH_LIKE,
     "wild_08_mirrored_strategy fit": [_NOT_DIVIDED],
@@ -87,20 +92,27 @@ LIMITS = {
     **{n: [*LIMITS_WITH_LIKE.get(n, ()), NO_INT] for n in _CALL_INT_OR_FLOAT},
 }
 
-# Keys whose numbers are the state of loss scaling, or counts: no rounding excuses them.
+# Matches the keys of numbers that must be equal: the state of loss scaling, and counts.
 EXACT = re.compile("scale|iterations|counter|steps|skip")
 
-# Other numbers went through float16 on some processor: this part of them, or of 1 where
-# they are sums that nearly cancel, may differ.
+# The tolerances for other numbers, which processors round differently in float16. Sums whose
+# terms nearly cancel need an absolute tolerance.
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 
 INSTALL = "import tf_lso; tf_lso.install()\n"
 
 
 def run(command, cwd, after_tensorflow=False, **variables):
-    """Run Python; return the object behind the last RESULT, the exit code, the errors.
+    """Run Python. Return what it printed as its result, its exit code and its error output.
 
-    `after_tensorflow`: in a process that has TensorFlow imported, which is sooner there.
+    The result is the JSON object after the last "RESULT ", or None.
+
+    Args:
+      command: list of str, the arguments of Python.
+      cwd: the folder in which Python runs.
+      after_tensorflow: bool, whether to run in a process that has already imported TensorFlow,
+        which is faster.
+      **variables: environment variables. TF_USE_LEGACY_KERAS defaults to "0".
     """
     by = preloaded.run if after_tensorflow else processes.start
     done = by(command, cwd, **{"TF_USE_LEGACY_KERAS": "0", **variables})
@@ -110,16 +122,17 @@ def run(command, cwd, after_tensorflow=False, **variables):
 
 
 def close(expected, got):
-    """Whether two numbers are equal but for arithmetic and for a program's rounding."""
+    """Return whether two numbers are equal within the tolerances and the program's rounding."""
     if not (math.isfinite(expected) and math.isfinite(got)):
         return expected == got
     exponents = [decimal.Decimal(repr(x)).as_tuple().exponent for x in (expected, got)]
-    rounding = 10.0 ** min(*exponents, -3)  # programs round to three decimals or more
+    # Programs round to at least three decimals, so allow one unit of the last decimal.
+    rounding = 10.0 ** min(*exponents, -3)
     return math.isclose(expected, got, rel_tol=RELATIVE, abs_tol=ABSOLUTE + rounding)
 
 
 def differences(expected, got, path="", is_close=close):
-    """Return where two results differ, a list of texts."""
+    """Return a list of texts that say where two results differ."""
     if isinstance(expected, dict) and isinstance(got, dict):
         pairs = {key: (expected.get(key), got.get(key)) for key in {**expected, **got}}
     elif isinstance(expected, list) and isinstance(got, list):
@@ -137,11 +150,10 @@ def differences(expected, got, path="", is_close=close):
 
 
 def check(name, printed, code, errors):
-    """Hold what a program printed, and how it ended, against `EXPECTED`."""
+    """Assert that a program printed and returned what `EXPECTED` says."""
     expected = EXPECTED[name]
     assert code == expected.get("exit", 0), errors[-4000:]
     assert printed is not None, errors[-4000:]
-    # "differs": what is other on purpose, each a row of compat_docs/reference/differences.md.
     wanted = {**expected["printed"], **expected.get("differs", {})}
     if "where the rewrite computes in float16" in expected and rewrite_uses_float16():
         wanted |= expected["where the rewrite computes in float16"]
@@ -159,9 +171,9 @@ print("RESULT", json.dumps(bool(tf.reduce_all(tf.math.is_inf(product)))))
 
 @functools.cache
 def rewrite_uses_float16():
-    """Whether TensorFlow's graph rewrite computes in float16 on this processor.
+    """Return whether TensorFlow's graph rewrite computes in float16 on this processor.
 
-    8e6 is then infinite. It does on CPUs with AVX512-FP16, and on GPUs.
+    It does on CPUs with AVX512-FP16 and on GPUs. Then the product 8e6 overflows.
     """
     printed, code, errors = run(["-c", _PROBE], None, after_tensorflow=True)
     assert code == 0, errors[-4000:]
@@ -169,9 +181,9 @@ def rewrite_uses_float16():
 
 
 def marked_slow(names, quick, limits=None):
-    """The names as parameters with the marks of their limits.
+    """Return names as parameters of a test. Mark the names that are not in `quick` as slow.
 
-    Those that are not `quick` are marked slow.
+    `limits` maps names to lists of further marks.
     """
     marks = {name: [] if name in quick else [pytest.mark.slow] for name in names}
     for name in marks.keys() & (limits or {}):
@@ -180,21 +192,26 @@ def marked_slow(names, quick, limits=None):
 
 
 def path_of(name):
-    """The program's path and its arguments."""
+    """Return the path of a program, and the list of its arguments."""
     program, *arguments = name.split()
     return str(PROGRAMS / f"{program}.py"), arguments
 
 
 def by_run(name):
-    """The options of `tf-lso run`, whether TensorFlow is there first, its variables.
+    """Return how to run a program with the Keras of TensorFlow.
 
-    TensorFlow is there first for all but one of the quick suite: this is sooner.
+    Returns:
+      The options of `tf-lso run`, the argument `after_tensorflow` of `run`, and a dict of
+      environment variables. Programs run faster after TensorFlow, so only one does not.
     """
     return [], name != QUICK[0], {"TF_USE_LEGACY_KERAS": "0"}
 
 
 def by_like(name):
-    """The same with `--like`. One program in 16 begins without TensorFlow."""
+    """Return how to run a program with `--like`, as `by_run` does.
+
+    One program in 16 runs in a process that has not imported TensorFlow.
+    """
     major, minor, _ = EXPECTED[name]["tensorflow"].split(".")
     options = ["--like", f"{major}.{minor}"]
     is_first = list(EXPECTED).index(name) % 16 != 8
@@ -208,9 +225,9 @@ WAYS = {"test_on_the_keras_of_tensorflow": by_run, "test_like_its_tensorflow": b
 
 @pytest.fixture(scope="module")
 def started(request, tmp_path_factory):
-    """The runs of all programs of this session, as many at a time as there are cores.
+    """Start the programs of all selected tests, as many at the same time as there are cores.
 
-    (test, program) -> a future of what `run` returns.
+    Return a dict from (name of the test, program) to the future of `run`.
     """
     runs = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -275,7 +292,7 @@ def test_every_program_is_run():
 
 
 def test_the_rewrite_in_float16_skips_the_first_step():
-    """The program again, in NumPy: a scale of 2**15 overflows float16, 2**14 does not."""
+    """Compute the program in NumPy. The scale 2**15 overflows float16, and 2**14 does not."""
     rows = np.random.RandomState(0).rand(16, 3).astype("float32")
     batches = [rows[:8], rows[8:]] * 2
 

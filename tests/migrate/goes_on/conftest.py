@@ -1,3 +1,3 @@
-"""The program trains when it is imported."""
+"""Keep pytest from importing the program, which trains when it is imported."""
 
 collect_ignore = ["program.py"]

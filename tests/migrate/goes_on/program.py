@@ -1,9 +1,9 @@
-"""A migrated program: trains and saves, or goes on where another process has saved.
+"""A migrated program that trains and saves, or continues from a checkpoint.
 
-python program.py FOLDER train         five steps
-python program.py FOLDER save          the same, and a checkpoint in FOLDER
-python program.py FOLDER checkpoint    goes on by tf.train.Checkpoint
-python program.py FOLDER restore       goes on by tf_lso.checkpoints.restore
+python program.py FOLDER train         trains five steps
+python program.py FOLDER save          does the same, and saves a checkpoint in FOLDER
+python program.py FOLDER checkpoint    restores by tf.train.Checkpoint, and trains five steps
+python program.py FOLDER restore       does the same by tf_lso.checkpoints.restore
 """
 
 import json
@@ -17,7 +17,7 @@ import tf_lso
 folder, part = sys.argv[1:]
 path = f"{folder}/ckpt"
 inputs = np.random.RandomState(0).rand(10, 8, 3).astype("float32")
-inputs[3] *= 1e20  # gradients overflow: a step that is skipped
+inputs[3] *= 1e20  # the gradients overflow, so the optimizer skips the step
 inputs[7] *= 1e20
 
 model = tf.keras.Sequential(
