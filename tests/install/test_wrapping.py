@@ -33,139 +33,150 @@ def optimizers(family):
     return families.FAMILIES[family]
 
 
-def model(module, dtype="mixed_float16"):
+def make_model(module, dtype="mixed_float16"):
     """Return a model with the policy float32. Its last layer has the policy `dtype`."""
     body, head = module.layers.Dense(3), module.layers.Dense(1, dtype=dtype)
     return module.Sequential([module.layers.InputLayer((2,)), body, head])
 
 
-def compiled(module, optimizer, dtype="mixed_float16", **kwargs):
-    made = model(module, dtype)
-    made.compile(optimizer, "mse", **kwargs)
-    return made
+def compiled_model(module, optimizer, dtype="mixed_float16", **kwargs):
+    model = make_model(module, dtype)
+    model.compile(optimizer, "mse", **kwargs)
+    return model
 
 
 def is_wrapped(optimizer):
     return isinstance(optimizer, tf_lso.LossScaleOptimizer)
 
 
-def api_of(module):
+def policies_of(module):
     return policies.for_package(keras_versions.package_of(module))
 
 
-def without_scale(module):
-    return api_of(module).ExperimentalPolicy("mixed_float16", None)
+def policy_without_loss_scale(module):
+    return policies_of(module).ExperimentalPolicy("mixed_float16", None)
 
 
-class TestWrap:
-    def test_wraps_where_any_layer_computes_in_float16(self, module, optimizers):
-        for dtype in ("mixed_float16", "float16"):
-            inner = optimizers.SGD(0.1)
-            optimizer = tf_lso.wrap(inner, model(module, dtype))
-            assert is_wrapped(optimizer)
-            assert optimizer.inner_optimizer is inner
-            assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
-
-    def test_leaves_it_where_the_model_needs_no_scale(self, module, optimizers):
-        inner = optimizers.SGD(0.1)
-        for dtype in ("float32", "mixed_bfloat16", "float64", without_scale(module)):
-            assert tf_lso.wrap(inner, model(module, dtype)) is inner
-
-    def test_finds_layers_within_layers(self, module, optimizers):
-        class Outer(module.Model):
-            def __init__(self):
-                super().__init__()
-                self.blocks = [model(module)]
-
-        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), Outer()))
-
-    def test_leaves_what_is_wrapped_by_either(self, module, optimizers):
-        for wrapper in (tf_lso.LossScaleOptimizer, wrapper_of(module)):
-            wrapped = wrapper(optimizers.SGD())
-            assert tf_lso.wrap(wrapped, model(module)) is wrapped
-
-    def test_takes_the_loss_scale_of_a_policy(self, module, optimizers):
-        policy = api_of(module).ExperimentalPolicy("mixed_float16", 128)
-        optimizer = tf_lso.wrap(optimizers.SGD(), model(module, policy))
-        assert isinstance(optimizer, experimental.LossScaleOptimizer)
-        assert optimizer.loss_scale is policy.loss_scale
-
-    def test_a_float32_policy_of_the_model_decides_nothing(self, module, optimizers):
-        """The policy of the model has no loss scale, but the policy of a layer needs one."""
-        api_of(module).set_policy("float32")
-        try:
-            made = model(module)
-        finally:
-            api_of(module).set_global_policy(None)
-        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), made))
-
-    def test_refuses_what_is_neither(self, module, optimizers):
-        with pytest.raises(TypeError, match="'optimizer' must be an instance"):
-            tf_lso.wrap("sgd", model(module))
-        with pytest.raises(TypeError, match="'model' must be a model or layer"):
-            tf_lso.wrap(optimizers.SGD(), "model")
-
-
-def wrapper_of(module):
+def own_wrapper_of(module):
     """Return Keras's own LossScaleOptimizer. Its public name leads to tf_lso at the moment."""
     if module is keras2:
-        path = families.KERAS2_PACKAGE, "mixed_precision.loss_scale_optimizer"
-        return keras_versions.private(*path).BaseLossScaleOptimizer
+        loss_scale_optimizer = keras_versions.private(
+            families.KERAS2_PACKAGE, "mixed_precision.loss_scale_optimizer"
+        )
+        return loss_scale_optimizer.BaseLossScaleOptimizer
     from tf_lso.optimizers.families import keras3
 
     return keras3.Keras3.bases[0]
 
 
+class TestWrap:
+    @pytest.mark.parametrize("dtype", ["mixed_float16", "float16"])
+    def test_wraps_if_a_layer_computes_in_float16(self, module, optimizers, dtype):
+        inner = optimizers.SGD(0.1)
+        optimizer = tf_lso.wrap(inner, make_model(module, dtype))
+        assert is_wrapped(optimizer)
+        assert optimizer.inner_optimizer is inner
+        assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
+
+    def test_returns_the_optimizer_if_no_policy_needs_a_scale(self, module, optimizers):
+        inner = optimizers.SGD(0.1)
+        without_scale = policy_without_loss_scale(module)
+        for dtype in ("float32", "mixed_bfloat16", "float64", without_scale):
+            assert tf_lso.wrap(inner, make_model(module, dtype)) is inner
+
+    def test_finds_layers_within_layers(self, module, optimizers):
+        class Outer(module.Model):
+            def __init__(self):
+                super().__init__()
+                self.blocks = [make_model(module)]
+
+        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), Outer()))
+
+    def test_returns_an_optimizer_that_is_already_wrapped(self, module, optimizers):
+        for wrapper in (tf_lso.LossScaleOptimizer, own_wrapper_of(module)):
+            wrapped = wrapper(optimizers.SGD())
+            assert tf_lso.wrap(wrapped, make_model(module)) is wrapped
+
+    def test_uses_the_loss_scale_of_a_policy(self, module, optimizers):
+        policy = policies_of(module).ExperimentalPolicy("mixed_float16", 128)
+        optimizer = tf_lso.wrap(optimizers.SGD(), make_model(module, policy))
+        assert isinstance(optimizer, experimental.LossScaleOptimizer)
+        assert optimizer.loss_scale is policy.loss_scale
+
+    def test_wraps_if_only_the_models_own_policy_needs_no_scale(
+        self, module, optimizers
+    ):
+        """The policy float32 of the model has no loss scale, but a layer needs one."""
+        policies_of(module).set_policy("float32")
+        try:
+            model = make_model(module)
+        finally:
+            policies_of(module).set_global_policy(None)
+        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), model))
+
+    def test_refuses_other_types(self, module, optimizers):
+        with pytest.raises(TypeError, match="'optimizer' must be an instance"):
+            tf_lso.wrap("sgd", make_model(module))
+        with pytest.raises(TypeError, match="'model' must be a model or layer"):
+            tf_lso.wrap(optimizers.SGD(), "model")
+
+
 class TestCompile:
-    def test_leaves_plain_float16_as_in_legacy(self, module, optimizers, caplog):
-        made = compiled(module, optimizers.SGD(0.1), "float16")
-        assert not is_wrapped(made.optimizer)
-        made.fit(X, Y, verbose=0)
+    def test_warns_about_pure_float16_layers_and_does_not_wrap(
+        self, module, optimizers, caplog
+    ):
+        """TensorFlow 2.0-2.15 did not wrap in this case either."""
+        model = compiled_model(module, optimizers.SGD(0.1), "float16")
+        assert not is_wrapped(model.optimizer)
+        model.fit(X, Y, verbose=0)
         assert "scales no loss" in caplog.text
 
     @needs_keras3
-    def test_keras_wraps_none_that_is_left_bare(self):
+    def test_keras_does_not_wrap_what_tf_lso_leaves_bare(self):
         # The policy has the loss scale None. Keras 3 itself does not know such policies, and
         # would wrap the optimizer.
-        made, optimizer = (
-            keras.Model(dtype=without_scale(keras)),
-            keras.optimizers.SGD(),
-        )
-        made.compile(optimizer, "mse")
-        assert made.optimizer is optimizer
+        model = keras.Model(dtype=policy_without_loss_scale(keras))
+        optimizer = keras.optimizers.SGD()
+        model.compile(optimizer, "mse")
+        assert model.optimizer is optimizer
 
-    def test_a_second_time_with_the_same_optimizer(self, module, optimizers):
-        made, inner = model(module), optimizers.Adam(0.1)
-        compiled(module, inner)
+    def test_wraps_again_when_called_again_with_the_same_optimizer(
+        self, module, optimizers
+    ):
+        model, inner = make_model(module), optimizers.Adam(0.1)
+        compiled_model(module, inner)  # another model has wrapped `inner` before
         for steps in (1, 2):
-            made.compile(inner, "mse")
-            assert made.optimizer.inner_optimizer is inner
-            made.fit(X, Y, verbose=0)
-            assert number(made.optimizer.iterations) == steps
-            assert np.isfinite(made.get_weights()[0]).all()
+            model.compile(inner, "mse")
+            assert model.optimizer.inner_optimizer is inner
+            model.fit(X, Y, verbose=0)
+            assert number(model.optimizer.iterations) == steps
+            assert np.isfinite(model.get_weights()[0]).all()
 
     @needs_keras3
-    @pytest.mark.parametrize("scale", [True, False])
-    def test_takes_all_arguments_by_position(self, scale):
-        made = model(keras)
-        made.compile("sgd", "mse", None, None, None, True, 1, False, scale)
-        assert made.run_eagerly
-        assert is_wrapped(made.optimizer) is scale
+    @pytest.mark.parametrize("auto_scale_loss", [True, False])
+    def test_accepts_all_arguments_by_position(self, auto_scale_loss):
+        model = make_model(keras)
+        model.compile("sgd", "mse", None, None, None, True, 1, False, auto_scale_loss)
+        assert model.run_eagerly
+        assert is_wrapped(model.optimizer) is auto_scale_loss
 
-    def test_optimizers_of_tensorflow_1_are_left_to_tf_keras(self):
-        given = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-        assert compiled(keras2, given, "float32").optimizer.optimizer is given
+    def test_leaves_optimizers_of_tensorflow_1_to_keras_2(self):
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        model = compiled_model(keras2, optimizer, "float32")
+        assert model.optimizer.optimizer is optimizer
 
-    def test_other_arguments_are_refused_as_before(self):
+    def test_an_unknown_argument_is_an_error_of_keras(self):
         with pytest.raises(TypeError, match="bogus"):
-            compiled(keras, "sgd", bogus=3)
+            compiled_model(keras, "sgd", bogus=3)
 
 
-def gan(module, submodel):
+def gan(module, dtype):
+    """Return a model with two optimizers, which `Model.compile` does not get."""
+
     class Gan(module.Model):
         def __init__(self):
             super().__init__()
-            self.generator = submodel
+            self.generator = make_model(module, dtype)
 
         def compile(self, one, other, **kwargs):
             super().compile(**kwargs)
@@ -177,65 +188,82 @@ def gan(module, submodel):
     return Gan()
 
 
+def gan_with_get_optimizer(module, dtype):
+    """Return a model that passes its optimizers to `_get_optimizer` in `compile`."""
+
+    class Gan(module.Model):
+        def __init__(self):
+            super().__init__()
+            self.generator = make_model(module, dtype)
+
+        def compile(self, one, others):
+            super().compile()
+            self.one = self._get_optimizer(one)
+            self.others = self._get_optimizer(others)
+
+    return Gan()
+
+
 class TestGetOptimizer:
     """`compile` of TensorFlow 2.4-2.15 called the method `_get_optimizer`, and programs did."""
 
-    def test_a_model_wraps_its_own_optimizers(self, module, optimizers, caplog):
-        class Gan(module.Model):
-            def __init__(self, dtype):
-                super().__init__()
-                self.generator = model(module, dtype)
+    def test_wraps_all_optimizers_of_a_float16_model(self, module, optimizers):
+        model, inner = (
+            gan_with_get_optimizer(module, "mixed_float16"),
+            optimizers.Adam(),
+        )
+        model.compile(inner, {"a": optimizers.SGD(0.1), "b": "sgd"})
+        assert model.one.inner_optimizer is inner
+        assert is_wrapped(model.one)
+        assert is_wrapped(model.others["a"])
+        assert is_wrapped(model.others["b"])
 
-            def compile(self, one, others):
-                super().compile()
-                self.one = self._get_optimizer(one)
-                self.others = self._get_optimizer(others)
-
-        given = optimizers.Adam(0.1)
-        made = Gan("mixed_float16")
-        made.compile(given, {"a": optimizers.SGD(0.1), "b": "sgd"})
-        assert made.one.inner_optimizer is given
-        assert all(map(is_wrapped, [made.one, *made.others.values()]))
-        made = Gan("float32")
-        made.compile(given, ["sgd"])
-        assert made.one is given
-        assert not is_wrapped(made.others[0])
-
-    @needs_keras3
-    def test_is_not_there_without_install(self):
-        tf_lso.uninstall()
-        assert not hasattr(keras.Model, "_get_optimizer")
+    def test_wraps_no_optimizer_of_a_float32_model(self, module, optimizers):
+        model, optimizer = gan_with_get_optimizer(module, "float32"), optimizers.Adam()
+        model.compile(optimizer, ["sgd"])
+        assert model.one is optimizer
+        assert not is_wrapped(model.others[0])
 
 
-class TestOptimizersThatCompileDoesNotSee:
-    def test_are_named(self, module, optimizers, caplog):
-        made = gan(module, model(module))
-        made.compile(optimizers.SGD(), optimizers.Adam())
-        made.fit(X, Y, verbose=0)
-        made.fit(X, Y, verbose=0)
+class TestOptimizersThatCompileDoesNotGet:
+    def test_a_warning_names_each_optimizer_once(self, module, optimizers, caplog):
+        model = gan(module, "mixed_float16")
+        model.compile(optimizers.SGD(), optimizers.Adam())
+        model.fit(X, Y, verbose=0)
+        model.fit(X, Y, verbose=0)
         assert caplog.text.count("scales no loss") == 2
         assert "Gan.one (SGD)" in caplog.text
         assert "Gan.others (Adam)" in caplog.text
         assert "tf_lso.wrap(optimizer, model)" in caplog.text
 
-    @pytest.mark.parametrize("dtype", ["mixed_float16", "float32", None])
-    def test_are_not_if_wrapped_or_unscaled(self, module, optimizers, dtype, caplog):
-        made = gan(module, model(module, dtype or without_scale(module)))
-        made.compile(*(tf_lso.wrap(optimizers.SGD(), made) for _ in range(2)))
-        made.fit(X, Y, verbose=0)
+    @pytest.mark.parametrize("policy", ["mixed_float16", "float32", "no loss scale"])
+    def test_no_warning_after_wrap(self, module, optimizers, policy, caplog):
+        if policy == "no loss scale":
+            policy = policy_without_loss_scale(module)
+        model = gan(module, policy)
+        model.compile(
+            tf_lso.wrap(optimizers.SGD(), model), tf_lso.wrap(optimizers.SGD(), model)
+        )
+        model.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text
 
-    def test_are_told_of_where_they_are_assigned(self, module, optimizers, caplog):
-        made = compiled(module, optimizers.SGD())
-        made.optimizer = optimizers.SGD()
-        made.fit(X, Y, verbose=0)
+    def test_a_warning_names_an_optimizer_that_replaces_the_compiled_one(
+        self, module, optimizers, caplog
+    ):
+        model = compiled_model(module, optimizers.SGD())
+        model.optimizer = optimizers.SGD()
+        model.fit(X, Y, verbose=0)
         assert "Sequential.optimizer (SGD)" in caplog.text
 
     @needs_keras3
-    def test_are_left_where_keras_was_told_not_to_scale(self, caplog):
-        made = compiled(keras, keras.optimizers.SGD(), auto_scale_loss=False)
-        made.fit(X, Y, verbose=0)
-        made = compiled(keras, "sgd")
-        made.optimizer = keras.optimizers.SGD(loss_scale_factor=8.0)
-        made.fit(X, Y, verbose=0)
+    def test_no_warning_if_compile_is_told_not_to_scale(self, caplog):
+        model = compiled_model(keras, keras.optimizers.SGD(), auto_scale_loss=False)
+        model.fit(X, Y, verbose=0)
+        assert "scales no loss" not in caplog.text
+
+    @needs_keras3
+    def test_no_warning_if_the_optimizer_has_a_loss_scale_factor(self, caplog):
+        model = compiled_model(keras, "sgd")
+        model.optimizer = keras.optimizers.SGD(loss_scale_factor=8.0)
+        model.fit(X, Y, verbose=0)
         assert "scales no loss" not in caplog.text
