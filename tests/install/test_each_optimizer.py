@@ -17,76 +17,80 @@ from tests.families import (
 from tf_lso.frameworks import keras3_private
 from tf_lso.install import table
 
+# The rows of the table for changes that wrapping makes, and the names in these rows.
 ROWS = [row for row in table.PATCHES if row.when == table.WRAPPED]
-NAMED = {name for row in ROWS for name in re.findall(r"`(\w+)`", row.target)}
+NAMES_IN_ROWS = {name for row in ROWS for name in re.findall(r"`(\w+)`", row.target)}
 
 
-def functions_in(owner):
-    """Return the names of the listed methods that an object has in place of its class's own."""
-    return {n for n, value in vars(owner).items() if callable(value) and n in NAMED}
-
-
-def changed(before, after):
+def replaced_methods(owner):
+    """Return which methods in the rows an object has itself, in place of its class's own."""
     return {
-        n for n in before.keys() | after.keys() if before.get(n) is not after.get(n)
+        name
+        for name, value in vars(owner).items()
+        if callable(value) and name in NAMES_IN_ROWS
     }
 
 
-def test_each_row_says_what_and_why():
+def test_each_row_says_why():
     assert len(ROWS) == 7
     assert all(row.why for row in ROWS)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_wrapping_changes_what_the_rows_name(family):
+def test_wrapping_changes_only_attributes_that_the_rows_name(family):
     inner = FAMILIES[family].SGD(0.1, momentum=0.5)
     before = dict(vars(inner))
     tf_lso.LossScaleOptimizer(inner)
-    found = changed(before, dict(vars(inner)))
-    # TensorFlow itself sets attributes with this prefix to track the contents of checkpoints.
-    named = {name for name in found if not name.startswith("_self_")}
-    assert "_is_wrapped_by_loss_scale_optimizer" in named
-    assert named <= NAMED
+    after = vars(inner)
+    changed = {
+        name
+        for name in before.keys() | after.keys()
+        # TensorFlow itself sets attributes with this prefix to track what checkpoints contain.
+        if before.get(name) is not after.get(name) and not name.startswith("_self_")
+    }
+    assert "_is_wrapped_by_loss_scale_optimizer" in changed
+    assert changed <= NAMES_IN_ROWS
 
 
 @needs_keras3
-def test_the_step_counter_has_its_changes():
+def test_wrapping_replaces_the_methods_that_sum_gradients_and_count_steps():
     inner = keras.optimizers.SGD(0.1)
     tf_lso.LossScaleOptimizer(inner)
     sums = {"_all_reduce_sum_gradients"} if keras3_private.aggregates() else set()
-    assert functions_in(inner) == sums
-    assert functions_in(inner.iterations) == {"assign", "assign_add"}
+    assert replaced_methods(inner) == sums
+    assert replaced_methods(inner.iterations) == {"assign", "assign_add"}
 
 
 @needs_keras3
-def test_outside_a_step_of_the_wrapper_they_do_what_keras_does(monkeypatch):
+def test_outside_a_step_of_the_wrapper_the_methods_do_what_keras_does(monkeypatch):
     inner, called = keras.optimizers.SGD(0.5), []
 
-    def note(owner, name, what):
+    def record_calls(owner, name):
         function = getattr(owner, name)
 
-        def noted(*args):
-            called.append(what)
+        def recorded(*args):
+            called.append(name)
             return function(*args)
 
-        monkeypatch.setattr(owner, name, noted)
+        monkeypatch.setattr(owner, name, recorded)
 
-    sums = ["sum"] if keras3_private.aggregates() else []
-    for what in sums:
-        note(type(inner), "_all_reduce_sum_gradients", what)
-    # Keras 3.0 counts a step by `assign`.
-    note(inner.iterations, "assign" if OLD_KERAS3 else "assign_add", "count")
+    methods = ["assign" if OLD_KERAS3 else "assign_add"]  # count the steps
+    record_calls(inner.iterations, methods[0])
+    if keras3_private.aggregates():
+        methods.append("_all_reduce_sum_gradients")
+        record_calls(type(inner), "_all_reduce_sum_gradients")
     optimizer = tf_lso.LossScaleOptimizer(inner)
     x = tf.Variable(2.0)
     optimizer.apply_gradients([(tf.constant(1.0), x)])
     assert called == [] and float(x) == 1.5
     inner.apply_gradients([(tf.constant(1.0), x)])
-    assert sorted(called) == ["count", *sums] and float(x) == 1.0
+    assert sorted(called) == sorted(methods) and float(x) == 1.0
     assert number(inner.iterations) == 2
 
 
 @needs_keras3
-def test_a_part_without_gradients_is_refused_by_keras_outside_a_step():
+def test_outside_a_step_keras_refuses_a_part_without_gradients():
+    """The part stands for an optimizer in a MultiOptimizer."""
     part = keras.optimizers.SGD(0.5)
     x = keras.Variable(2.0)
     part.build([x])
@@ -97,7 +101,7 @@ def test_a_part_without_gradients_is_refused_by_keras_outside_a_step():
         part.apply([None], [x])
 
 
-def test_uninstall_leaves_them():
+def test_a_wrapped_optimizer_stays_wrapped_after_uninstall():
     inner = keras2.optimizers.SGD(0.1)
     with tf_lso.install():
         optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
