@@ -12,26 +12,28 @@ from tests.migrate.programs import checked, notebook, run, write
 
 pytestmark = [pytest.mark.core, pytest.mark.usefixtures("folder")]
 
-BREAKS = "import tensorflow.keras.mixed_precision.experimental\n"
+OLD_NAME = "import tensorflow.keras.mixed_precision.experimental\n"
 
 
 def check(*paths):
     """Return the JSON report of `check` on paths, and the names of the files with findings."""
-    document = json.loads(run("check", "--format", "json", *paths)[1])
-    return document, [one["file"] for one in document["findings"]]
+    report = json.loads(run("check", "--format", "json", *paths)[1])
+    return report, [finding["file"] for finding in report["findings"]]
 
 
-def write_all(*names, text=BREAKS):
+def write_all(*names):
+    """Write files that contain an old name."""
     for name in names:
-        write(name, text)
+        write(name, OLD_NAME)
 
 
-def test_finds_python_files_and_notebooks_in_order():
-    write_all("b.py", "a.pyw", "c/d.py", "readme.txt", ".git/x.py", ".venv/x.py")
-    write_all("env/x.py", "node_modules/x.py", "lib/site-packages/x.py")
-    write_all("env/pyvenv.cfg", "__pycache__/x.py")
-    write("c/n.ipynb", notebook(BREAKS))
+def test_python_files_and_notebooks_in_a_folder_are_read_in_order():
+    write_all("b.py", "a.pyw", "c/d.py")
+    write("c/n.ipynb", notebook(OLD_NAME))
     os.symlink("..", "c/loop")
+    # Files that are not read.
+    write_all("readme.txt", ".git/x.py", ".venv/x.py", "env/pyvenv.cfg", "env/x.py")
+    write_all("node_modules/x.py", "lib/site-packages/x.py", "__pycache__/x.py")
     assert check(".")[1] == ["./a.pyw", "./b.py", "./c/d.py", "./c/n.ipynb"]
 
 
@@ -44,18 +46,20 @@ def test_finds_python_files_and_notebooks_in_order():
         ("a.py", ["a.py", "a.py"], ["a.py"]),
     ],
 )
-def test_what_is_named_is_read_once_whatever_its_name(name, paths, found):
+def test_a_path_in_the_command_is_read_once_whatever_its_name(name, paths, found):
     write_all(name)
-    document, files = check(*paths)
-    assert (document["files"], files) == (len(found), found)
+    report, files = check(*paths)
+    assert report["files"] == len(found)
+    assert files == found
 
 
-def test_what_links_lead_to_is_read_once_under_its_own_name():
+def test_a_linked_file_is_read_once_under_its_own_name():
     write_all("src/model.py")
     os.symlink("src/model.py", "a_link.py")
     os.symlink("src", "a_folder")
-    document, found = check(".", "src/../a_link.py")
-    assert (document["files"], found) == (1, ["./src/model.py"])
+    report, files = check(".", "src/../a_link.py")
+    assert report["files"] == 1
+    assert files == ["./src/model.py"]
 
 
 def test_a_pipe_in_a_folder_is_not_read():
@@ -94,59 +98,67 @@ for codec in ("hex", "rot13", "utf-16", "undefined"):  # Python source cannot us
 
 
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
-def test_an_unreadable_file_is_named_with_its_reason(case):
-    source, line, words = case
+def test_an_unreadable_file_without_an_old_name_is_ignored(case):
+    """A file without a part of an old name is not parsed."""
+    source, _, _ = case
     write("a.py", source)
-    write("b.py", BREAKS)
-    # A file without an old name is not parsed, so it is not reported.
     assert check(".")[0]["unreadable"] == []
-    assert run("migrate", "--write", ".")[0] == run("migrate", "a.py")[0] == 0
-    text = source + b"\n# mixed_precision\n"
-    bad, good = (
-        write("a.py", text),
-        write("b.py", "from keras.mixed_precision import experimental\n"),
-    )
-    document, _ = check(".")
-    (item,) = document["unreadable"]
-    assert item["file"] == "./a.py" and words in item["reason"]
+    assert run("migrate", "--write", ".")[0] == 0
+    assert run("migrate", "a.py")[0] == 0
+
+
+@pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_file_with_an_old_name_is_reported_with_the_reason(case):
+    source, line, reason = case
+    source += b"\n# mixed_precision\n"
+    unreadable = write("a.py", source)
+    other = write("b.py", "from keras.mixed_precision import experimental\n")
+    report, _ = check(".")
+    (item,) = report["unreadable"]
+    assert item["file"] == "./a.py"
+    assert reason in item["reason"]
     assert line is None or item["line"] == line
-    assert document["exit_code"] == 2
+    assert report["exit_code"] == 2
     assert run("migrate", "--write", ".")[0] == 2
-    assert bad.read_bytes() == text
-    assert good.read_text() == "from tf_lso.keras.mixed_precision import experimental\n"
+    assert unreadable.read_bytes() == source
+    assert (
+        other.read_text() == "from tf_lso.keras.mixed_precision import experimental\n"
+    )
 
 
 # Python 3.12 allows less nesting than other versions, whatever its recursion limit is.
-DEEP = 600 if sys.version_info[:2] == (3, 12) else 900
+DEPTH = 600 if sys.version_info[:2] == (3, 12) else 900
+# Unusual texts. An old name follows each text on its last line.
 READABLE = {
     "latin": "# -*- coding: latin-1 -*-\ns = 'é'; ".encode("latin-1"),
     "bom": b"\xef\xbb\xbfs = 1; ",
     "cr": b"s = 1\rs = 1\r\ns = 1; ",
     "form feed": b"s = 1\n\x0c\ns = 1; ",
     "escapes": b"s = '\\d'; ",
-    "long sum": b"s = " + b"1 + " * DEEP + b"1; ",
-    "long chain": b"s = x" + b".f().g" * (DEEP // 3) + b"; ",
+    "long sum": b"s = " + b"1 + " * DEPTH + b"1; ",
+    "long chain": b"s = x" + b".f().g" * (DEPTH // 3) + b"; ",
 }
 
 
 @pytest.mark.parametrize("source", READABLE.values(), ids=READABLE)
 @pytest.mark.filterwarnings("error")
-def test_odd_files_are_read(source):
-    document = checked(source + BREAKS.encode())
-    assert document["unreadable"] == []
-    (finding,) = document["findings"]
-    before = re.split(r"\r\n|\r|\n", source.decode("latin-1"))
-    assert finding["line"] == len(before)
-    assert finding["code"].endswith(BREAKS.strip())
+def test_unusual_files_are_read(source):
+    report = checked(source + OLD_NAME.encode())
+    assert report["unreadable"] == []
+    (finding,) = report["findings"]
+    lines = re.split(r"\r\n|\r|\n", source.decode("latin-1"))
+    assert finding["line"] == len(lines)
+    assert finding["code"].endswith(OLD_NAME.strip())
 
 
-def test_a_file_without_permission(monkeypatch):
+def test_a_file_without_permission_is_reported(monkeypatch):
     write_all("a.py", "b.py")
+    original = open
 
-    def refuse(path, *arguments, whole=open, **options):
+    def refuse(path, *arguments, **options):
         if path == "./a.py":
             raise PermissionError(13, "Permission denied", path)
-        return whole(path, *arguments, **options)
+        return original(path, *arguments, **options)
 
     monkeypatch.setattr("builtins.open", refuse)
     (item,) = check(".")[0]["unreadable"]
@@ -155,22 +167,24 @@ def test_a_file_without_permission(monkeypatch):
     assert "cannot be opened: Permission denied" in run("migrate", ".")[1]
 
 
-def test_a_directory_that_cannot_be_listed(monkeypatch):
+def test_a_folder_without_permission_is_reported(monkeypatch):
     write_all("a.py", "b/x.py", "c.py")
+    original = os.scandir
 
-    def refuse(path, whole=os.scandir):
+    def refuse(path):
         if path.endswith("b"):
             raise PermissionError(13, "Permission denied", path)
-        return whole(path)
+        return original(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    document, found = check(".")
-    (item,) = document["unreadable"]
+    report, files = check(".")
+    (item,) = report["unreadable"]
     assert (item["file"], item["reason"]) == ("./b", "Permission denied")
-    assert (found, document["exit_code"]) == (["./a.py", "./c.py"], 2)
+    assert files == ["./a.py", "./c.py"]
+    assert report["exit_code"] == 2
 
 
-def test_a_link_to_nothing_that_is_named():
+def test_a_link_to_nothing_fails_only_if_the_command_names_it():
     write("a.py", "")
     os.symlink("nowhere", "b.py")
     assert run("check", "b.py")[0] == 2
@@ -178,22 +192,22 @@ def test_a_link_to_nothing_that_is_named():
 
 
 @pytest.mark.parametrize(
-    "sources, code",
+    ("sources", "code"),
     [
         ({}, 0),
         ({"a.py": "import tensorflow as tf\n"}, 0),
         ({"a.py": "from keras.mixed_precision import Policy\n"}, 0),
         ({"a.py": "from keras.mixed_precision import *\n"}, 0),
-        ({"a.py": BREAKS}, 1),
-        ({"a.ipynb": notebook(BREAKS)}, 1),
-        ({"a.py": BREAKS, "b.py": "def f(:\n"}, 1),
-        ({"a.py": BREAKS, "b.py": "def loss_scale(:\n"}, 2),
+        ({"a.py": OLD_NAME}, 1),
+        ({"a.ipynb": notebook(OLD_NAME)}, 1),
+        ({"a.py": OLD_NAME, "b.py": "def f(:\n"}, 1),
+        ({"a.py": OLD_NAME, "b.py": "def loss_scale(:\n"}, 2),
         ({"b.py": "def f(:\n"}, 0),
         ({"b.py": "def loss_scale(:\n"}, 2),
     ],
 )
-@pytest.mark.parametrize("form", ["text", "json", "github"])
-def test_exit_codes(sources, code, form):
+@pytest.mark.parametrize("report_format", ["text", "json", "github"])
+def test_exit_codes(sources, code, report_format):
     for name, text in sources.items():
         write(name, text)
-    assert run("check", ".", "--format", form)[0] == code
+    assert run("check", ".", "--format", report_format)[0] == code
