@@ -26,14 +26,6 @@ def migrate(*arguments):
     return run("migrate", *arguments)
 
 
-def process(*arguments, **options):
-    """Start `tf-lso migrate` in a process of its own."""
-    command = [sys.executable, "-m", "tf_lso", "migrate", *arguments]
-    piped = dict.fromkeys(["stdout", "stderr"], subprocess.PIPE)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, env=environment, text=True, **piped, **options)
-
-
 def write_old(*names):
     """Write files that contain `OLD`."""
     for name in names:
@@ -48,40 +40,43 @@ def changed(*names):
 
 
 class TestWhatIsWritten:
-    def test_the_file_when_asked(self):
+    def test_write_changes_the_file(self):
         write_old("a.py")
         code, printed = migrate("--write", "a.py")
-        assert (code, changed("a.py")) == (0, ["a.py"])
+        assert code == 0
+        assert changed("a.py") == ["a.py"]
         assert "1 changed, in 1 place" in printed
-        assert migrate("--write", "a.py")[1].startswith(
-            "1 file read: nothing to change."
-        )
+        _, printed = migrate("--write", "a.py")
+        assert printed.startswith("1 file read: nothing to change.")
 
-    @pytest.mark.parametrize("flag, code", [("--check", 1), ("--write", 0)])
-    def test_files_of_all_kinds_as_a_hook_names_them(self, flag, code):
+    @pytest.mark.parametrize(
+        ("flag", "code", "expected"), [("--check", 1, OLD), ("--write", 0, NEW)]
+    )
+    def test_a_hook_may_name_scripts_programs_and_notebooks(self, flag, code, expected):
         """pre-commit finds files by their type, so a script may have no suffix."""
-        script, plain = write("bin/a script", OLD), write("b.py", "x = 1\n")
+        script = write("bin/a script", OLD)
+        program = write("b.py", "x = 1\n")
         cells = write("c.ipynb", notebook(OLD))
-        assert migrate(flag, script, plain, cells)[0] == code
-        expected = NEW if flag == "--write" else OLD
+        assert migrate(flag, script, program, cells)[0] == code
         assert script.read_text() == expected
         assert cells.read_text() == notebook(expected)
-        assert plain.read_text() == "x = 1\n"
-        assert migrate("--check", script, plain, cells)[0] == code
+        assert program.read_text() == "x = 1\n"
+        assert migrate("--check", script, program, cells)[0] == code
 
     def test_check_and_write_exclude_each_other(self):
         with pytest.raises(SystemExit) as end:
             migrate("--check", "--write", "a.py")
         assert end.value.code == 2
 
-    def test_the_mode_stays_and_no_temporary_file(self):
+    def test_the_mode_of_the_file_stays_and_no_temporary_file_remains(self):
         write("a.py", OLD).chmod(0o751)
         migrate("--write", ".")
         assert stat.S_IMODE(os.stat("a.py").st_mode) == 0o751
-        assert os.listdir() == changed("a.py") == ["a.py"]
+        assert changed("a.py") == ["a.py"]
+        assert os.listdir() == ["a.py"]
 
     @pytest.mark.parametrize("name", ["a.py", "a b/c d.py"])
-    def test_the_diff_is_a_patch(self, name):
+    def test_git_applies_the_printed_diff(self, name):
         git("init", "-q")
         path = write(f"src/{name}", f"x = 1\n{OLD}y = 2")
         write(
@@ -94,7 +89,7 @@ class TestWhatIsWritten:
         assert migrate("--check", "src")[0] == 0
         assert path.read_text() == f"x = 1\n{NEW}y = 2"
 
-    def test_the_diff_of_a_file_with_a_byte_order_mark_is_a_patch(self):
+    def test_git_applies_the_diff_of_a_file_with_a_byte_order_mark(self):
         git("init", "-q")
         path = write("a.py", f"\ufeffx = 1\n{OLD}")
         write("patch", run("migrate", "--diff", "a.py")[1])
@@ -102,7 +97,8 @@ class TestWhatIsWritten:
         assert path.read_bytes().decode() == f"\ufeffx = 1\n{NEW}"
 
 
-def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
+def test_a_file_is_left_alone_if_its_migration_would_not_be_python(monkeypatch):
+    # Make `migrate` add code before `from __future__`, which is a syntax error.
     monkeypatch.setattr("tf_lso.migrate.install._may_precede", lambda line: False)
     old = "from __future__ import annotations\nimport tensorflow as tf\n"
     old += "tf.keras.mixed_precision.experimental\n"
@@ -114,7 +110,7 @@ def test_a_file_whose_migration_would_be_no_python_is_left_alone(monkeypatch):
 
 # Files that `migrate` must not change, with bytes that a program easily loses. They contain
 # at most a part of an old name.
-KEPT = {
+UNCHANGED = {
     "carriage returns": b"x = 1\r\ny = 'mixed_precision'\r\n",
     "old Mac": b"x = 1\ry = 'mixed_precision'\r",
     "mixed line ends": b"x = 1\r\ny = 2\nz = 'mixed_precision'",
@@ -126,12 +122,12 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("kind", KEPT)
-def test_a_file_without_an_old_name_is_not_touched(kind):
-    path = write("a.py", KEPT[kind])
+@pytest.mark.parametrize("kind", UNCHANGED)
+def test_a_file_without_an_old_name_is_not_written(kind):
+    path = write("a.py", UNCHANGED[kind])
     before = path.stat()
     assert migrate("--write", "a.py")[0] == 0
-    assert path.read_bytes() == KEPT[kind]
+    assert path.read_bytes() == UNCHANGED[kind]
     assert path.stat().st_ino == before.st_ino
     assert path.stat().st_mtime_ns == before.st_mtime_ns
 
@@ -147,7 +143,7 @@ def left_alone():
     return dict(re.findall("^(.*): left alone  (.*)", printed, re.MULTILINE))
 
 
-def test_a_link_stays_and_the_file_that_it_leads_to_is_changed():
+def test_a_link_stays_and_the_linked_file_is_changed():
     write_old("elsewhere/a.txt", "m.py")
     os.symlink("elsewhere/a.txt", "a.py")
     os.symlink("m.py", "n.py")
@@ -160,44 +156,57 @@ def test_a_link_stays_and_the_file_that_it_leads_to_is_changed():
 class TestWhatIsLeftAlone:
     """A file that cannot be migrated is reported with the reason. Others are migrated."""
 
-    def test_a_write_that_fails(self, monkeypatch):
+    def test_a_file_that_cannot_be_written(self, monkeypatch):
         def fail(*arguments):
             raise OSError(28, "No space left on device")
 
         write_old("a.py")
         monkeypatch.setattr(os, "replace", fail)
         code, printed = migrate("--write", "a.py")
-        assert (code, changed("a.py"), os.listdir()) == (2, [], ["a.py"])
+        assert code == 2
+        assert changed("a.py") == []
+        assert os.listdir() == ["a.py"]
         assert "a.py: left alone  cannot be written: No space left" in printed
 
-    def test_a_file_that_goes_away(self, monkeypatch):
+    def test_a_file_that_another_process_deletes(self, monkeypatch):
         write_old("a.py")
+        original = files.examine
 
-        def examined(path, *arguments, whole=files.examine):
-            done = whole(path, *arguments)
+        def examine_and_delete(path, *arguments):
+            examined = original(path, *arguments)
             if path == "./a.py":
                 pathlib.Path(path).unlink()
-            return done
+            return examined
 
-        monkeypatch.setattr(files, "examine", examined)
+        monkeypatch.setattr(files, "examine", examine_and_delete)
         assert left_alone()["./a.py"].startswith("cannot be written")
         assert os.listdir() == ["z.py"]
 
-    def test_an_error_of_our_own(self, monkeypatch):
-        def failing(source, *arguments, whole=engine.examine, **options):
+    def test_a_file_on_which_tf_lso_itself_fails(self, monkeypatch):
+        original = engine.examine
+
+        def fail(source, *arguments, **options):
             if b"#" in source:
                 raise KeyError("x")
-            return whole(source, *arguments, **options)
+            return original(source, *arguments, **options)
 
         write("a.py", f"{OLD}#")
-        monkeypatch.setattr(engine, "examine", failing)
+        monkeypatch.setattr(engine, "examine", fail)
         assert left_alone()["./a.py"] == "tf-lso fails on it: KeyError: 'x'"
 
 
-def test_an_interrupt_ends_it_between_files():
+def test_an_interrupt_leaves_each_file_either_old_or_migrated():
     for number in range(100):
         write(f"f{number}.py", OLD + "#\n" * 100)
-    running = process("--write", ".", start_new_session=True)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tf_lso", "migrate", "--write", "."],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    # Wait until the command has written the first file.
     deadline = time.monotonic() + HANGS_AFTER
     first = pathlib.Path("f0.py")
     while first.read_text().startswith(OLD) and time.monotonic() < deadline:
@@ -210,25 +219,26 @@ def test_an_interrupt_ends_it_between_files():
         assert path.suffix == ".py" and path.read_text().startswith((OLD, NEW))
 
 
-@pytest.mark.parametrize("flags, code", [("", 0), ("--check", 1)])
-def test_without_standard_streams(flags, code):
+@pytest.mark.parametrize(("flags", "code"), [("", 0), ("--check", 1)])
+def test_the_command_works_without_standard_streams(flags, code):
     write_old("a.py")
     command = f"{sys.executable} -m tf_lso migrate {flags} a.py <&- >&-"
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, shell=True, env=variables, stderr=subprocess.PIPE)
-    assert (ended.returncode, ended.stderr, changed("a.py")) == (code, b"", [])
+    done = subprocess.run(command, shell=True, env=variables, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert changed("a.py") == []
 
 
-def test_a_file_of_many_uses_ends():
+def test_a_file_with_2000_uses_is_migrated():
     """The time of an earlier version grew with the cube of the number: hours for this file."""
     uses = "tf.keras.mixed_precision.experimental\n" * 2000
     path = write("a.py", f"import tensorflow as tf\n{uses}")
     assert migrate("--write", "a.py")[0] == 0
-    moved = uses.replace("tf", "tf_lso")
-    assert path.read_text() == f"import tensorflow as tf\nimport tf_lso\n{moved}"
+    migrated = uses.replace("tf", "tf_lso")
+    assert path.read_text() == f"import tensorflow as tf\nimport tf_lso\n{migrated}"
 
 
-def test_the_hooks_are_commands_of_ours():
+def test_the_hooks_of_pre_commit_call_existing_commands():
     """`.pre-commit-hooks.yaml` names commands that exist, for the file types that they read."""
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     entries = re.findall("entry: (.*)", text)

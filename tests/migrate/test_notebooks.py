@@ -16,16 +16,20 @@ IMPORT = "import tensorflow as tf"
 BROKEN = f"{IMPORT}\ndef f(:\n"
 
 
-def places(*cells, **metadata):
+def findings_and_unreadable(*cells, **metadata):
     """Check a notebook. Return the positions and names of findings, and of unreadable cells.
 
     Returns:
       A list of (cell, line, name) for the findings, and a list of (cell, line) for the cells
       that cannot be read.
     """
-    document = checked(notebook(*cells, **metadata), name="program.ipynb")
-    found = [(one["cell"], one["line"], one["name"]) for one in document["findings"]]
-    return found, [(item["cell"], item["line"]) for item in document["unreadable"]]
+    report = checked(notebook(*cells, **metadata), name="program.ipynb")
+    findings = [
+        (finding["cell"], finding["line"], finding["name"])
+        for finding in report["findings"]
+    ]
+    unreadable = [(item["cell"], item["line"]) for item in report["unreadable"]]
+    return findings, unreadable
 
 
 def migrate(data, *flags):
@@ -35,7 +39,7 @@ def migrate(data, *flags):
     return path.read_bytes().decode("utf-8", "surrogateescape"), code, printed
 
 
-def test_cells_are_counted_as_they_stand_and_share_their_names():
+def test_all_cells_are_counted_and_code_cells_share_their_names():
     cells = (
         {"cell_type": "markdown", "source": "# tf.keras.mixed_precision"},
         IMPORT,
@@ -68,9 +72,10 @@ MAGICS = {
 
 
 @pytest.mark.parametrize("magic", MAGICS.values(), ids=MAGICS)
-def test_magics_move_no_line_and_stay(magic):
+def test_magics_change_no_line_number_and_stay(magic):
     line = magic.count("\n") + 1
-    assert places(IMPORT, f"{magic}{USE}") == ([(2, line, POLICY)], [])
+    found = findings_and_unreadable(IMPORT, f"{magic}{USE}")
+    assert found == ([(2, line, POLICY)], [])
     text = notebook(f"{magic}from keras.mixed_precision import experimental")
     expected = text.replace("from keras", "from tf_lso.keras")
     assert migrate(text)[:2] == (expected, 0)
@@ -79,47 +84,54 @@ def test_magics_move_no_line_and_stay(magic):
 # Maps the name of a case to its cells, the (cell, line) of the finding, and a list of the
 # (cell, line) of unreadable cells.
 CELLS = {
-    "a later cell binds for an earlier one": ([USE, IMPORT], (1, 1), []),
-    "one that does not parse stops no other": (
+    "a later cell imports for an earlier cell": ([USE, IMPORT], (1, 1), []),
+    "a cell that does not parse": (
         [IMPORT, "x = 1\ndef loss_scale(:\n", USE],
         (3, 1),
         [(2, 2)],
     ),
-    "without an old name it may be anything": (
+    "a cell without an old name that does not parse": (
         [IMPORT, "your code ...", USE],
         (3, 1),
         [],
     ),
     # IPython removes the indent, because users paste code out of functions.
-    "one that is indented as a whole": (
+    "a cell that is indented as a whole": (
         [IMPORT, f"    x = 1\n    y = {USE}\n    z = 1"],
         (2, 2),
         [],
     ),
-    "a broken one may have held the import": ([BROKEN, USE], (2, 1), []),
+    "a cell that does not parse and may contain the import": (
+        [BROKEN, USE],
+        (2, 1),
+        [],
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CELLS.values(), ids=CELLS)
-def test_cells(case):
+def test_a_use_is_found_whatever_other_cells_contain(case):
     cells, (cell, line), unreadable = case
-    assert places(*cells) == ([(cell, line, POLICY)], unreadable)
+    found = findings_and_unreadable(*cells)
+    assert found == ([(cell, line, POLICY)], unreadable)
 
 
-def test_what_a_broken_cell_may_have_bound_is_unsure():
+def test_a_use_after_a_cell_that_does_not_parse_is_unsure():
     (finding,) = checked(notebook(BROKEN, USE), name="a.ipynb")["findings"]
     assert finding["status"] == "unsure"
 
 
-@pytest.mark.parametrize("language", ["R", "julia", "scala"])
+@pytest.mark.parametrize("language", ["R", "julia"])
 def test_notebooks_of_other_languages_are_skipped(language):
-    info = {"name": language}
-    assert places(f"loss_scale <- function(\n{USE}", language_info=info) == ([], [])
+    cell = f"loss_scale <- function(\n{USE}"
+    found = findings_and_unreadable(cell, language_info={"name": language})
+    assert found == ([], [])
 
 
-@pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%writefile x.py", "%%sql a"])
+@pytest.mark.parametrize("magic", ["%%bash", "%%writefile x.py"])
 def test_cells_of_other_languages_are_skipped(magic):
-    assert places(IMPORT, f"{magic}\nfor i in *; do (\n{USE}") == ([], [])
+    found = findings_and_unreadable(IMPORT, f"{magic}\nfor i in *; do (\n{USE}")
+    assert found == ([], [])
 
 
 EMPTY = {"cell_type": "code", "source": []}
@@ -135,27 +147,33 @@ EMPTY = {"cell_type": "code", "source": []}
         [{"cell_type": "code", "source": [" \n"]}],
     ],
 )
-@pytest.mark.parametrize("flags", [(), ("--like", "2.4")])
-def test_an_empty_first_cell_stays_empty(first, flags):
-    added = "import tf_lso\n"
-    if flags:
-        added = 'import tf_lso\n\ntf_lso.install(like="2.4")\n\n'
-    new, code, _ = migrate(notebook(*first, f"import keras\n{USE}", IMPORT), *flags)
-    head = f"{added}import keras\n" if flags else f"import keras\n{added}"
+@pytest.mark.parametrize(
+    ("flags", "imports"),
+    [
+        ([], "import keras\nimport tf_lso\n"),
+        (
+            ["--like", "2.4"],
+            'import tf_lso\n\ntf_lso.install(like="2.4")\n\nimport keras\n',
+        ),
+    ],
+)
+def test_imports_are_added_to_the_first_cell_that_contains_code(first, flags, imports):
+    old = notebook(*first, f"import keras\n{USE}", IMPORT)
+    new, code, _ = migrate(old, *flags)
     use = USE.replace("tf.", "tf_lso.")
-    assert (new, code) == (notebook(*first, f"{head}{use}", IMPORT), 0)
+    assert code == 0
+    assert new == notebook(*first, f"{imports}{use}", IMPORT)
 
 
 # A notebook as Jupyter writes it, and the notebook after its migration.
-NOTEBOOK, MOVED = (
-    (ROOT / f"tests/migrate/notebooks/{name}.json").read_text(encoding="utf-8")
-    for name in ("before", "after")
-)
+FOLDER = ROOT / "tests/migrate/notebooks"
+NOTEBOOK = (FOLDER / "before.json").read_text(encoding="utf-8")
+MIGRATED = (FOLDER / "after.json").read_text(encoding="utf-8")
 
 
-def test_cells_move_and_all_other_bytes_stay():
+def test_cells_are_migrated_and_all_other_bytes_stay():
     new, code, printed = migrate(NOTEBOOK)
-    assert (new, code) == (MOVED, 0)
+    assert (new, code) == (MIGRATED, 0)
     assert "1 file read: 1 changed, in 2 places." in printed
     assert migrate(new)[0] == new
 
@@ -170,11 +188,12 @@ def test_cells_move_and_all_other_bytes_stay():
     ],
 )
 def test_the_layout_of_the_file_stays(layout):
-    old, new = (json.dumps(json.loads(text), **layout) for text in (NOTEBOOK, MOVED))
-    assert migrate(old)[0] == new
+    old = json.dumps(json.loads(NOTEBOOK), **layout)
+    new, _, _ = migrate(old)
+    assert new == json.dumps(json.loads(MIGRATED), **layout)
 
 
-def test_a_notebook_laid_out_by_hand_is_left_and_told_of():
+def test_a_notebook_with_another_layout_is_left_and_reported():
     old = NOTEBOOK.replace("{", "{ ", 3)
     new, code, printed = migrate(old)
     assert (new, code) == (old, 0)
@@ -183,54 +202,53 @@ def test_a_notebook_laid_out_by_hand_is_left_and_told_of():
 
 @pytest.mark.parametrize("mark", ["", "\N{BYTE ORDER MARK}"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_line_ends_and_marks_stay(mark, newline):
+def test_line_ends_and_byte_order_marks_stay(mark, newline):
     new, _, _ = migrate(mark + NOTEBOOK.replace("\n", newline))
     assert new.startswith(mark) and new.removeprefix(mark)[0] == "{"
     assert new.replace(newline, "\n") == mark + migrate(NOTEBOOK)[0]
 
 
 def test_a_notebook_in_ascii_stays_in_ascii():
-    new, _, _ = migrate(
-        notebook(f'{IMPORT}\nx = tf.keras.mixed_precision.experimental, "é"')
-    )
-    assert (
-        new.isascii()
-        and r"tf_lso.keras.mixed_precision.experimental, \"\u00e9\"" in new
-    )
+    cell = f'{IMPORT}\nx = tf.keras.mixed_precision.experimental, "é"'
+    new, _, _ = migrate(notebook(cell))
+    assert new.isascii()
+    assert r"tf_lso.keras.mixed_precision.experimental, \"\u00e9\"" in new
 
 
-def test_a_notebook_without_an_old_name_is_not_touched():
+def test_a_notebook_without_an_old_name_is_not_changed():
     text = NOTEBOOK.replace("mixed_precision", "layers")
     assert migrate(text)[0] == text
 
 
-BAD = [
-    (b"loss_scale", "not a notebook"),
-    (b'{"loss_scale"', "not a notebook"),
-    (b'["loss_scale"]', "not a notebook"),
-    (b'{"loss_scale": 1}', "not a notebook"),
-    (b'{"cells": "loss_scale"}', "not a notebook"),
-    (b'{"cells": ["loss_scale"]}', "not a notebook"),
-    (b'"loss_scale"', "not a notebook"),
-    (b"\xff\xfe{loss_scale}", "not a notebook"),
-    (NOTEBOOK.encode("latin-1"), "not a notebook"),
-    (NOTEBOOK[:-10].encode(), "not a notebook"),
+# Each of these texts contains a part of an old name. Otherwise the file would not be parsed.
+NOT_NOTEBOOKS = [
+    b"loss_scale",
+    b'{"loss_scale"',
+    b'["loss_scale"]',
+    b'{"loss_scale": 1}',
+    b'{"cells": "loss_scale"}',
+    b'{"cells": ["loss_scale"]}',
+    b'"loss_scale"',
+    b"\xff\xfe{loss_scale}",
+    NOTEBOOK.encode("latin-1"),
+    NOTEBOOK[:-10].encode(),
 ]
 
 
-@pytest.mark.parametrize(("data", "words"), BAD)
-def test_what_is_no_notebook_is_left_alone_and_named(data, words):
+@pytest.mark.parametrize("data", NOT_NOTEBOOKS)
+def test_a_file_that_is_not_a_notebook_is_left_alone_and_reported(data):
     assert checked(data, name="a.ipynb")["unreadable"][0]["reason"]
     new, code, printed = migrate(data)
     assert code == 2
-    assert re.match(rf"a\.ipynb(:\d+)?: left alone  {words}", printed)
+    assert re.match(r"a\.ipynb(:\d+)?: left alone  not a notebook", printed)
     assert new.encode("utf-8", "surrogateescape") == data
 
 
-def test_a_cell_that_does_not_parse_is_left_alone_and_named():
+def test_a_cell_that_does_not_parse_is_left_alone_and_reported():
     text = NOTEBOOK.replace("policy = tf", "policy = = tf")
     new, code, printed = migrate(text)
-    assert (new != text, code) == (True, 2)
+    assert new != text
+    assert code == 2
     assert (
         "policy = = tf.keras.mixed_precision.Policy" in new
     )  # other cells are migrated
@@ -238,14 +256,14 @@ def test_a_cell_that_does_not_parse_is_left_alone_and_named():
 
 
 @pytest.mark.parametrize(
-    "source",
+    "cell",
     [
         "!python train.py --hparams='mixed_precision=true'\nx = 1",
-        *(f"%%{name}\npip install mixed_precision" for name in ("bash", "html", "sql")),
+        "%%bash\npip install mixed_precision",
     ],
 )
-def test_what_is_no_old_name_is_not_spoken_of(source):
-    text = notebook(source)
+def test_words_in_shell_commands_and_other_languages_are_not_reported(cell):
+    text = notebook(cell)
     new, code, printed = migrate(text)
     assert (new, code) == (text, 0)
     assert printed.startswith("1 file read: nothing to change.\n")
