@@ -18,31 +18,28 @@ pytestmark = [
     pytest.mark.skipif(not HAS_KERAS3, reason="the tables are about Keras 3"),
 ]
 
-MODULES = {
-    module: [
-        name
-        for name, use in names.mirror_names(namespace).items()
-        if not use.versions.startswith("2.16")
-    ]
-    for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
-    if HAS_TF_KERAS or not module.startswith("tf_keras")
-}
+OLD_MODULES = dict(names.MODULES)
+if HAS_TF_KERAS:
+    OLD_MODULES |= names.TF_KERAS_MODULES
 
 
 def statements():
     """Yield statements that import each old module and name, or get a name as an attribute."""
-    for module, found in MODULES.items():
+    for module, namespace in OLD_MODULES.items():
         parent, _, last = module.rpartition(".")
         yield f"import {module}"
         yield f"from {parent} import {last}"
-        for name in found:
+        is_attribute = module.startswith(("tensorflow.", "keras.mixed"))
+        is_private = ".python." in module
+        for name, use in names.mirror_names(namespace).items():
+            if use.versions.startswith("2.16"):
+                continue  # the name is new in Keras 3
             yield f"from {module} import {name}"
-            public = module.startswith(("tensorflow.", "keras.mixed"))
-            if public and ".python." not in module:
+            if is_attribute and not is_private:
                 yield f"import {module.partition('.')[0]}; {module}.{name}"
 
 
-def fails(statement):
+def raises_missing_name(statement):
     """Return whether the statement raises the error of a missing name."""
     try:
         exec(statement, {"tf": tf})
@@ -63,24 +60,24 @@ def findings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
     for number, statement in enumerate(STATEMENTS):
         write(folder / f"{number}.py", f"{statement}\n")
-    report = run("check", "--verbose", "--format", "json", folder)[1]
-    found = json.loads(report)["findings"]
-    by_statement = collections.defaultdict(list)
-    for one in found:
-        by_statement[STATEMENTS[int(pathlib.Path(one["file"]).stem)]].append(one)
-    return by_statement
+    _, printed = run("check", "--verbose", "--format", "json", folder)
+    findings = collections.defaultdict(list)
+    for finding in json.loads(printed)["findings"]:
+        number = int(pathlib.Path(finding["file"]).stem)
+        findings[STATEMENTS[number]].append(finding)
+    return findings
 
 
+# Matches the explanations of names that are gone.
 GONE = re.compile("later have no |tf_keras has no |as an attribute only")
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_a_statement_fails_where_the_report_says_that_a_name_is_gone(
+def test_a_statement_fails_if_and_only_if_a_name_in_it_is_reported_as_gone(
     statement, findings
 ):
     importlib.import_module("keras")  # makes `keras` an attribute of TensorFlow
-    found = findings[statement]
-    gone = [one for one in found if GONE.search(one["today"])]
-    assert bool(gone) == fails(statement)
-    assert all(one["status"] == "breaks" for one in gone)
-    assert all(one["today"] for one in found)
+    gone = [f for f in findings[statement] if GONE.search(f["today"])]
+    assert bool(gone) == raises_missing_name(statement)
+    assert all(finding["status"] == "breaks" for finding in gone)
+    assert all(finding["today"] for finding in findings[statement])
