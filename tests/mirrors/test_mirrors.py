@@ -21,13 +21,14 @@ from tf_lso import names
 
 RECORD = json.loads((pathlib.Path(__file__).parent / "record/api.json").read_text())
 NAMES = [(namespace, name) for namespace in RECORD for name in RECORD[namespace]]
-TODAY = ["2.21.0"]  # Keras 3
+# Versions in the record. `TODAY` stands for Keras 3, and `TF_KERAS` for tf_keras.
+TODAY = "2.21.0"
+TF_KERAS = "2.21-tf_keras"
 # The record of Keras 3 is of the release that came with TensorFlow 2.21. Other releases have
 # other members.
 IS_RECORDED_KERAS = tf.__version__.startswith("2.21.") and hasattr(
     keras.DTypePolicy, "quantization_mode"
 )
-TF_KERAS = "2.21-tf_keras"
 
 
 def mirror(namespace):
@@ -41,36 +42,46 @@ def reached(dotted):
 
 
 @pytest.mark.parametrize(("namespace", "name"), NAMES)
-def test_a_name_is_there_by_import_and_by_attribute(namespace, name):
-    found = getattr(mirror(namespace), name)
-    assert reached(f"{namespace}.{name}".replace("tf", "tf_lso", 1)) is found
-    assert found.__doc__
+def test_a_name_exists_by_import_and_by_attribute(namespace, name):
+    value = getattr(mirror(namespace), name)
+    assert reached(f"{namespace}.{name}".replace("tf", "tf_lso", 1)) is value
+    assert value.__doc__
 
 
 @pytest.mark.parametrize("namespace", RECORD)
-def test_a_mirror_has_the_real_names_and_no_more(namespace):
-    modules = {"experimental"}
-    assert set(mirror(namespace).__all__) - modules == set(RECORD[namespace])
+def test_a_mirror_has_the_real_names_and_no_others(namespace):
+    submodules = {"experimental"}
+    assert set(mirror(namespace).__all__) - submodules == set(RECORD[namespace])
     assert mirror(namespace).__all__ == sorted(mirror(namespace).__all__)
 
 
 def versions_of(entry):
     """Return the sorted versions (major, minor) that had a name, without today's tf_keras."""
-    texts = {v for vs in entry["signatures"].values() for v in vs} - {TF_KERAS}
-    return sorted(tuple(map(int, text.split(".")[:2])) for text in texts)
+    found = set()
+    for versions in entry["signatures"].values():
+        for version in versions:
+            if version != TF_KERAS:
+                major, minor, *_ = version.split(".")
+                found.add((int(major), int(minor)))
+    return sorted(found)
 
 
 @pytest.mark.parametrize(("namespace", "name"), NAMES)
 def test_the_table_has_the_versions_that_had_the_name(namespace, name):
     use = names.NAMESPACES[namespace.removeprefix("tf.")][name]
     versions = versions_of(RECORD[namespace][name])
-    first, _, last = use.versions.partition("-")
-    if last == "" and "-" in use.versions:
-        assert versions == [(2, 21)]  # Keras 3 only
+    # The table has texts such as "2.4-2.15", "2.4" for a single version, and "2.16-" for a name
+    # that only Keras 3 has.
+    first, dash, last = use.versions.partition("-")
+    if dash and not last:
+        assert versions == [(2, 21)]
         return
-    legacy = [v for v in versions if v != (2, 21) or last == "2.21"]
-    assert [f"{a}.{b}" for a, b in (legacy[0], legacy[-1])] == [first, last or first]
     assert (use.today == names.MISSING) == ((2, 21) not in versions)
+    if last != "2.21":
+        # A text such as "2.4-2.15" is about Keras 2. `use.today` says what Keras 3 has.
+        versions = [version for version in versions if version != (2, 21)]
+    assert "{}.{}".format(*versions[0]) == first
+    assert "{}.{}".format(*versions[-1]) == (last or first)
 
 
 def parsed(signature):
@@ -78,13 +89,18 @@ def parsed(signature):
 
     The default of a parameter without default is `inspect.Parameter.empty`.
     """
-    text = re.sub(r"<[^>]*>", "None", signature)
+    text = re.sub(r"<[^>]*>", "None", signature)  # defaults such as "<object ...>"
     function = ast.parse(f"def f{text}: pass").body[0].args
-    names = [a.arg for a in function.posonlyargs + function.args]
-    defaults = [ast.literal_eval(d) for d in function.defaults]
-    none = [inspect.Parameter.empty] * (len(names) - len(defaults))
-    given = zip(names, none + defaults, strict=True)
-    return {name: value for name, value in given if name not in ("self", "cls")}
+    names = [argument.arg for argument in function.posonlyargs + function.args]
+    parameters = dict.fromkeys(names, inspect.Parameter.empty)
+    defaults = [ast.literal_eval(default) for default in function.defaults]
+    if defaults:  # the defaults belong to the last parameters
+        parameters.update(zip(names[-len(defaults) :], defaults, strict=True))
+    return {
+        name: default
+        for name, default in parameters.items()
+        if name not in ("self", "cls")
+    }
 
 
 # Differences on purpose. `RENAMED` maps the name of a class and a recorded parameter to the
@@ -99,68 +115,89 @@ OTHER_DEFAULTS = {
 # Keras 3 has another order of arguments, which tf_lso cannot tell from the legacy order. So
 # tf_lso accepts the arguments of Keras 3 by keyword only.
 BY_KEYWORD = {"initial_scale": 2.0**15, "dynamic_growth_steps": 2000, "name": None}
-SIGNATURES = [
-    (namespace, name, signature, versions)
-    for namespace, name in NAMES
-    for signature, versions in RECORD[namespace][name]["signatures"].items()
-    if signature != "(self, /, *args, **kwargs)"  # says nothing
-    and (IS_RECORDED_KERAS or versions != TODAY)
-]
+
+SIGNATURES = []
+for namespace, name in NAMES:
+    for signature, versions in RECORD[namespace][name]["signatures"].items():
+        says_nothing = signature == "(self, /, *args, **kwargs)"
+        is_of_other_keras3 = versions == [TODAY] and not IS_RECORDED_KERAS
+        if not says_nothing and not is_of_other_keras3:
+            SIGNATURES.append((namespace, name, signature, versions))
 
 
 @pytest.mark.parametrize(("namespace", "name", "signature", "versions"), SIGNATURES)
 def test_a_signature_is_the_real_one(namespace, name, signature, versions):
-    real = parsed(signature)
-    ours = inspect.signature(getattr(mirror(namespace), name)).parameters
-    if name == "LossScaleOptimizer" and versions == TODAY:
-        cls, inner = getattr(mirror(namespace), name), keras.optimizers.SGD()
-        assert cls(inner_optimizer=inner, **BY_KEYWORD).inner_optimizer is inner
+    function = getattr(mirror(namespace), name)
+    if name == "LossScaleOptimizer" and versions == [TODAY]:
+        inner = keras.optimizers.SGD()
+        optimizer = function(inner_optimizer=inner, **BY_KEYWORD)
+        assert optimizer.inner_optimizer is inner
         return
+    real = parsed(signature)
+    parameters = inspect.signature(function).parameters
     kind = inspect.Parameter
-    order = [p.name for p in ours.values() if p.kind is kind.POSITIONAL_OR_KEYWORD]
+    positional = [
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.kind is kind.POSITIONAL_OR_KEYWORD
+    ]
     expected = [RENAMED.get((name, parameter), parameter) for parameter in real]
-    assert order[: len(expected)] == expected
+    assert positional[: len(expected)] == expected
     for parameter, default in real.items():
-        here = ours[RENAMED.get((name, parameter), parameter)].default
-        other = OTHER_DEFAULTS.get((name, parameter, default), default)
-        assert here in (default, other)
-    for parameter in list(ours.values())[len(expected) :]:
-        variadic = parameter.kind in (kind.VAR_KEYWORD, kind.VAR_POSITIONAL)
-        assert parameter.default is not kind.empty or variadic
+        other_default = OTHER_DEFAULTS.get((name, parameter, default), default)
+        renamed = RENAMED.get((name, parameter), parameter)
+        assert parameters[renamed].default in (default, other_default)
+    # Parameters that tf_lso adds must be optional.
+    for parameter in list(parameters.values())[len(expected) :]:
+        is_variadic = parameter.kind in (kind.VAR_KEYWORD, kind.VAR_POSITIONAL)
+        assert parameter.default is not kind.empty or is_variadic
 
 
-MAKERS = {
-    "LossScaleOptimizer": {
-        "keras3": lambda cls, *a: cls(keras.optimizers.SGD(), *a),
-        "legacy": lambda cls, *a: cls(keras2.optimizers.legacy.SGD(), *a),
-        "new": lambda cls, *a: cls(keras2.optimizers.SGD(), *a),
-    },
-    "Policy": {"": lambda cls, *a: cls("mixed_float16")},
-    "DTypePolicy": {"": lambda cls, *a: cls("mixed_float16")},
-    "LossScale": {"": lambda cls, *a: tf_lso.DynamicLossScale()},
-    "FixedLossScale": {"": lambda cls, *a: cls(8)},
-    "DynamicLossScale": {"": lambda cls, *a: cls()},
-    "MixedPrecisionLossScaleOptimizer": {
-        "": lambda cls, *a: cls(tf.compat.v1.train.GradientDescentOptimizer(0.1), 8)
-    },
-}
+def make_all(cls, name, arguments):
+    """Return instances of a class of a mirror, as pairs (family, instance).
+
+    Args:
+      cls: the class.
+      name: the name of the class in the record. The record has members only of classes.
+      arguments: list of further arguments of LossScaleOptimizer.
+    """
+    if name == "LossScaleOptimizer":
+        return [
+            ("keras3", cls(keras.optimizers.SGD(), *arguments)),
+            ("legacy", cls(keras2.optimizers.legacy.SGD(), *arguments)),
+            ("new", cls(keras2.optimizers.SGD(), *arguments)),
+        ]
+    if name == "MixedPrecisionLossScaleOptimizer":
+        inner = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        return [("", cls(inner, 8))]
+    if name in ("Policy", "DTypePolicy"):
+        return [("", cls("mixed_float16"))]
+    if name == "LossScale":  # an abstract class
+        return [("", tf_lso.DynamicLossScale())]
+    if name == "FixedLossScale":
+        return [("", cls(8))]
+    assert name == "DynamicLossScale"
+    return [("", cls())]
 
 
-@pytest.mark.parametrize(("namespace", "name"), NAMES)
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        (namespace, name)
+        for namespace, name in NAMES
+        if RECORD[namespace][name]["members"]
+    ],
+)
 def test_a_class_has_the_real_members(namespace, name):
-    members = RECORD[namespace][name]["members"]
     cls = getattr(mirror(namespace), name)
     arguments = [8] if namespace.endswith("experimental") else []
-    for family, make in MAKERS.get(name, {"": None} if members else {}).items():
-        made = make(cls, *arguments)
-        leave_new = family in ("legacy", "new") or not IS_RECORDED_KERAS
-        missing = [
-            member
-            for member, kinds in members.items()
-            if not hasattr(made, member) and not hasattr(type(made), member)
-            if not (leave_new and set().union(*kinds.values()) <= set(TODAY))
-        ]
-        assert missing == []
+    for family, instance in make_all(cls, name, arguments):
+        ignores_today = family in ("legacy", "new") or not IS_RECORDED_KERAS
+        for member, kinds in RECORD[namespace][name]["members"].items():
+            versions = set().union(*kinds.values())
+            if ignores_today and versions <= {TODAY}:
+                continue  # only Keras 3 has this member
+            assert hasattr(instance, member) or hasattr(type(instance), member), member
 
 
 @pytest.mark.parametrize(
@@ -180,13 +217,13 @@ def test_a_class_has_the_real_members(namespace, name):
         ("mixed_precision.experimental.Zzz", "FixedLossScale"),
     ],
 )
-def test_an_unknown_name_is_an_error_that_names_the_nearest(dotted, words):
+def test_the_error_of_an_unknown_name_suggests_another_name(dotted, words):
     with pytest.raises(AttributeError) as caught:
         reached(f"tf_lso.{dotted}")
     assert dotted.rpartition(".")[2] in str(caught.value)
     assert words in str(caught.value)
 
 
-def test_an_unknown_name_can_be_asked_for():
+def test_hasattr_and_getattr_with_a_default_accept_an_unknown_name():
     assert not hasattr(tf_lso.keras.mixed_precision, "zzz")
     assert getattr(tf_lso.keras, "zzz", 3) == 3
