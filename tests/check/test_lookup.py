@@ -9,6 +9,7 @@ from tf_lso import names
 
 pytestmark = pytest.mark.core
 
+# The old module, the mirror's name without "tf_lso.", and the name, for all old names.
 NAMES = sorted(
     (module, namespace, name)
     for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
@@ -45,13 +46,25 @@ def spelled(form, module, name, alias):
       name: the old name in this module.
       alias: the name that the program gives to what it imports.
     """
-    (top, _, rest), (parent, _, last) = module.partition("."), module.rpartition(".")
+    top, _, rest = module.partition(".")
     first, _, more = rest.partition(".")
-    parts = dict(top=top, rest=rest, parent=parent, last=last, first=first, more=more)
-    parts |= dict(module=module, name=name, alias=alias)
+    parent, _, last = module.rpartition(".")
+    parts = {
+        "module": module,  # for instance "tensorflow.keras.mixed_precision"
+        "top": top,  # "tensorflow"
+        "rest": rest,  # "keras.mixed_precision"
+        "first": first,  # "keras"
+        "more": more,  # "mixed_precision"
+        "parent": parent,  # "tensorflow.keras"
+        "last": last,  # "mixed_precision"
+        "name": name,
+        "alias": alias,
+    }
+    # If `more` is empty, the expression would contain two dots.
     return [text.format(**parts).replace("..", ".") for text in form]
 
 
+# Places in a program at which an expression may stand.
 PLACES = (
     "{}",
     "x = f({}, 1)",
@@ -66,34 +79,39 @@ PLACES = (
 )
 
 
-def test_a_file_with_nothing_but_an_import_is_read():
+def test_each_name_is_found_in_an_import():
     for module, _, name in NAMES:
         assert checked(f"from {module} import {name}\n")["findings"], (module, name)
 
 
 @hypothesis.given(
-    st.sampled_from(NAMES),
-    st.sampled_from([form for form in FORMS if "." in form[1]]),
-    st.sampled_from(PLACES),
-    st.integers(0, 5),
-    st.booleans(),
+    old_name=st.sampled_from(NAMES),
+    # In the other forms, the expression is only a variable.
+    form=st.sampled_from([form for form in FORMS if "." in form[1]]),
+    place=st.sampled_from(PLACES),
+    other_lines=st.integers(0, 5),
+    is_in_function=st.booleans(),
 )
 @hypothesis.settings(deadline=None, max_examples=150)
-def test_any_name_in_any_place_is_found(known, form, place, blank, inside):
-    module, namespace, name = known
-    setup, use = spelled(form, module, name, "alias")
-    use = use.replace('"', "'") if 'f"' in place else use
-    lines = [setup, *["pass"] * blank, *place.format(use).split("\n")]
-    line = inside + next(n for n, text in enumerate(lines[1:], 2) if use in text)
-    if inside:
-        lines = ["def outer():", *("    " + text for text in lines)]
-    found = checked("\n".join(lines))["findings"]
-    root = "tf"
+def test_each_name_is_found_at_any_place(
+    old_name, form, place, other_lines, is_in_function
+):
+    module, namespace, name = old_name
+    imports, expression = spelled(form, module, name, "alias")
+    lines = [imports]
+    lines += ["pass"] * other_lines
+    lines += place.format(expression).split("\n")
+    if is_in_function:
+        lines = ["def outer():", *(f"    {line}" for line in lines)]
+    findings = checked("\n".join(lines))["findings"]
+    import_line = 2 if is_in_function else 1
+    (line,) = [number for number, text in enumerate(lines, 1) if expression in text]
+    assert {finding["line"] for finding in findings} <= {import_line, line}
     if module.startswith("tf_keras"):
-        root = "tf_keras"
-        namespace = namespace.removeprefix("compat.v1.").removeprefix("keras.")
-    here = [one["name"] for one in found if one["line"] == line]
-    assert f"{root}.{namespace}.{name}" in here
-    assert all(one["line"] == line or one["line"] <= 1 + inside for one in found)
-    assert found[-1]["replacement"].startswith("tf_lso.")
-    assert found[-1]["today"]
+        inside = namespace.removeprefix("compat.v1.").removeprefix("keras.")
+        expected = f"tf_keras.{inside}.{name}"
+    else:
+        expected = f"tf.{namespace}.{name}"
+    assert expected in [f["name"] for f in findings if f["line"] == line]
+    assert findings[-1]["replacement"].startswith("tf_lso.")
+    assert findings[-1]["today"]

@@ -26,13 +26,11 @@ import pathlib
 import re
 import subprocess
 import tempfile
+from typing import NamedTuple
 
 from tf_lso import cli, help
 from tf_lso.migrate import writing
 from tf_lso.migrate.engine import Options
-
-# The items of a finding in the JSON report that explain the finding.
-_WORDS = ("today", "replacement", "fix", "why_not")
 
 
 def run(*arguments):
@@ -43,38 +41,48 @@ def run(*arguments):
     return code, printed.getvalue()
 
 
-@contextlib.contextmanager
-def _written(source, name):
-    with tempfile.TemporaryDirectory() as folder:
-        yield write(pathlib.Path(folder, name), source)
-
-
 def checked(source, *flags, name="program.py"):
-    """Return the JSON report of `check --verbose` on a program."""
-    with _written(source, name) as path:
+    """Return the JSON report of `check --verbose` on a program.
+
+    The function also asserts that the exit code is right.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(pathlib.Path(folder, name), source)
         code, printed = run("check", "--verbose", "--format", "json", *flags, path)
-    document = json.loads(printed)
-    fails = {status_of(one) for one in document["findings"]} & {"breaks", "wrong"}
-    assert code == (2 if document["unreadable"] else bool(fails))
-    assert code == document["exit_code"]
-    return document
+    report = json.loads(printed)
+    statuses = {status_of(finding) for finding in report["findings"]}
+    if report["unreadable"]:
+        assert code == 2
+    elif statuses & {"breaks", "wrong"}:
+        assert code == 1
+    else:
+        assert code == 0
+    assert report["exit_code"] == code
+    return report
 
 
-def status_of(one):
+def status_of(finding):
     """Return the status of a finding, in parentheses if a guard of the program handles it."""
-    return f"({one['status']})" if one["guarded"] else one["status"]
+    return f"({finding['status']})" if finding["guarded"] else finding["status"]
 
 
 def example(rule):
-    """Return the program on a rule's page, and the migrated program or ""."""
-    (entry,) = (entry for entry in help.entries("rules.md") if entry.name == rule)
+    """Return the program in a rule's entry of rules.md, and the migrated program or "".
+
+    The entry contains either the program, or a diff of the program and the migrated program.
+    """
+    (entry,) = [entry for entry in help.entries("rules.md") if entry.name == rule]
     kind, code = re.search(r"```(\w+)\n(.*?)```", entry.text, re.DOTALL).groups()
     if kind == "text":
         return code, ""
-    lines = code.splitlines(keepends=True)
-    return tuple(
-        "".join(line[2:] or "\n" for line in lines if line[0] != mark) for mark in "+-"
-    )
+    before, after = "", ""
+    for line in code.splitlines(keepends=True):
+        mark, text = line[0], line[2:] or "\n"  # an empty line has no mark
+        if mark != "+":
+            before += text
+        if mark != "-":
+            after += text
+    return before, after
 
 
 def migrated(source, *flags, name="program.py"):
@@ -83,11 +91,14 @@ def migrated(source, *flags, name="program.py"):
     The function also asserts that the new text is Python, and that a second migration
     changes nothing.
     """
-    with _written(source, name) as path:
-        given = dict(zip(flags[::2], flags[1::2]))
-        select = tuple(filter(None, [given.pop("--select", "")]))
-        options = Options(select, given.pop("--like", ""))
-        assert not given
+    values = dict(
+        zip(flags[::2], flags[1::2], strict=True)
+    )  # such as {"--like": "2.4"}
+    assert values.keys() <= {"--select", "--like"}
+    select = (values["--select"],) if "--select" in values else ()
+    options = Options(select, values.get("--like", ""))
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(pathlib.Path(folder, name), source)
         (file,) = writing.migrate([str(path)], options, write=True).files
         new = path.read_bytes()
         assert new == file.new
@@ -97,48 +108,61 @@ def migrated(source, *flags, name="program.py"):
     return new.decode(), file
 
 
-def diff_of(old, new):
+def reported_by_check(program, *flags):
+    """Return what `check` reports of a program, as pairs of a line and its explanation.
+
+    The lines have the form of the lines in a table.
+    """
+    pairs = []
+    for finding in checked(program, *flags)["findings"]:
+        position = f"{finding['line']}:{finding['column']}"
+        status = status_of(finding)
+        line = f"{position} {finding['rule']} {status} {finding['name']}"
+        parts = [finding[key] for key in ("today", "replacement", "fix", "why_not")]
+        pairs.append((line, " ".join(filter(None, parts))))
+    return pairs
+
+
+def reported_by_migrate(program, *flags):
+    """Return what `migrate` changes and reports, as pairs of a line and its explanation.
+
+    The lines have the form of the lines in a table. Changed lines have no explanation.
+    """
+    new, file = migrated(program, *flags)
+    pairs = [(line, "") for line in changed_lines(program, new)]
+    for finding in file.findings:
+        if finding.why_not:
+            position = f"{finding.line}:{finding.column}"
+            line = f"left {position} {finding.rule} {finding.verdict.name}"
+            pairs.append((line, finding.why_not))
+    return pairs + [("installs", why) for why in file.installs]
+
+
+def changed_lines(old, new):
     """Return the lines that differ, as a diff shows them, with "-" or "+" at the beginning."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
 
-def told(command, program, *flags):
-    """Return what a command reports of a program, as pairs of a line and its explanation.
+class Case(NamedTuple):
+    """A program in a table, and what a command must report of it."""
 
-    The lines have the form of the lines in a table. The command is "check" or "gives".
-    """
-    if command == "check":
-        return [
-            (
-                f"{one['line']}:{one['column']} {one['rule']} {status_of(one)} {one['name']}",
-                " ".join(one[key] or "" for key in _WORDS),
-            )
-            for one in checked(program, *flags)["findings"]
-        ]
-    new, file = migrated(program, *flags)
-    said = [(line, "") for line in diff_of(program, new)]
-    for one in file.findings:
-        if one.why_not:
-            place = f"left {one.line}:{one.column} {one.rule} {one.verdict.name}"
-            said.append((place, one.why_not))
-    return said + [("installs", why) for why in file.installs]
+    program: str
+    header: str  # the command with its flags
+    expected: list  # of str, the lines after the header
 
 
-def table(path):
-    """Read a table. Return a dict from "name, header" to (program, header, expected lines).
-
-    A header is a command with its flags.
-    """
-    found = {}
+def read_table(path):
+    """Return the cases of a table as a dict. Its keys have the form "NAME, HEADER"."""
+    cases = {}
     for part in re.split(r"^=== ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
         name, _, rest = part.partition("\n")
         program, *parts = re.split(r"^--- (.*)\n", rest, flags=re.MULTILINE)
-        for header, lines in zip(parts[::2], parts[1::2]):
-            case = f"{name}, {header}"
-            assert case not in found
-            found[case] = program, header, lines.rstrip("\n").splitlines()
-    return found
+        for header, lines in zip(parts[::2], parts[1::2], strict=True):
+            key = f"{name}, {header}"
+            assert key not in cases
+            cases[key] = Case(program, header, lines.rstrip("\n").splitlines())
+    return cases
 
 
 def notebook(*sources, **metadata):

@@ -27,9 +27,10 @@ def printed_by(program, name):
 
 
 if __name__ == "__main__":
-    done = {}
-    for name, program in json.loads(pathlib.Path(sys.argv[1]).read_text()).items():
-        done[name] = printed_by(program, name)
+    outputs = {}
+    programs = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    for name, program in programs.items():
+        outputs[name] = printed_by(program, name)
         import tensorflow as tf
 
         tf.keras.mixed_precision.set_global_policy("float32")
@@ -38,4 +39,4 @@ if __name__ == "__main__":
             import tf_lso
 
             tf_lso.install().uninstall()
-    print("RESULT", json.dumps(done))
+    print("RESULT", json.dumps(outputs))

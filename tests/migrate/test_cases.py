@@ -4,18 +4,21 @@
 """
 
 import json
-import pathlib
 
 import pytest
 
 from tests.generation import NO_WRAPPED_H5, limit
-from tests.migrate.programs import migrated, table
+from tests.migrate.programs import migrated, read_table
 from tests.old_programs.test_programs import run
 from tests.processes import ROOT
 
-TABLE = table(pathlib.Path(__file__).with_name("cases.txt"))
-CASES = {name.removesuffix(", gives"): case[0] for name, case in TABLE.items()}
+# Maps the names in the table to the programs.
+PROGRAMS = {
+    key.removesuffix(", gives"): case.program
+    for key, case in read_table(ROOT / "tests/migrate/cases.txt").items()
+}
 RUNNER = str(ROOT / "tests/migrate/run_cases.py")
+# Programs that some version of Keras itself cannot run.
 LIMITS = {
     "custom objects": NO_WRAPPED_H5,
     "the scale as it was read": limit("`assign` of this Keras returns None", "3.0"),
@@ -26,53 +29,54 @@ LIMITS = {
 }
 
 
-def test_there_are_at_least_forty():
-    assert len(CASES) >= 40
+def test_the_table_has_at_least_forty_programs():
+    assert len(PROGRAMS) >= 40
 
 
-def printed_by(programs, folder, how=(), flags=()):
+def printed_by(programs, folder, before=(), after=()):
     """Run programs by `run_cases.py`. Return a dict from their names to their outputs.
 
     Args:
       programs: dict from names to programs.
       folder: the folder in which the programs run.
-      how: the arguments of Python before `run_cases.py`.
-      flags: the flags of `run_cases.py`.
+      before: arguments of Python before `run_cases.py`.
+      after: flags of `run_cases.py`.
     """
     file = folder / "programs.json"
     file.write_text(json.dumps(programs))
-    printed, _, errors = run([*how, RUNNER, str(file), *flags], folder, True)
+    command = [*before, RUNNER, str(file), *after]
+    printed, _, errors = run(command, folder, after_tensorflow=True)
     assert printed, errors[-4000:]
     return printed
 
 
-def both_printed(programs, folder):
+def printed_before_and_after_migration(programs, folder):
     """Return the outputs of the programs under `tf-lso run`, and of the migrated programs."""
-    new = {name: migrated(p)[0] for name, p in programs.items()}
-    command = ["-m", "tf_lso", "run"]
-    old = printed_by(programs, folder, command, ["--unmodified"])
-    return old, printed_by(new, folder)
+    before = printed_by(programs, folder, ["-m", "tf_lso", "run"], ["--unmodified"])
+    new = {name: migrated(program)[0] for name, program in programs.items()}
+    return before, printed_by(new, folder)
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    return both_printed(CASES, tmp_path_factory.mktemp("cases"))
+    folder = tmp_path_factory.mktemp("cases")
+    return printed_before_and_after_migration(PROGRAMS, folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LIMITS.get(name, ())) for name in CASES]
+    "name", [pytest.param(name, marks=LIMITS.get(name, ())) for name in PROGRAMS]
 )
-def test_a_migrated_case_prints_what_it_printed_under_tf_lso_run(name, printed):
-    before, after = (done[name] for done in printed)
-    assert "Traceback" not in before, before
-    assert before.strip(), "it prints nothing to compare"
-    assert after == before
+def test_a_migrated_program_prints_what_it_printed_under_tf_lso_run(name, printed):
+    before, after = printed
+    assert "Traceback" not in before[name], before[name]
+    assert before[name].strip(), "The program prints nothing to compare."
+    assert after[name] == before[name]
 
 
 @pytest.mark.slow
-def test_the_cases_need_their_migration(tmp_path):
-    """Most programs fail without `tf-lso run` and migration, so the tests above test these."""
-    done = printed_by(CASES, tmp_path)
-    failed = [name for name, text in done.items() if "Traceback" in text]
-    assert len(failed) > len(CASES) / 2
+def test_most_programs_fail_without_migration(tmp_path):
+    """Otherwise the test above would not test the migration."""
+    printed = printed_by(PROGRAMS, tmp_path)
+    failed = [name for name, text in printed.items() if "Traceback" in text]
+    assert len(failed) > len(PROGRAMS) / 2

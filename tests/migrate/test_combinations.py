@@ -11,43 +11,82 @@ from tests.migrate.programs import migrated
 from tf_lso import names
 
 # Maps each old module to the names that it had before TensorFlow 2.16.
-MODULES = {
-    spelled: tuple(
-        name
-        for name, use in names.mirror_names(namespace).items()
-        if not use.versions.startswith("2.16")
-    )
-    for spelled, namespace in names.MODULES.items()
-    if names.mirror_names(namespace)
-}
+MODULES = {}
+for _module, _namespace in names.MODULES.items():
+    _uses = names.mirror_names(_namespace)
+    if _uses:
+        MODULES[_module] = [
+            name for name, use in _uses.items() if not use.versions.startswith("2.16")
+        ]
 ALIASES = ("tf", "tf2", "keras", "K", "mp", "mixed_precision", "prec", "lso", "policy")
 
 
 @st.composite
-def reached(draw):
+def uses_of_old_names(draw):
     """Draw an old name. Return a list of statements that import it, and its expression."""
     module = draw(st.sampled_from(sorted(MODULES)))
     name = draw(st.sampled_from(MODULES[module]))
-    # Private modules must be imported, because they are not attributes of their packages.
-    only = {"python", "src", "api"} & set(module.split("."))
-    forms = [form for form in FORMS if not (only and form in BY_ATTRIBUTE)]
+    forms = FORMS
+    if {"python", "src", "api"} & set(module.split(".")):
+        # Private modules must be imported, because they are not attributes of their packages.
+        forms = [form for form in FORMS if form not in BY_ATTRIBUTE]
     alias = draw(st.sampled_from(ALIASES))
-    binds, expression = spelled(draw(st.sampled_from(forms)), module, name, alias)
-    return binds.split("; "), expression
+    imports, expression = spelled(draw(st.sampled_from(forms)), module, name, alias)
+    return imports.split("; "), expression
 
 
+# Templates of programs. `imports` stands for the statements at the beginning of lines,
+# `indented` for the same statements in an indented block, and `in_one_line` for the same
+# statements in one line.
 PLACES = {
-    "module": "{binds}\nFOUND.append({expression})\n",
-    "function": "def f():\n    {inner}\n    return {expression}\n\n\nFOUND.append(f())\n",
-    "closure": (
-        "def f():\n    {inner}\n\n    def g():\n        return {expression}\n\n"
-        "    return g()\n\n\nFOUND.append(f())\n"
-    ),
-    "class": "class C:\n    {inner}\n    FOUND.append({expression})\n",
-    "try": "try:\n    {inner}\nexcept ImportError:\n    pass\nFOUND.append({expression})\n",
-    "if": "if FOUND is not None:\n    {inner}\nFOUND.append({expression})\n",
-    "lambda": "{binds}\nFOUND.append((lambda: {expression})())\n",
-    "line": "{line}; FOUND.append({expression})\n",
+    "module": """\
+{imports}
+FOUND.append({expression})
+""",
+    "function": """\
+def f():
+    {indented}
+    return {expression}
+
+
+FOUND.append(f())
+""",
+    "closure": """\
+def f():
+    {indented}
+
+    def g():
+        return {expression}
+
+    return g()
+
+
+FOUND.append(f())
+""",
+    "class": """\
+class C:
+    {indented}
+    FOUND.append({expression})
+""",
+    "try": """\
+try:
+    {indented}
+except ImportError:
+    pass
+FOUND.append({expression})
+""",
+    "if": """\
+if FOUND is not None:
+    {indented}
+FOUND.append({expression})
+""",
+    "lambda": """\
+{imports}
+FOUND.append((lambda: {expression})())
+""",
+    "line": """\
+{in_one_line}; FOUND.append({expression})
+""",
 }
 
 
@@ -55,16 +94,22 @@ PLACES = {
 def programs(draw):
     """Draw a program that uses one to five old names. Return the program and their number."""
     parts = []
-    for binds, expression in draw(st.lists(reached(), min_size=1, max_size=5)):
+    uses = draw(st.lists(uses_of_old_names(), min_size=1, max_size=5))
+    for imports, expression in uses:
         place = PLACES[draw(st.sampled_from(sorted(PLACES)))]
-        ways = {"binds": "\n", "inner": "\n    ", "line": "; "}
-        joined = {name: between.join(binds) for name, between in ways.items()}
-        parts.append(place.format(expression=expression, **joined))
+        part = place.format(
+            expression=expression,
+            imports="\n".join(imports),
+            indented="\n    ".join(imports),
+            in_one_line="; ".join(imports),
+        )
+        parts.append(part)
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     return "\n".join(parts).replace("\n", newline), len(parts)
 
 
-def found(program):
+def found_by(program):
+    """Run a program. Return the list of objects that it has found by the old names."""
     namespace = {"FOUND": [], "__name__": "generated"}
     exec(compile(program, "generated", "exec"), namespace)
     return namespace["FOUND"]
@@ -79,24 +124,24 @@ def found(program):
 def test_every_name_is_the_object_that_install_gives(generated):
     program, count = generated
     with tf_lso.install():
-        expected = found(program)
+        expected = found_by(program)
     assert len(expected) == count
     new, file = migrated(program)
-    reasons = [one.why_not for one in file.findings if one.why_not]
-    if reasons or file.new == file.old:
+    if any(finding.why_not for finding in file.findings) or file.new == file.old:
         # `migrate` leaves a name that has two meanings or that a guard tests for. It also
         # leaves a program that has only names that still work.
         return
-    assert [id(thing) for thing in found(new)] == [id(thing) for thing in expected]
+    for found, wanted in zip(found_by(new), expected, strict=True):
+        assert found is wanted
 
 
 @hypothesis.given(programs())
 @hypothesis.settings(deadline=None, max_examples=40)
-def test_what_is_left_is_told_and_the_rest_parses(generated):
+def test_each_use_that_breaks_is_migrated_or_listed_with_a_reason(generated):
     program, _ = generated
     # `migrated` asserts that the new program is Python.
     new, file = migrated(program)
-    breaks = [one for one in file.findings if one.is_problem]
-    assert "tf_lso" in new or all(one.why_not for one in breaks)
+    problems = [finding for finding in file.findings if finding.is_problem]
+    assert "tf_lso" in new or all(finding.why_not for finding in problems)
     newline = "\r\n" if "\r\n" in program else "\n"
     assert new.replace(newline, "").isprintable()

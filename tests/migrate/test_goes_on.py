@@ -14,8 +14,8 @@ import pytest
 from tests.generation import HAS_KERAS3, HAS_TF_KERAS
 from tests.old_programs.test_programs import marked_slow, run
 
-HERE = pathlib.Path(__file__).parent / "goes_on"
-EXPECTED = json.loads((HERE / "expected.json").read_text())
+FOLDER = pathlib.Path(__file__).parent / "goes_on"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 # Maps the name of a case to the command of `goes_on/program.py` that restores the checkpoint,
 # and to the value of TF_USE_LEGACY_KERAS.
@@ -26,40 +26,45 @@ WAYS = {
     "tf_keras, checkpoint": ("checkpoint", "1"),
     "tf_keras, restore": ("restore", "1"),
 }
+QUICK = list(WAYS)[:2]  # the others are slow
 
 
-def steps(folder, part, legacy):
-    """Run the program with a command. Return its steps."""
-    command = [str(HERE / "program.py"), str(folder), part]
-    printed, code, errors = run(command, folder, True, TF_USE_LEGACY_KERAS=legacy)
+def steps_of(command, folder, legacy_keras):
+    """Run the program with a command. Return the steps that it prints."""
+    printed, code, errors = run(
+        [str(FOLDER / "program.py"), str(folder), command],
+        folder,
+        after_tensorflow=True,
+        TF_USE_LEGACY_KERAS=legacy_keras,
+    )
     assert code == 0, errors[-4000:]
     return printed
 
 
-def agree(part, got):
-    """Assert that steps are the expected ones. Losses may differ by a factor of 1 +- 1e-5."""
-    assert got == [
+def assert_expected(steps, part):
+    """Assert that steps are those of a part of expected.json. Only losses may be rounded."""
+    assert steps == [
         {**step, "loss": pytest.approx(step["loss"], rel=1e-5)}
         for step in EXPECTED[part]
     ]
 
 
-@pytest.mark.parametrize("way", marked_slow(WAYS, list(WAYS)[:2]))
-def test_five_more_steps_are_those_of_2_15(way, tmp_path):
-    part, legacy = WAYS[way]
-    if legacy == "1" and not HAS_TF_KERAS:
+@pytest.mark.parametrize("way", marked_slow(WAYS, QUICK))
+def test_the_steps_after_the_checkpoint_are_those_of_2_15(way, tmp_path):
+    command, legacy_keras = WAYS[way]
+    if legacy_keras == "1" and not HAS_TF_KERAS:
         pytest.skip("tf_keras is not installed")
-    folder = shutil.copytree(HERE / "written_by_2_15", tmp_path / "written")
-    agree("go on", steps(folder, part, legacy))
+    folder = shutil.copytree(FOLDER / "written_by_2_15", tmp_path / "written")
+    assert_expected(steps_of(command, folder, legacy_keras), "go on")
 
 
 @pytest.mark.slow
-def test_the_first_five_steps_are_those_of_2_15(tmp_path):
-    agree("save", steps(tmp_path, "train", "0"))
+def test_the_steps_before_the_checkpoint_are_those_of_2_15(tmp_path):
+    assert_expected(steps_of("train", tmp_path, "0"), "save")
 
 
 @pytest.mark.slow
-def test_the_comparison_sees_a_program_that_begins_anew(tmp_path):
-    begun = steps(tmp_path, "nothing", "0")
+def test_the_comparison_fails_for_a_program_that_does_not_restore(tmp_path):
+    steps = steps_of("nothing", tmp_path, "0")
     with pytest.raises(AssertionError):
-        agree("go on", begun)
+        assert_expected(steps, "go on")

@@ -8,55 +8,71 @@ import shlex
 
 import pytest
 
-from tests.migrate.programs import table, told
+from tests.migrate.programs import (
+    Case,
+    read_table,
+    reported_by_check,
+    reported_by_migrate,
+)
 from tests.processes import ROOT
 from tf_lso.migrate import engine, findings
 
 pytestmark = pytest.mark.core
 
-TABLES = sorted(ROOT.glob("tests/check/*.txt")) + sorted(
-    ROOT.glob("tests/migrate/*.txt")
-)
-CASES = {f"{p.stem}: {name}": case for p in TABLES for name, case in table(p).items()}
-PROGRAMS = {program: name for name, (program, _, _) in CASES.items()}
+# All cases, by names such as "left: a star, gives". `PROGRAMS` maps each program to one of
+# these names.
+CASES = {}
+for path in (*ROOT.glob("tests/check/*.txt"), *ROOT.glob("tests/migrate/*.txt")):
+    for key, case in read_table(path).items():
+        CASES[f"{path.stem}: {key}"] = case
+PROGRAMS = {case.program: name for name, case in CASES.items()}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_command_tells_what_stands_in_the_table(case):
-    program, header, expected = case
-    command, *flags = shlex.split(header)
-    found = told(command, program, *flags)
-    assert [line for line, _ in found] == [line.split(" ~ ")[0] for line in expected]
-    for line, (_, said) in zip(expected, found):
-        assert [words for words in line.split(" ~ ")[1:] if words not in said] == []
+def test_a_command_reports_what_the_table_says(case):
+    command, *flags = shlex.split(case.header)
+    if command == "check":
+        reported = reported_by_check(case.program, *flags)
+    else:
+        assert command == "gives"
+        reported = reported_by_migrate(case.program, *flags)
+    expected_lines = [line.split(" ~ ")[0] for line in case.expected]
+    assert [line for line, _ in reported] == expected_lines
+    for line, (_, explanation) in zip(case.expected, reported, strict=True):
+        for words in line.split(" ~ ")[1:]:
+            assert words in explanation
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=PROGRAMS.values())
-def test_what_fails_is_changed_or_listed(program):
-    lost = [
-        one
-        for one in engine.examine(program, engine.Options()).findings
-        if one.fails and not (one.fix or one.why_not)
-    ]
-    assert [(one.line, one.rule, one.verdict.name) for one in lost] == []
+def test_each_use_that_fails_is_fixed_or_listed_with_a_reason(program):
+    for finding in engine.examine(program, engine.Options()).findings:
+        if finding.fails:
+            assert finding.fix or finding.why_not, finding
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=PROGRAMS.values())
-def test_what_is_called_fixed_is_changed(program):
+def test_each_replacement_changes_the_program_and_is_not_found_again(program):
     result = engine.examine(program, engine.Options())
-    replaced = [f for f in result.findings if f.fix and f.fix == f.verdict.replacement]
-    assert [(one.line, one.fix) for one in replaced if not one.edits] == []
+    for finding in result.findings:
+        if finding.fix and finding.fix == finding.verdict.replacement:
+            assert finding.edits, finding
     again = engine.examine(result.new, engine.Options())
-    assert [(one.line, one.fix) for one in again.findings if one.fix] == []
+    assert [finding for finding in again.findings if finding.fix] == []
 
 
 def test_every_rule_is_in_a_table():
-    lines = [line for _, _, lines in CASES.values() for line in lines]
-    assert set(findings.RULES) <= {word for line in lines for word in line.split()}
+    words = set()
+    for case in CASES.values():
+        for line in case.expected:
+            words.update(line.split())
+    assert words >= set(findings.RULES)
 
 
-def test_a_line_of_a_table_that_is_wrong_fails():
-    program, header, (line, *_) = CASES["names: an attribute of tf, check"]
+def test_a_wrong_table_fails():
+    case = CASES["names: an attribute of tf, check"]
+    line = case.expected[0]
     for wrong in ([], [line, line], [f"{line}s"], [f"{line} ~ no such words"]):
         with pytest.raises(AssertionError):
-            test_a_command_tells_what_stands_in_the_table((program, header, wrong))
+            test_a_command_reports_what_the_table_says(
+                Case(case.program, case.header, wrong)
+            )
