@@ -11,14 +11,14 @@ from tf_lso.install.table import PATCHES
 
 # A program of TensorFlow 2.0-2.10. It defines an optimizer class by the methods of legacy
 # optimizers, and gets optimizers by their old names. It does the same in a child process.
-OLD = """
+PROGRAM_OF_2_4 = """
 import subprocess, sys
 import tensorflow as tf
 from tensorflow.keras import optimizers
 from tensorflow.keras.optimizers import Adam
 
-class Own(tf.keras.optimizers.Optimizer):
-    def __init__(self, rate=0.5, name="Own", **kwargs):
+class Custom(tf.keras.optimizers.Optimizer):
+    def __init__(self, rate=0.5, name="Custom", **kwargs):
         super().__init__(name, **kwargs)
         self._set_hyper("learning_rate", rate)
     def _create_slots(self, var_list):
@@ -29,7 +29,7 @@ class Own(tf.keras.optimizers.Optimizer):
         total = self.get_slot(var, "sum").assign_add(grad)
         return var.assign_sub(rate * total)
 
-opt = tf.keras.mixed_precision.LossScaleOptimizer(Own())
+opt = tf.keras.mixed_precision.LossScaleOptimizer(Custom())
 x = tf.Variable(1.0)
 for _ in range(2):
     with tf.GradientTape() as tape:
@@ -54,7 +54,7 @@ if len(sys.argv) == 1:
 
 # A copy of the training step of TensorFlow 2.3. It calls private methods that the optimizers of
 # TensorFlow 2.3 had.
-COPIED = """
+STEP_OF_2_3 = """
 import tensorflow as tf
 from tensorflow.python.keras.mixed_precision.experimental import loss_scale_optimizer
 
@@ -81,61 +81,75 @@ for wraps in (True, False):
             loss = tf.reduce_sum(x * x)
         minimize(optimizer, tape, loss, [x])
     print(x.numpy())
-    optimizer.minimize(lambda: tf.reduce_sum(x * x), [x])  # aggregates by itself
+    optimizer.minimize(lambda: tf.reduce_sum(x * x), [x])  # calls `_aggregate_gradients` itself
     print(x.numpy())
 """
 
-WHICH = """
+PRINT_MODULE_OF_ADAM = """
 import tensorflow as tf
 print(tf.keras.optimizers.Adam.__module__)
 """
 
 
 def run(tmp_path, program, *options, by=processes.start, **environment):
+    """Run a program by `tf-lso run` with options. Return the finished process."""
     path = tmp_path / "program.py"
     path.write_text(program)
     return by(["-m", "tf_lso", "run", *options, str(path)], **environment)
 
 
-def test_up_to_2_10_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
-    done = run(tmp_path, OLD, "--like", "2.4")
-    found = "-0.5\nTrue True True True 0.5\n"
-    assert (done.returncode, done.stdout) == (0, f"{found}{found}\n"), done.stderr
+def test_with_like_2_4_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
+    done = run(tmp_path, PROGRAM_OF_2_4, "--like", "2.4")
+    lines = "-0.5\nTrue True True True 0.5\n"  # of the program, and of its child
+    assert (done.returncode, done.stdout) == (0, f"{lines}{lines}\n"), done.stderr
 
 
-@pytest.mark.parametrize("like", ["2.0", "2.4.1", "2.10.0", "2.11", "2.15.1", None])
-def test_which_versions_had_the_legacy_ones(like):
-    is_old = like in ("2.0", "2.4.1", "2.10.0")
+@pytest.mark.parametrize(
+    ("like", "is_legacy"),
+    [
+        ("2.0", True),
+        ("2.4.1", True),
+        ("2.10.0", True),
+        ("2.11", False),
+        ("2.15.1", False),
+        (None, False),
+    ],
+)
+def test_the_optimizers_are_legacy_up_to_2_10(like, is_legacy):
     (row,) = [p for p in PATCHES if p.function is like_lib.use_legacy_optimizers]
-    assert like_lib.is_up_to(like, row.when) is is_old
+    assert like_lib.is_up_to(like, row.when) is is_legacy
 
 
 @pytest.mark.keras3
-def test_from_2_16_they_are_of_keras_3_whatever_the_environment_says(tmp_path):
-    done = run(tmp_path, WHICH, "--like", "2.16", TF_USE_LEGACY_KERAS="1")
+def test_like_2_16_chooses_keras_3_although_the_environment_chooses_keras_2(tmp_path):
+    done = run(
+        tmp_path, PRINT_MODULE_OF_ADAM, "--like", "2.16", TF_USE_LEGACY_KERAS="1"
+    )
     assert done.stdout.startswith("keras."), done.stderr
 
 
-def test_without_like_the_keras_is_that_of_tensorflow(tmp_path):
-    done = run(tmp_path, WHICH, by=preloaded.run, TF_USE_LEGACY_KERAS="0")
+def test_without_like_tensorflow_chooses_the_keras(tmp_path):
+    done = run(
+        tmp_path, PRINT_MODULE_OF_ADAM, by=preloaded.run, TF_USE_LEGACY_KERAS="0"
+    )
     assert "legacy" not in done.stdout
     assert done.stdout.startswith("keras."), done.stderr
 
 
-REFUSED = "a version of TensorFlow from 2.0 to 2.21, such as '2.4', but got: {!r}."
+EXPECTED = "a version of TensorFlow from 2.0 to 2.21, such as '2.4', but got: {!r}."
 
 
 @pytest.mark.parametrize("like", ["2", "1.15", "2.99", "new", "2.4-rc", ""])
-def test_what_is_no_version_is_refused(like):
+def test_a_str_that_is_not_a_version_is_refused(like):
     with pytest.raises(ValueError) as caught:
         like_lib.choose(like)
-    assert str(caught.value) == f"'like' must be {REFUSED.format(like)}"
+    assert str(caught.value) == f"'like' must be {EXPECTED.format(like)}"
 
 
-def test_the_command_says_so_too(tmp_path):
-    done = run(tmp_path, WHICH, "--like", "1.15")
+def test_the_command_refuses_what_is_not_a_version(tmp_path):
+    done = run(tmp_path, PRINT_MODULE_OF_ADAM, "--like", "1.15")
     assert done.returncode == 2
-    assert REFUSED.format("1.15") in done.stderr
+    assert EXPECTED.format("1.15") in done.stderr
 
 
 def test_a_number_is_refused():
@@ -144,7 +158,7 @@ def test_a_number_is_refused():
 
 
 @pytest.mark.skipif(HAS_KERAS3, reason="TensorFlow has Keras 3")
-def test_a_tensorflow_without_keras_3_says_so():
+def test_like_2_16_is_refused_if_tensorflow_has_no_keras_3():
     with pytest.raises(ImportError, match=r"which TensorFlow 2\.\d+ does not have"):
         like_lib.choose("2.16")
 
@@ -157,15 +171,16 @@ def test_a_tensorflow_that_was_imported_with_another_keras_is_refused():
 
 
 @pytest.mark.keras3
-def test_without_tf_keras_the_line_that_installs_it_is_shown():
+def test_without_tf_keras_the_error_shows_how_to_install_it():
     program = "import tf_lso\ntf_lso.install(like='2.4')\n"
-    hidden = processes.hiding("tf_keras")
-    done = processes.start(["-c", hidden + program])
+    done = processes.start(["-c", processes.hiding("tf_keras") + program])
     assert "like='2.4' makes tf.keras the package tf_keras" in done.stderr
     assert 'pip install "tf-keras==2.' in done.stderr
 
 
-INSTALLED = """
+# Installs the Keras of 2.4 twice, and shows that another version is refused. After the block,
+# the optimizers are no longer legacy.
+INSTALL_LIKE_2_4 = """
 import tf_lso
 with tf_lso.install(like="2.4"):
     import tensorflow as tf
@@ -181,28 +196,34 @@ with tf_lso.install(like="2.4"):
     wrapper = tf.keras.mixed_precision.experimental.LossScaleOptimizer
     scale = wrapper(sgd(), 8).loss_scale
     print(type(tf.keras.backend.get_value(scale)).__name__)
-    # Configs of newer optimizers still make them.
+    # A config of a newer optimizer still makes a newer optimizer.
     for name, is_legacy in ("SGD", True), ("SGD", False), ("AdamW", False):
-        made = {"class_name": name, "config": {"is_legacy_optimizer": is_legacy}}
-        made = config.deserialize(made)
-        print(type(made).__name__, isinstance(made, legacy.Optimizer))
+        of_file = {"class_name": name, "config": {"is_legacy_optimizer": is_legacy}}
+        optimizer = config.deserialize(of_file)
+        print(type(optimizer).__name__, isinstance(optimizer, legacy.Optimizer))
 print(tf.keras.optimizers.SGD is legacy.SGD)
 print(type(tf.keras.optimizers.get("sgd")) is legacy.SGD)
 """
 
 
-def test_install_in_the_program_and_uninstall_and_anew():
-    """With "2.3" the old private methods work, and with "2.11" `Adam` is a newer optimizer."""
-    program = INSTALLED
-    for like, then in ("2.3", COPIED), ("2.11", WHICH):
-        program += f"with tf_lso.install(like={like!r}):{textwrap.indent(then, '    ')}"
-    *lines, module = processes.run(program)
-    assert lines == [
-        *("True False", "True", "FixedLossScale"),
+def test_one_program_installs_several_versions_one_after_another():
+    program = INSTALL_LIKE_2_4
+    program += 'with tf_lso.install(like="2.3"):'
+    program += textwrap.indent(STEP_OF_2_3, "    ")
+    program += 'with tf_lso.install(like="2.11"):'
+    program += textwrap.indent(PRINT_MODULE_OF_ADAM, "    ")
+    lines = processes.run(program)
+    assert lines[:8] == [
+        "True False",  # `SGD` is legacy, and has no `_clip_gradients`, which 2.3 had
+        "True",  # the refusal names `tf_lso.uninstall()`
+        "FixedLossScale",
         *("SGD True", "SGD False", "AdamW False"),
-        *("False", "False"),
-        # TensorFlow 2.3.4 printed these values.
+        *("False", "False"),  # after the block
+    ]
+    # TensorFlow 2.3.4 printed these values.
+    assert lines[8:12] == [
         *("[0.515625 0.6875  ]", "[-0.01171875 -0.015625  ]"),
         *("[2.68125 3.575  ]", "[2.540625 3.3875  ]"),
     ]
+    (module,) = lines[12:]
     assert module.startswith(f"{KERAS2_PACKAGE}.") and "legacy" not in module
