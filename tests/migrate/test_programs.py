@@ -15,24 +15,20 @@ from unittest import mock
 
 import pytest
 
-from tests.generation import limit
 from tests.migrate.programs import migrated
 from tests.old_programs import test_programs
 from tf_lso import cli
 
-# The folder where noxfile.py keeps the migrated programs, or "".
-ONCE = os.environ.get("TF_LSO_MIGRATED", "")
+# The folder in which noxfile.py keeps the programs that it has migrated, or "".
+MIGRATED = os.environ.get("TF_LSO_MIGRATED", "")
 
-_ALL = test_programs.ALONE
-WILD = [name for name in _ALL if name.startswith("wild_")]
-# Without noxfile.py, test only a third of the other programs, since each takes some seconds.
-NAMES = [*WILD, *[name for name in _ALL if name not in WILD][:: 1 if ONCE else 3]]
-LIMITS = {
-    **test_programs.LIMITS,
-    "wild_10_lr_callbacks": [
-        limit("`ModelCheckpoint` of this Keras writes no .h5 file", "3.0", "3.6")
-    ],
-}
+# Programs that run without `--like`: those in the style of public code, and the others.
+WILD = [name for name in test_programs.WITHOUT_LIKE if name.startswith("wild_")]
+OTHERS = [name for name in test_programs.WITHOUT_LIKE if not name.startswith("wild_")]
+if not MIGRATED:
+    # Without noxfile.py, test only a third of the others, since each takes some seconds.
+    OTHERS = OTHERS[::3]
+NAMES = WILD + OTHERS
 
 
 @pytest.fixture(scope="module")
@@ -41,44 +37,53 @@ def started(request, tmp_path_factory):
 
     As many programs run at the same time as there are cores.
     """
-    folder = pathlib.Path(ONCE or tmp_path_factory.mktemp("migrated")) / "programs"
+    folder = pathlib.Path(MIGRATED or tmp_path_factory.mktemp("migrated")) / "programs"
     if not folder.exists():
-        _migrate(folder)
-    here = [i for i in request.session.items if i.path == pathlib.Path(__file__)]
-    wanted = {i.callspec.params.get("name") for i in here if hasattr(i, "callspec")}
+        migrate_all(folder)
+    selected = [
+        item.callspec.params["name"]
+        for item in request.session.items
+        if item.path == pathlib.Path(__file__)
+        and item.originalname == "test_a_migrated_program_prints_what_it_printed"
+    ]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {
-            name: pool.submit(_run, folder, name, tmp_path_factory.mktemp("program"))
-            for name in NAMES
-            if name in wanted
-        }
+        runs = {}
+        for name in selected:
+            cwd = tmp_path_factory.mktemp("program")
+            runs[name] = pool.submit(run_migrated, folder, name, cwd)
+        yield runs
         pool.shutdown(cancel_futures=True)
 
 
-def _migrate(folder):
+def migrate_all(folder):
+    """Copy all programs into a new folder, and migrate the copies."""
     shutil.copytree(test_programs.PROGRAMS, folder)
     assert cli.main(["migrate", "--write", str(folder)]) == 0
 
 
-def _run(folder, name, cwd):
+def run_migrated(folder, name, cwd):
     program, *arguments = name.split()
     command = [str(folder / f"{program}.py"), *arguments]
-    return test_programs.run(command, cwd, True)
+    return test_programs.run(command, cwd, after_tensorflow=True)
 
 
-@pytest.mark.parametrize("name", test_programs.marked_slow(NAMES, WILD, LIMITS))
+@pytest.mark.parametrize(
+    "name", test_programs.marked_slow(NAMES, WILD, test_programs.LIMITS)
+)
 def test_a_migrated_program_prints_what_it_printed(name, started):
     test_programs.check(name, *started[name].result())
 
 
-def _texts(folder):
+def texts_in(folder):
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.py")}
 
 
-@pytest.mark.skipif(not ONCE, reason="noxfile.py sets TF_LSO_MIGRATED")
+@pytest.mark.skipif(not MIGRATED, reason="noxfile.py sets TF_LSO_MIGRATED")
 def test_the_programs_are_migrated_as_in_the_other_environments(started, tmp_path):
-    _migrate(tmp_path / "programs")
-    assert _texts(tmp_path / "programs") == _texts(pathlib.Path(ONCE) / "programs")
+    migrate_all(tmp_path / "programs")
+    assert texts_in(tmp_path / "programs") == texts_in(
+        pathlib.Path(MIGRATED) / "programs"
+    )
 
 
 def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
@@ -87,21 +92,21 @@ def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
     for package in ("libcst", "tqdm"):
         with contextlib.suppress(ImportError):  # tqdm may be absent
             importlib.import_module(package)
-    asked = mock.Mock(side_effect=AssertionError)
-    monkeypatch.setattr(importlib.metadata, "packages_distributions", asked)
-    monkeypatch.setattr(importlib.metadata, "version", asked)
-    monkeypatch.setattr(importlib.util, "find_spec", asked)
+    forbidden = mock.Mock(side_effect=AssertionError)
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", forbidden)
+    monkeypatch.setattr(importlib.metadata, "version", forbidden)
+    monkeypatch.setattr(importlib.util, "find_spec", forbidden)
     old = [path.read_text("utf-8") for path in test_programs.PROGRAMS.glob("*.py")]
     assert [migrated(text)[0] for text in old] != old
-    assert not asked.called
+    assert not forbidden.called
 
 
-def test_the_programs_of_the_wild_that_need_no_like_are_here():
+def test_the_wild_programs_that_need_no_like_are_tested():
     numbers = {name.split()[0].split("_")[1] for name in WILD}
-    assert numbers == {"01", "02", "05", "06", "08"}
+    assert numbers == {"01", "02", "05", "06", "08"}  # 10 needs `--like`
 
 
 @pytest.mark.parametrize("path", sorted(test_programs.PROGRAMS.glob("wild_*.py")))
-def test_a_program_of_the_wild_needs_its_migration(path):
+def test_each_wild_program_is_changed(path):
     text = path.read_text(encoding="utf-8")
     assert migrated(text)[0] != text

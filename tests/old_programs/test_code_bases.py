@@ -28,37 +28,54 @@ MIGRATED = [name for name in NAMES if EXPECTED[name].get("migrated")]
 
 # Programs with convolutions of float16. oneDNN computes them in float16 if the processor can,
 # but TensorFlow 2.4.4 never did.
-IN_FLOAT16 = ("unet_model",)
+WITH_CONVOLUTIONS = ("unet_model",)
 # Each process takes some seconds. So only the program that uses most of the API is not slow.
 QUICK = ("bert_accumulation",)
 
 
+def path_of(name):
+    return str(PROGRAMS / f"{name}.py")
+
+
 def check(name, printed, code, errors):
+    """Assert that a program printed what `EXPECTED` says."""
     assert printed is not None, errors[-4000:]
     assert not differences(EXPECTED[name]["printed"], printed), printed
 
 
 @pytest.mark.parametrize("name", marked_slow(NAMES, QUICK))
 def test_like_2_4(name, tmp_path):
-    command = ["-m", "tf_lso", "run", "--like", "2.4", str(PROGRAMS / f"{name}.py")]
-    # Programs that are not in QUICK run faster in a process that has imported TensorFlow with
-    # Keras 2. The program in QUICK tests that `--like` chooses the Keras itself.
-    after_tensorflow, variables = name not in QUICK, {}
-    if name in IN_FLOAT16:
-        after_tensorflow, variables = False, {"TF_ENABLE_ONEDNN_OPTS": "0"}
-    elif after_tensorflow:
-        variables = {"TF_USE_LEGACY_KERAS": LEGACY_KERAS}
-    check(name, *run(command, tmp_path, after_tensorflow, **variables))
+    command = ["-m", "tf_lso", "run", "--like", "2.4", path_of(name)]
+    if name in WITH_CONVOLUTIONS:
+        # TensorFlow reads this variable when it is imported.
+        result = run(command, tmp_path, TF_ENABLE_ONEDNN_OPTS="0")
+    elif name in QUICK:
+        # This program tests that `--like` chooses the Keras itself.
+        result = run(command, tmp_path)
+    else:
+        # The others run faster in a process that has imported TensorFlow with Keras 2.
+        result = run(
+            command,
+            tmp_path,
+            after_tensorflow=True,
+            TF_USE_LEGACY_KERAS=LEGACY_KERAS,
+        )
+    check(name, *result)
 
 
-_CALL_INT = ("electra_cond", "trainer_steps", "tts_positional", "wgan_gp")
-LIMITS = {name: [NO_INT] for name in _CALL_INT}
+# Programs that call `int()` of a variable.
+LIMITS = {
+    "electra_cond": [NO_INT],
+    "trainer_steps": [NO_INT],
+    "tts_positional": [NO_INT],
+    "wgan_gp": [NO_INT],
+}
 
 
 @pytest.mark.keras3
 @pytest.mark.parametrize("name", marked_slow(NAMES, QUICK, LIMITS))
 def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
-    command = ["-m", "tf_lso", "run", str(PROGRAMS / f"{name}.py")]
+    command = ["-m", "tf_lso", "run", path_of(name)]
     printed, code, errors = run(command, tmp_path, after_tensorflow=True)
     if "keras 3" in EXPECTED[name]:
         assert (printed, code) == (None, 1)
@@ -73,16 +90,18 @@ def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
 
 @pytest.mark.keras3
 @pytest.mark.parametrize("name", marked_slow(MIGRATED, QUICK, LIMITS))
-def test_migrated(name, tmp_path):
-    path = shutil.copy(PROGRAMS / f"{name}.py", tmp_path)
+def test_a_migrated_program_prints_what_it_printed(name, tmp_path):
+    path = shutil.copy(path_of(name), tmp_path)
     assert cli.main(["migrate", "--write", path]) == 0
-    # All names of estimator_graph are those of tf.compat.v1, which work today.
-    same = pathlib.Path(path).read_text() == (PROGRAMS / f"{name}.py").read_text()
-    assert same == (name == "estimator_graph")
+    is_unchanged = (
+        pathlib.Path(path).read_bytes() == pathlib.Path(path_of(name)).read_bytes()
+    )
+    # All old names in estimator_graph are in tf.compat.v1, and still work.
+    assert is_unchanged == (name == "estimator_graph")
     check(name, *run([path], tmp_path, after_tensorflow=True))
 
 
-def test_every_program_is_there():
-    there = {path.stem for path in PROGRAMS.glob("*.py")}
-    assert there == set(EXPECTED)
-    assert len(there) == 10
+def test_every_program_is_run():
+    programs = {path.stem for path in PROGRAMS.glob("*.py")}
+    assert programs == set(EXPECTED)
+    assert len(programs) == 10

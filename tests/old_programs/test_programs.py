@@ -14,6 +14,7 @@ import math
 import os
 import pathlib
 import re
+import textwrap
 
 import numpy as np
 import pytest
@@ -68,17 +69,38 @@ LIMITS_WITH_LIKE = {
 _NOT_DIVIDED = limit(
     "`fit` of this Keras does not divide the loss by the replicas", "3.0", "3.6"
 )
-_CALL_INT_OR_FLOAT = (
-    *("wild_01_ctl_scaled_loss_clip", "wild_02_exp_set_policy_fit", "minimize_tape"),
-    *("exp_user_loss_scale", "ctl_accumulation", "train_step_minimize", "fit_overflow"),
-    *("save_load_keras", "config_roundtrip", "garden_configure_optimizer"),
-    *("garden_configure_optimizer --dtype fp32", "one_device", "horovod_like"),
-    *("garden_configure_optimizer --loss_scale 128", "gan_compile", "two_groups"),
-    *("garden_configure_optimizer --dtype rewrite", "exp_first_version"),
-    *("absl_app --dtype=fp16 --loss_scale=dynamic", "embedding_sparse"),
-    *("exp_custom_loop", "exp_custom_loop 1024", "rewrite_compat_names", "jit_step"),
-    *("absl_app --dtype fp16 --steps=3", "layer_policies", "eager_and_steps"),
-    *("scale_formats", "many_callbacks", "auto_mixed_precision"),
+# Programs that call `int()` or `float()` of a variable.
+CALL_INT_OR_FLOAT = (
+    "absl_app --dtype fp16 --steps=3",
+    "absl_app --dtype=fp16 --loss_scale=dynamic",
+    "auto_mixed_precision",
+    "config_roundtrip",
+    "ctl_accumulation",
+    "eager_and_steps",
+    "embedding_sparse",
+    "exp_custom_loop",
+    "exp_custom_loop 1024",
+    "exp_first_version",
+    "exp_user_loss_scale",
+    "fit_overflow",
+    "gan_compile",
+    "garden_configure_optimizer",
+    "garden_configure_optimizer --dtype fp32",
+    "garden_configure_optimizer --dtype rewrite",
+    "garden_configure_optimizer --loss_scale 128",
+    "horovod_like",
+    "jit_step",
+    "layer_policies",
+    "many_callbacks",
+    "minimize_tape",
+    "one_device",
+    "rewrite_compat_names",
+    "save_load_keras",
+    "scale_formats",
+    "train_step_minimize",
+    "two_groups",
+    "wild_01_ctl_scaled_loss_clip",
+    "wild_02_exp_set_policy_fit",
 )
 # Programs that some version of Keras itself cannot run without `--like`, migrated or not.
 LIMITS = {
@@ -89,17 +111,16 @@ LIMITS = {
     "mirrored_accumulate": [NO_CHECKPOINT],
     "save_load_h5": [NO_WRAPPED_H5],
     "exp_load_custom_objects": [NO_WRAPPED_H5],
-    **{n: [*LIMITS_WITH_LIKE.get(n, ()), NO_INT] for n in _CALL_INT_OR_FLOAT},
 }
+for _name in CALL_INT_OR_FLOAT:
+    LIMITS[_name] = [*LIMITS.get(_name, ()), NO_INT]
 
 # Matches the keys of numbers that must be equal: the state of loss scaling, and counts.
-EXACT = re.compile("scale|iterations|counter|steps|skip")
+EXACT_KEYS = re.compile("scale|iterations|counter|steps|skip")
 
 # The tolerances for other numbers, which processors round differently in float16. Sums whose
 # terms nearly cancel need an absolute tolerance.
-RELATIVE, ABSOLUTE = 1e-3, 1e-4
-
-INSTALL = "import tf_lso; tf_lso.install()\n"
+RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-3, 1e-4
 
 
 def run(command, cwd, after_tensorflow=False, **variables):
@@ -114,10 +135,12 @@ def run(command, cwd, after_tensorflow=False, **variables):
         which is faster.
       **variables: environment variables. TF_USE_LEGACY_KERAS defaults to "0".
     """
-    by = preloaded.run if after_tensorflow else processes.start
-    done = by(command, cwd, **{"TF_USE_LEGACY_KERAS": "0", **variables})
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    printed = json.loads(lines[-1].removeprefix("RESULT ")) if lines else None
+    start = preloaded.run if after_tensorflow else processes.start
+    done = start(command, cwd, **{"TF_USE_LEGACY_KERAS": "0", **variables})
+    printed = None
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            printed = json.loads(line.removeprefix("RESULT "))
     return printed, done.returncode, done.stderr
 
 
@@ -125,28 +148,39 @@ def close(expected, got):
     """Return whether two numbers are equal within the tolerances and the program's rounding."""
     if not (math.isfinite(expected) and math.isfinite(got)):
         return expected == got
-    exponents = [decimal.Decimal(repr(x)).as_tuple().exponent for x in (expected, got)]
     # Programs round to at least three decimals, so allow one unit of the last decimal.
+    exponents = [
+        decimal.Decimal(repr(number)).as_tuple().exponent for number in (expected, got)
+    ]
     rounding = 10.0 ** min(*exponents, -3)
-    return math.isclose(expected, got, rel_tol=RELATIVE, abs_tol=ABSOLUTE + rounding)
+    return math.isclose(
+        expected, got, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE + rounding
+    )
 
 
 def differences(expected, got, path="", is_close=close):
-    """Return a list of texts that say where two results differ."""
+    """Return a list of texts that say where two results differ.
+
+    Args:
+      expected, got: the results, as `json.loads` returns them.
+      path: str, the keys that lead to these parts of the whole results, for the texts.
+      is_close: function that compares two floats whose keys do not match `EXACT_KEYS`.
+    """
     if isinstance(expected, dict) and isinstance(got, dict):
-        pairs = {key: (expected.get(key), got.get(key)) for key in {**expected, **got}}
+        keys = {**expected, **got}
+        pairs = [(key, expected.get(key), got.get(key)) for key in keys]
     elif isinstance(expected, list) and isinstance(got, list):
-        pairs = dict(enumerate(itertools.zip_longest(expected, got, fillvalue="-")))
+        items = itertools.zip_longest(expected, got, fillvalue="-")
+        pairs = [(index, left, right) for index, (left, right) in enumerate(items)]
     else:
         same = expected == got and type(expected) is type(got)
         if isinstance(expected, float) and isinstance(got, float):
-            same = same or (not EXACT.search(path) and is_close(expected, got))
+            same = same or (not EXACT_KEYS.search(path) and is_close(expected, got))
         return [] if same else [f"{path}: {expected!r} != {got!r}"]
-    return [
-        difference
-        for key, (left, right) in pairs.items()
-        for difference in differences(left, right, f"{path}/{key}", is_close)
-    ]
+    found = []
+    for key, left, right in pairs:
+        found += differences(left, right, f"{path}/{key}", is_close)
+    return found
 
 
 def check(name, printed, code, errors):
@@ -160,22 +194,20 @@ def check(name, printed, code, errors):
     assert not differences(wanted, printed), printed
 
 
-_PROBE = """
-import json
-import tensorflow as tf
-tf.config.optimizer.set_experimental_options({"auto_mixed_precision": True})
-product = tf.function(tf.matmul)(tf.fill([8, 8], 1e3), tf.fill([8, 8], 1e3))
-print("RESULT", json.dumps(bool(tf.reduce_all(tf.math.is_inf(product)))))
-"""
-
-
 @functools.cache
 def rewrite_uses_float16():
     """Return whether TensorFlow's graph rewrite computes in float16 on this processor.
 
     It does on CPUs with AVX512-FP16 and on GPUs. Then the product 8e6 overflows.
     """
-    printed, code, errors = run(["-c", _PROBE], None, after_tensorflow=True)
+    program = textwrap.dedent("""
+        import json
+        import tensorflow as tf
+        tf.config.optimizer.set_experimental_options({"auto_mixed_precision": True})
+        product = tf.function(tf.matmul)(tf.fill([8, 8], 1e3), tf.fill([8, 8], 1e3))
+        print("RESULT", json.dumps(bool(tf.reduce_all(tf.math.is_inf(product)))))
+    """)
+    printed, code, errors = run(["-c", program], None, after_tensorflow=True)
     assert code == 0, errors[-4000:]
     return printed
 
@@ -185,10 +217,12 @@ def marked_slow(names, quick, limits=None):
 
     `limits` maps names to lists of further marks.
     """
-    marks = {name: [] if name in quick else [pytest.mark.slow] for name in names}
-    for name in marks.keys() & (limits or {}):
-        marks[name] += limits[name]
-    return [pytest.param(name, marks=marks[name]) for name in names]
+    parameters = []
+    for name in names:
+        marks = [] if name in quick else [pytest.mark.slow]
+        marks += (limits or {}).get(name, [])
+        parameters.append(pytest.param(name, marks=marks))
+    return parameters
 
 
 def path_of(name):
@@ -197,30 +231,43 @@ def path_of(name):
     return str(PROGRAMS / f"{program}.py"), arguments
 
 
-def by_run(name):
-    """Return how to run a program with the Keras of TensorFlow.
+# Programs run faster in a process that has already imported TensorFlow. These programs run in
+# processes that have not: under `tf-lso run`, and under `tf-lso run --like`.
+BEFORE_TENSORFLOW = ("wild_01_ctl_scaled_loss_clip",)
+BEFORE_TENSORFLOW_WITH_LIKE = (
+    "minimize_tape",
+    "decayed_lr",
+    "rewrite_v1_optimizer",
+    "inner_overrides_apply",
+    "two_groups",
+)
 
-    Returns:
-      The options of `tf-lso run`, the argument `after_tensorflow` of `run`, and a dict of
-      environment variables. Programs run faster after TensorFlow, so only one does not.
-    """
-    return [], name != QUICK[0], {"TF_USE_LEGACY_KERAS": "0"}
+
+def run_on_the_keras_of_tensorflow(name, cwd):
+    """Run a program under `tf-lso run`. Return the result of `run`."""
+    path, arguments = path_of(name)
+    command = ["-m", "tf_lso", "run", path, *arguments]
+    return run(command, cwd, after_tensorflow=name not in BEFORE_TENSORFLOW)
 
 
-def by_like(name):
-    """Return how to run a program with `--like`, as `by_run` does.
-
-    One program in 16 runs in a process that has not imported TensorFlow.
-    """
+def run_like_its_tensorflow(name, cwd):
+    """Run a program under `tf-lso run --like`. Return the result of `run`."""
+    path, arguments = path_of(name)
     major, minor, _ = EXPECTED[name]["tensorflow"].split(".")
-    options = ["--like", f"{major}.{minor}"]
-    is_first = list(EXPECTED).index(name) % 16 != 8
-    is_tf_keras = is_first and HAS_KERAS3
-    return options, is_first, {"TF_USE_LEGACY_KERAS": str(int(is_tf_keras))}
+    command = ["-m", "tf_lso", "run", "--like", f"{major}.{minor}", path, *arguments]
+    after_tensorflow = name not in BEFORE_TENSORFLOW_WITH_LIKE
+    # `--like` cannot change the Keras of a TensorFlow that is already imported.
+    legacy_keras = "1" if after_tensorflow and HAS_KERAS3 else "0"
+    return run(command, cwd, after_tensorflow, TF_USE_LEGACY_KERAS=legacy_keras)
 
 
-ALONE = [name for name, case in EXPECTED.items() if not case.get("like")]
-WAYS = {"test_on_the_keras_of_tensorflow": by_run, "test_like_its_tensorflow": by_like}
+# The programs that do not need `--like`.
+WITHOUT_LIKE = [name for name, case in EXPECTED.items() if not case.get("like")]
+# Maps each test of all programs to the function that runs a program for it.
+RUN = {
+    "test_on_the_keras_of_tensorflow": run_on_the_keras_of_tensorflow,
+    "test_like_its_tensorflow": run_like_its_tensorflow,
+}
 
 
 @pytest.fixture(scope="module")
@@ -232,24 +279,16 @@ def started(request, tmp_path_factory):
     runs = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for item in request.session.items:
-            way = WAYS.get(getattr(item, "originalname", None))
-            if way is None or item.path != pathlib.Path(__file__):
-                continue
-            name = item.callspec.params["name"]
-            path, arguments = path_of(name)
-            options, after_tensorflow, variables = way(name)
-            runs[item.originalname, name] = pool.submit(
-                run,
-                ["-m", "tf_lso", "run", *options, path, *arguments],
-                tmp_path_factory.mktemp("program"),
-                after_tensorflow,
-                **variables,
-            )
+            if item.path == pathlib.Path(__file__) and item.originalname in RUN:
+                name = item.callspec.params["name"]
+                cwd = tmp_path_factory.mktemp("program")
+                future = pool.submit(RUN[item.originalname], name, cwd)
+                runs[item.originalname, name] = future
         yield runs
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", marked_slow(ALONE, QUICK, LIMITS))
+@pytest.mark.parametrize("name", marked_slow(WITHOUT_LIKE, QUICK, LIMITS))
 def test_on_the_keras_of_tensorflow(name, started):
     check(name, *started["test_on_the_keras_of_tensorflow", name].result())
 
@@ -260,6 +299,8 @@ def test_like_its_tensorflow(name, started):
     check(name, *started["test_like_its_tensorflow", name].result())
 
 
+INSTALL = "import tf_lso; tf_lso.install()\n"
+# Programs that the next test runs by Python itself, with this line at the top.
 WITH_ONE_LINE = (
     "wild_06_loss_scale_objects",
     "wild_02_exp_set_policy_fit",
@@ -272,54 +313,62 @@ WITH_ONE_LINE = (
 
 
 @pytest.mark.parametrize(
-    "after",
+    "first_line",
     ["", pytest.param("import tensorflow as tf\n", marks=pytest.mark.slow)],
     ids=["first", "after TensorFlow"],
 )
 @pytest.mark.parametrize("name", marked_slow(WITH_ONE_LINE, WITH_ONE_LINE[:1], LIMITS))
-def test_with_one_line_at_the_top(name, after, tmp_path):
+def test_with_install_in_one_line_at_the_top(name, first_line, tmp_path):
     path, arguments = path_of(name)
     program = tmp_path / "program.py"
-    program.write_text(f"{after}{INSTALL}{pathlib.Path(path).read_text()}")
-    check(name, *run([str(program), *arguments], tmp_path, bool(after)))
+    program.write_text(first_line + INSTALL + pathlib.Path(path).read_text())
+    command = [str(program), *arguments]
+    check(name, *run(command, tmp_path, after_tensorflow=first_line != ""))
 
 
 def test_every_program_is_run():
-    run_ = {name.split()[0] for name in EXPECTED}
-    there = {path.stem for path in PROGRAMS.glob("*.py")}
-    assert there - run_ == {"garden_performance"}  # a module that programs import
-    assert set(QUICK) <= set(EXPECTED)
+    programs = {path.stem for path in PROGRAMS.glob("*.py")}
+    programs.remove("garden_performance")  # a module that other programs import
+    assert programs == {name.split()[0] for name in EXPECTED}
 
 
-def test_the_rewrite_in_float16_skips_the_first_step():
+@pytest.mark.parametrize(
+    "names", [QUICK, LIMITS, BEFORE_TENSORFLOW, BEFORE_TENSORFLOW_WITH_LIKE]
+)
+def test_the_lists_of_programs_contain_only_programs(names):
+    assert set(names) <= set(EXPECTED)
+
+
+def test_the_recorded_rewrite_in_float16_skips_the_first_step():
     """Compute the program in NumPy. The scale 2**15 overflows float16, and 2**14 does not."""
     rows = np.random.RandomState(0).rand(16, 3).astype("float32")
     batches = [rows[:8], rows[8:]] * 2
 
-    def last_loss(skipped):
+    def loss_of_second_epoch(skipped_steps):
         kernel, bias, losses = np.ones(3, "float32"), np.float32(0), []
         for number, batch in enumerate(batches):
             outputs = batch @ kernel + bias
             losses.append(np.mean(outputs**2))
-            if number >= skipped:
-                slopes = 2 * outputs / len(batch)
-                kernel = kernel - 0.05 * slopes @ batch
-                bias = bias - 0.05 * slopes.sum()
+            if number >= skipped_steps:
+                gradient = 2 * outputs / len(batch)  # of the loss by the outputs
+                kernel = kernel - 0.05 * gradient @ batch
+                bias = bias - 0.05 * gradient.sum()
         return float(np.mean(losses[2:]))
 
-    def overflows(scale):
-        slopes = 2 * (rows[:8] @ np.ones(3, "float32")) / 8
-        products = (slopes * scale) @ rows[:8]
+    def first_gradient_overflows(scale):
+        gradient = 2 * (rows[:8] @ np.ones(3, "float32")) / 8
+        products = (gradient * scale) @ rows[:8]
         return bool((np.abs(products) > np.finfo(np.float16).max).any())
 
-    assert (overflows(2.0**15), overflows(2.0**14)) == (True, False)
+    assert first_gradient_overflows(2.0**15)
+    assert not first_gradient_overflows(2.0**14)
     expected = EXPECTED["wild_05_graph_rewrite"]
-    assert close(expected["printed"]["loss"], last_loss(0))
+    assert close(expected["printed"]["loss"], loss_of_second_epoch(skipped_steps=0))
     in_float16 = expected["where the rewrite computes in float16"]
-    assert close(in_float16["loss"], last_loss(1))
+    assert close(in_float16["loss"], loss_of_second_epoch(skipped_steps=1))
 
 
-class TestTheComparison:
+class TestDifferences:
     @pytest.mark.parametrize(
         ("expected", "got"),
         [
@@ -334,8 +383,8 @@ class TestTheComparison:
             ({"loss": 1.0}, None),
         ],
     )
-    def test_sees(self, expected, got):
+    def test_finds_a_difference(self, expected, got):
         assert differences(expected, got)
 
-    def test_allows_the_noise_of_float16(self):
+    def test_allows_the_rounding_of_float16(self):
         assert not differences({"loss": [1.0, {"w": 2}]}, {"loss": [1.0005, {"w": 2}]})
