@@ -1,4 +1,8 @@
-"""Configs of TensorFlow 2.0-2.15, tf_keras and Keras 3 load, by every route."""
+"""Optimizers are made from configs of TensorFlow 2.0-2.15, tf_keras and Keras 3.
+
+Most tests run twice: once the config becomes an optimizer of Keras 3, and once an optimizer
+of Keras 2. `tests/golden/replay_configs.py` compares loaded optimizers with recorded ones.
+"""
 
 import contextlib
 import copy
@@ -48,20 +52,20 @@ def wrapper(name="LossScaleOptimizer", inner=SGD, **config):
 
 
 def old(class_name, **config):
-    """A config of 2.0-2.3."""
+    """Return the config of a LossScaleOptimizer as TensorFlow 2.0-2.3 wrote it."""
     return {"optimizer": SGD, "loss_scale": of(class_name, **config)}
 
 
 @contextlib.contextmanager
 def kept(*values):
-    """Check that the block does not change the values, at any depth."""
+    """Check that the `with` block does not change the values or anything in them."""
     before = copy.deepcopy(values)
     yield
     assert values == before
 
 
 def through_json(optimizer):
-    """The optimizer's config as a file of JSON gives it back."""
+    """Return the config of an optimizer after a round trip through JSON."""
     return json.loads(json.dumps(optimizer.get_config(), default=AS_NUMBER))
 
 
@@ -71,7 +75,7 @@ def load(config, *args, **kwargs):
 
 
 def assert_holds(optimizer, serialized):
-    """The optimizer is of that class and has the config's hyperparameters."""
+    """Check that an optimizer has the class and the hyperparameters of a config."""
     config = optimizer.get_config()
     name = serialized["class_name"].split(">")[-1]
     assert type(optimizer).__name__.lower() == name.lower()
@@ -86,7 +90,7 @@ def assert_holds(optimizer, serialized):
             assert config[key] == value, key
 
 
-# --- What real versions wrote.
+# --- Configs that real versions wrote.
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,7 @@ def assert_holds(optimizer, serialized):
         (name, route)
         for name, routes in RECORD.items()
         for route in routes
-        # The arguments of a bare optimizer do not say of what class.
+        # The `get_config()` of a bare optimizer does not contain the class name.
         if "/bare" not in name or route != "get_config"
     ],
 )
@@ -129,21 +133,20 @@ def test_every_recorded_config_loads(name, route, family):
     assert isinstance(optimizer, FAMILIES[base or "new"].Optimizer)
 
 
-# --- Into each Keras: every optimizer, with what is not the default.
+# --- Every optimizer class, with hyperparameters that are not the defaults.
 
 LEGACY = ["SGD", "RMSprop", "Adam", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl"]
 
 
 def not_the_defaults(inner):
-    """Arguments of an optimizer, each with another value than it has."""
-
+    """Return the config of an optimizer with other values than the optimizer has."""
     config = inner.get_config()
     for name, value in config.items():
         if isinstance(value, bool):
             config[name] = not value
         elif isinstance(value, float):
             config[name] = -0.375 if value < 0 else 0.375
-    if "is_legacy_optimizer" in config:  # which says of what class it is
+    if "is_legacy_optimizer" in config:  # this key selects the class, so it keeps its value
         config |= {"is_legacy_optimizer": False, "ema_overwrite_frequency": 7}
     return config | {"learning_rate": 0.25, "name": "mine", "clipvalue": 0.5}
 
@@ -163,7 +166,8 @@ def test_each_optimizer_keeps_its_hyperparameters(kind, name, spelling, family):
         serialized["config"]["weight_decay"] = 0.125
         serialized |= {"module": "keras.optimizers", "registered_name": None}
     else:
-        # The default; of Nadam as before the first step, or as a variable has it.
+        # The default. Nadam wrote 0.004 before its first step, and the nearest float32
+        # number afterwards.
         of_nadam = 0.004 if spelling is str else float(np.float32(0.004))
         serialized["config"]["decay"] = of_nadam if name == "Nadam" else 0.0
     optimizer = load(serialized, package=PACKAGES[family])
@@ -237,7 +241,7 @@ SCHEDULES = [
 @pytest.mark.parametrize("real", SCHEDULES, ids=lambda real: type(real).__name__)
 @pytest.mark.parametrize("generation", ["2.0", "2.12"])
 def test_each_schedule_gives_the_same_rates(real, generation, family):
-    # Before 2.12 no schedule had a warmup.
+    # Before TensorFlow 2.12 no schedule had arguments for a warmup.
     config = {k: v for k, v in real.get_config().items() if "warmup" not in k}
     rate = of(type(real).__name__, **config)
     if generation == "2.12":
@@ -324,7 +328,7 @@ def test_a_loss_scale_may_stand_in_the_config_as_the_constructor_takes_it(loss_s
 
 
 def test_the_experimental_class_reads_arguments_of_the_stable_one():
-    """`tests/golden/test_sections.py` has every layout."""
+    """`tests/golden/test_sections.py` tests the other layouts of configs."""
     config = {"inner_optimizer": SGD, "name": "mine", "min_scale": 0.25, "max_scale": 8}
     config |= {"initial_scale": 0.5, "loss_scale_factor": None}
     with kept(config):
@@ -359,7 +363,7 @@ def test_every_name_of_the_wrapper_is_known(name, family):
     optimizer = load(config, package=PACKAGES[family])
     assert isinstance(optimizer, STABLE) and not isinstance(optimizer, EXPERIMENTAL)
     assert float(optimizer.loss_scale) == 4.0
-    # The class that is given for the wrapper stands for all its names.
+    # A class in `custom_objects` under the public name is used for every name.
     custom = {"LossScaleOptimizer": EXPERIMENTAL}
     assert isinstance(load(config, custom, PACKAGES[family]), EXPERIMENTAL)
 
@@ -404,7 +408,7 @@ def test_tf_kerass_own_wrapper_becomes_ours_and_reads_ours(kind, dynamic):
     assert again.initial_scale == 4.0
 
 
-# --- Classes of the user's own.
+# --- The user's own classes.
 
 
 class Scaled(keras.optimizers.SGD):
@@ -444,7 +448,7 @@ def test_an_optimizer_class_of_custom_objects_decides_the_family():
     assert rate["config"]["decay_rate"] == 0.5
     inner = load(of("ScaledV2", learning_rate=0.5), {"ScaledV2": ScaledV2})
     assert type(inner) is ScaledV2
-    # Also in place of one of Keras's.
+    # A class in `custom_objects` also replaces a class of Keras with the same name.
     for cls in (Scaled, keras2.optimizers.SGD):
         assert type(load(SGD, {"SGD": cls})) is cls
 
@@ -469,7 +473,8 @@ def test_a_registered_optimizer_class():
         again = STABLE.from_config(config)
         assert again.inner_optimizer.factor == 2.0
         assert again.get_config() == config
-        written = {**OWN, "class_name": "test_configs>Scaled"}  # until 2.11
+        # Until TensorFlow 2.11, the class name in a config contained the package.
+        written = {**OWN, "class_name": "test_configs>Scaled"}
         assert type(load(written)) is Scaled
     finally:
         del keras.saving.get_custom_objects()["test_configs>Scaled"]
@@ -510,7 +515,7 @@ def test_a_subclass_of_the_users_own_loads_by_its_own_from_config():
     assert len(seen) == 1
 
 
-# --- Which family.
+# --- The family of the inner optimizer.
 
 LEGACY_KERAS = {"TF_USE_LEGACY_KERAS": "1"}
 PROGRAM = '''
@@ -582,7 +587,7 @@ ROUND_TRIPS = {
     "experimental": lambda o: EXPERIMENTAL(o, 4.0),
     "multiplier": lambda o: EXPERIMENTAL(o, tf_lso.DynamicLossScale(4.0, 3, 8.0)),
 }
-# The further keys, which are there only where they were given.
+# The keys that a config contains only if the caller passed the argument.
 ADDED = {
     "limits": {"min_scale": 0.5, "max_scale": 64.0},
     "rule": {"growth_factor": 4.0, "backoff_factor": 0.25, "hysteresis": 2},
@@ -594,7 +599,7 @@ def test_a_config_goes_round_through_json(family, kind):
     inner = FAMILIES[family].Adam(0.25, beta_1=0.5, clipnorm=2.0)
     optimizer = ROUND_TRIPS[kind](inner)
     x = tf.Variable([1.0, 2.0])
-    for factor in (1.0, float("nan"), 1.0):  # it holds no state
+    for factor in (1.0, float("nan"), 1.0):  # steps do not change the config
         legacy_step(optimizer, lambda f=factor: f * tf.reduce_sum(x**2), [x])
     config = through_json(optimizer)
     cls, name = STABLE, "LossScaleOptimizer"
