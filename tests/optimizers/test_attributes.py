@@ -1,7 +1,6 @@
-"""Properties and methods of a wrapped optimizer, the same on every family.
+"""Properties and methods of a LossScaleOptimizer.
 
-What each version gave for the others is recorded: `tests/golden/test_sections.py`
-compares it.
+`tests/golden/replay_attributes.py` compares more of them with recorded versions.
 """
 
 import inspect
@@ -27,14 +26,19 @@ from tf_lso.scaling import options
 from tf_lso.scaling.rule import ScaleRule
 
 NAN = float("nan")
-WRAPPERS = dict.fromkeys(FAMILIES, keras2.mixed_precision.LossScaleOptimizer)
+
+# Maps each family to Keras's own LossScaleOptimizer.
+LOSS_SCALE_OPTIMIZERS = {
+    "legacy": keras2.mixed_precision.LossScaleOptimizer,
+    "new": keras2.mixed_precision.LossScaleOptimizer,
+}
 if HAS_KERAS3:
-    WRAPPERS["keras3"] = keras.optimizers.LossScaleOptimizer
-BASES = {name: (FAMILIES[name].Optimizer, WRAPPERS[name]) for name in FAMILIES}
-newer = pytest.mark.parametrize("family", ["keras3", "new"])
+    LOSS_SCALE_OPTIMIZERS["keras3"] = keras.optimizers.LossScaleOptimizer
+
+newer_families = pytest.mark.parametrize("family", ["keras3", "new"])
 
 
-def fixed(family):
+def with_fixed_scale(family):
     return tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), False, 4.0)
 
 
@@ -52,15 +56,15 @@ def step(optimizer, x):
     optimizer.minimize(lambda: 2.0 * x, [x])
 
 
-def test_is_an_instance_of_every_class_that_programs_look_for(family):
+def test_is_an_instance_of_the_classes_of_its_own_keras(family):
     optimizer = wrapped(family)
-    for cls in (tf_lso.LossScaleOptimizer, *BASES[family]):
-        assert isinstance(optimizer, cls)
-    for other in set(BASES) - {family}:
-        assert not isinstance(optimizer, BASES[other][0])
+    assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
+    assert isinstance(optimizer, LOSS_SCALE_OPTIMIZERS[family])
+    for name, optimizers in FAMILIES.items():
+        assert isinstance(optimizer, optimizers.Optimizer) == (name == family)
 
 
-def test_the_class_has_the_name_and_place_of_the_one_class(family, optimizer):
+def test_the_class_of_an_instance_has_the_public_name_and_module(family, optimizer):
     cls = type(optimizer)
     assert cls.__name__ == cls.__qualname__ == "LossScaleOptimizer"
     assert cls.__module__ == tf_lso.LossScaleOptimizer.__module__
@@ -75,77 +79,100 @@ def test_the_signature():
         "growth_factor: float = 2.0, backoff_factor: float = 0.5, hysteresis: int = 1, "
         "min_scale: float = 1.0, max_scale: float | None = None)"
     )
+    # The constructor itself has the defaults that this signature shows.
     shown = inspect.signature(tf_lso.LossScaleOptimizer).parameters
-    taken = inspect.signature(tf_lso.LossScaleOptimizer.__init__).parameters
+    actual = inspect.signature(tf_lso.LossScaleOptimizer.__init__).parameters
     for name in shown.keys() - {"optimizer"}:
-        assert taken[name].default == shown[name].default
+        assert actual[name].default == shown[name].default
 
 
-# --- The scale; its properties are recorded in tests/golden.
+# --- The scale. `tests/golden` compares the values of these properties.
 
 
-def test_the_types_of_its_properties(family):
-    optimizer, fixed_ = wrapped(family, growth=3.0), fixed(family)
-    assert type(optimizer.initial_scale) is type(fixed_.initial_scale) is float
+def test_the_types_of_the_properties_of_a_dynamic_scale(family):
+    optimizer = wrapped(family, growth=3.0)
+    assert type(optimizer.initial_scale) is float
     assert type(optimizer.dynamic_growth_steps) is int
     counter = optimizer.dynamic_counter
     assert isinstance(counter, tf.Variable) and counter.dtype == tf.int64
-    for scale in (optimizer.loss_scale, fixed_.loss_scale):
-        assert tf.is_tensor(scale) and not isinstance(scale, tf.Variable)
-        assert (scale.dtype, scale.shape) == (tf.float32, ())
-    weights = fixed_.get_weights()
-    assert len(weights) == len(fixed_.weights)  # the inner optimizer's
-    fixed_.set_weights(weights)
 
 
-def test_the_defaults_of_the_constructors_are_those_of_the_rule():
-    of = inspect.signature(tf_lso.LossScaleOptimizer).parameters
+@pytest.mark.parametrize("make", [wrapped, with_fixed_scale])
+def test_the_loss_scale_is_a_float32_tensor_and_not_a_variable(family, make):
+    optimizer = make(family)
+    assert type(optimizer.initial_scale) is float
+    scale = optimizer.loss_scale
+    assert tf.is_tensor(scale) and not isinstance(scale, tf.Variable)
+    assert (scale.dtype, scale.shape) == (tf.float32, ())
+
+
+def test_the_weights_with_a_fixed_scale_are_those_of_the_inner_optimizer(family):
+    optimizer = with_fixed_scale(family)
+    weights = optimizer.get_weights()
+    assert len(weights) == len(optimizer.weights)
+    optimizer.set_weights(weights)
+
+
+def test_the_constructors_have_the_defaults_of_the_rule():
+    parameters = inspect.signature(tf_lso.LossScaleOptimizer).parameters
     for name in ("growth_factor", "backoff_factor", "hysteresis", "min_scale"):
-        assert of[name].default == getattr(ScaleRule, name)
-    of = inspect.signature(tf_lso.DynamicLossScale).parameters
-    named = options.OF_DYNAMIC_LOSS_SCALE
+        assert parameters[name].default == getattr(ScaleRule, name)
+    parameters = inspect.signature(tf_lso.DynamicLossScale).parameters
+    names = options.OF_DYNAMIC_LOSS_SCALE
     for field in ("initial_scale", "growth_steps", "growth_factor", "hysteresis"):
-        assert of[named[field]].default == getattr(ScaleRule, field)
+        assert parameters[names[field]].default == getattr(ScaleRule, field)
 
 
-def test_a_multiplier_divides_too_unless_there_is_a_back_off():
-    for arguments, shrunk in (
+@pytest.mark.parametrize(
+    "arguments, shrunk",
+    [
         ({"multiplier": 3}, 3.0),
         ({"multiplier": 3, "backoff_factor": 0.5}, 4.5),
         ({}, 4.5),
-    ):
-        scale = tf_lso.DynamicLossScale(9.0, **arguments)
-        for one in (scale, tf_lso.DynamicLossScale.from_config(scale.get_config())):
-            one.update([tf.constant(NAN)])
-            assert float(one()) == shrunk
+    ],
+)
+def test_the_scale_shrinks_by_the_multiplier_unless_there_is_a_backoff_factor(
+    arguments, shrunk
+):
+    scale = tf_lso.DynamicLossScale(9.0, **arguments)
+    reloaded = tf_lso.DynamicLossScale.from_config(scale.get_config())
+    for each in (scale, reloaded):
+        each.update([tf.constant(NAN)])
+        assert float(each()) == shrunk
 
 
-def test_a_growth_factor_leaves_the_back_off_as_it_is(family):
+def test_the_growth_factor_does_not_change_the_backoff_factor(family):
     inner = FAMILIES[family].SGD()
     optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8, growth_factor=4)
-    again = tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
-    for one in (optimizer, again):
-        one.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
-        assert float(one.loss_scale) == 4.0
-        assert "backoff_factor" not in one.get_config()
+    reloaded = tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
+    for each in (optimizer, reloaded):
+        each.apply_gradients([(tf.constant(NAN), tf.Variable(1.0))])
+        assert float(each.loss_scale) == 4.0
+        assert "backoff_factor" not in each.get_config()
 
 
-# --- The text.
+# --- The repr.
 
 
-def test_the_text_shows_the_scale_the_count_and_the_inner_optimizer(family, x):
+def test_repr_shows_the_scale_the_count_and_the_inner_optimizer(family, x):
     optimizer = wrapped(family)
     step(optimizer, x)
-    around = "<LossScaleOptimizer around SGD"
-    assert repr(optimizer) == f"{around}, loss_scale=8, dynamic_counter=1>"
-    assert repr(fixed(family)) == f"{around}, loss_scale=4, fixed>"
-    shown = []
-    tf.function(lambda: shown.append(repr(optimizer)))()
-    assert shown == [f"{around}>"]
+    start = "<LossScaleOptimizer around SGD"
+    assert repr(optimizer) == f"{start}, loss_scale=8, dynamic_counter=1>"
+    assert repr(with_fixed_scale(family)) == f"{start}, loss_scale=4, fixed>"
+
+
+def test_repr_shows_no_values_while_a_function_is_traced(optimizer):
+    texts = []
+    tf.function(lambda: texts.append(repr(optimizer)))()
+    assert texts == ["<LossScaleOptimizer around SGD>"]
+
+
+def test_repr_works_before_the_constructor_has_run(optimizer):
     assert "LossScaleOptimizer object" in repr(object.__new__(type(optimizer)))
 
 
-def test_the_text_under_a_strategy(family, mirrored2):
+def test_repr_is_the_same_in_and_outside_a_strategy(family, mirrored2):
     with mirrored2.scope():
         optimizer = wrapped(family)
         texts = [repr(optimizer)]
@@ -157,29 +184,37 @@ def test_the_text_under_a_strategy(family, mirrored2):
 # --- The inner optimizer, and its attributes.
 
 
-def test_the_learning_rate_of_the_inner_optimizer(family, optimizer, x):
+def test_lr_is_the_learning_rate_of_the_inner_optimizer(optimizer):
     optimizer.inner_optimizer.learning_rate = 0.25
     assert float(optimizer.lr) == 0.25
+
+
+def test_decayed_lr_has_the_requested_dtype(optimizer):
+    optimizer.inner_optimizer.learning_rate = 0.25
     for dtype in (tf.float16, tf.float32, tf.float64):
         rate = tf.convert_to_tensor(optimizer._decayed_lr(dtype))
         assert (rate.dtype, float(rate)) == (dtype, 0.25)
+
+
+def test_decayed_lr_follows_the_schedule(family, x):
     schedules = KERASES[family].optimizers.schedules
     schedule = schedules.PiecewiseConstantDecay([0, 1], [0.5, 0.25, 0.125])
-    optimizer, seen = wrapped(family, "SGD", schedule), []
+    optimizer = wrapped(family, "SGD", schedule)
+    rates = []
     for _ in range(3):
-        seen.append(float(optimizer._decayed_lr(tf.float32)))
+        rates.append(float(optimizer._decayed_lr(tf.float32)))
         step(optimizer, x)
-    assert seen == [0.5, 0.25, 0.125]
+    assert rates == [0.5, 0.25, 0.125]
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("number", [7, np.array(7), tf.constant(7)])
+@pytest.mark.parametrize("value", [7, np.array(7), tf.constant(7)])
 def test_iterations_are_those_of_the_inner_optimizer_and_may_be_set(
-    optimizer, x, number
+    optimizer, x, value
 ):
     assert raw(optimizer.iterations).dtype == tf.int64
     assert raw(optimizer.iterations) is raw(optimizer.inner_optimizer.iterations)
-    optimizer.iterations = number
+    optimizer.iterations = value
     step(optimizer, x)
     assert int(copies(optimizer.iterations)[0]) == 8
 
@@ -195,13 +230,15 @@ def test_iterations_count_micro_steps_as_the_inner_optimizer_does(x):
     assert number(optimizer.iterations) == 5
 
 
-ATTRIBUTES = {"weight_decay": 0.25, "ema_momentum": 0.5, "ema_overwrite_frequency": 3}
-
-
 @pytest.mark.parametrize(
     "family, name, value",
     [
-        *[(f, *item) for f in ("keras3", "new") for item in ATTRIBUTES.items()],
+        ("keras3", "weight_decay", 0.25),
+        ("keras3", "ema_momentum", 0.5),
+        ("keras3", "ema_overwrite_frequency", 3),
+        ("new", "weight_decay", 0.25),
+        ("new", "ema_momentum", 0.5),
+        ("new", "ema_overwrite_frequency", 3),
         ("new", "jit_compile", False),
     ],
 )
@@ -218,14 +255,15 @@ def test_an_unknown_attribute_names_the_class(optimizer):
         _ = optimizer.no_such_thing
 
 
-def test_the_name_is_the_inner_optimizers_in_keras2_and_the_classs_in_keras3(family):
+def test_the_default_name(family):
+    """It is the name of the inner optimizer, or in Keras 3 that of the class."""
     inner = FAMILIES[family].SGD(name="mine")
     name = tf_lso.LossScaleOptimizer(inner).name
     assert name.startswith("loss_scale_optimizer" if family == "keras3" else "mine")
     assert inner.get_config()["name"] == "mine"
 
 
-def test_the_name_may_be_given_and_is_kept_by_the_config(family):
+def test_a_given_name_is_in_the_config(family):
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), name="scaled")
     config = optimizer.get_config()
     assert optimizer.name == config["name"] == "scaled"
@@ -237,21 +275,25 @@ def test_the_name_may_be_given_and_is_kept_by_the_config(family):
 
 
 @needs_keras3
-def test_variables_and_weights_of_keras3(x):
+def test_keras_3_lists_the_variables_of_the_scale():
     optimizer = wrapped("keras3", "Adam")
-    optimizer.build([tf.Variable(1.0), tf.Variable(1.0)])
     ids = {id(v) for v in optimizer.variables}
     assert {id(optimizer.step_counter), id(optimizer.dynamic_scale)} <= ids
-    # Slot by slot, as in OptimizerV2.
-    names = [v.path.split("_")[-1] for v in optimizer.weights[1:]]
-    assert names == ["momentum", "momentum", "velocity", "velocity"]
-    assert optimizer.weights[0] is optimizer.inner_optimizer.iterations
     assert number(optimizer.dynamic_scale) == 8.0
     assert optimizer.step_counter.value is optimizer.dynamic_counter
-    assert fixed("keras3").dynamic_scale is None
+    assert with_fixed_scale("keras3").dynamic_scale is None
 
 
-def test_a_legacy_list_of_weights_leaves_the_scale_as_it_is(optimizer, x):
+@needs_keras3
+def test_the_weights_of_keras_3_are_ordered_by_slot_as_in_optimizer_v2():
+    optimizer = wrapped("keras3", "Adam")
+    optimizer.build([tf.Variable(1.0), tf.Variable(1.0)])
+    assert optimizer.weights[0] is optimizer.inner_optimizer.iterations
+    names = [v.path.split("_")[-1] for v in optimizer.weights[1:]]
+    assert names == ["momentum", "momentum", "velocity", "velocity"]
+
+
+def test_weights_without_the_scale_do_not_change_the_scale(optimizer, x):
     step(optimizer, x)
     optimizer.set_weights([w * 0 + 3 for w in optimizer.get_weights()[:-2]])
     assert float(optimizer.loss_scale) == 8.0
@@ -260,7 +302,7 @@ def test_a_legacy_list_of_weights_leaves_the_scale_as_it_is(optimizer, x):
     assert float(copies(optimizer.weights[-1])[0]) == 3.0
 
 
-def test_weights_that_are_set_reach_a_function_that_is_already_traced(optimizer, x):
+def test_set_weights_reaches_a_step_that_was_already_traced(optimizer, x):
     optimizer.build([x])
     traced = tf.function(lambda: step(optimizer, x))
     traced()
@@ -273,17 +315,28 @@ def test_weights_that_are_set_reach_a_function_that_is_already_traced(optimizer,
 # --- Methods.
 
 
-def test_averages_are_finalized_where_there_are_some(family, x):
-    averages = {"use_ema": True, "ema_momentum": 0.5} if family != "legacy" else {}
-    optimizer = wrapped(family, **averages)
-    for name in ("step", None):
-        optimizer.minimize(lambda: 2.0 * x, [x], name=name)
+@newer_families
+def test_finalize_variable_values_assigns_the_averages(family, x):
+    optimizer = wrapped(family, use_ema=True, ema_momentum=0.5)
+    for _ in range(2):
+        step(optimizer, x)
     assert float(x) == pytest.approx(0.6)
     optimizer.finalize_variable_values([x])
-    assert (float(x) != pytest.approx(0.6)) == bool(averages)
+    assert float(x) != pytest.approx(0.6)
 
 
-def test_none_gradients_leave_their_variable_out(family, caplog):
+def test_finalize_variable_values_does_nothing_without_averages(optimizer, x):
+    step(optimizer, x)
+    optimizer.finalize_variable_values([x])
+    assert float(x) == pytest.approx(0.8)
+
+
+def test_minimize_accepts_a_name(optimizer, x):
+    optimizer.minimize(lambda: 2.0 * x, [x], name="step")
+    assert float(x) == pytest.approx(0.8)
+
+
+def test_a_variable_with_the_gradient_none_is_left_out_with_one_warning(family, caplog):
     optimizer = wrapped(family)
     x, y = tf.Variable(1.0), tf.Variable(1.0, name="left_out")
     for _ in range(2):
@@ -292,28 +345,31 @@ def test_none_gradients_leave_their_variable_out(family, caplog):
     assert caplog.text.count("left_out") == 1
 
 
-def test_get_gradients(family, optimizer, x):
+def test_get_gradients_works_in_a_graph():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         y = tf.Variable(1.0)
         (gradient,) = wrapped("legacy").get_gradients(2.0 * y, [y])
         session.run(tf.compat.v1.global_variables_initializer())
         assert session.run(gradient) == 2.0
+
+
+def test_get_gradients_names_a_variable_that_the_loss_does_not_depend_on(optimizer, x):
     y = tf.Variable(1.0, name="independent")
     with pytest.raises(ValueError, match="independent"):
         tf.function(lambda: optimizer.get_gradients(2.0 * x, [y]))()
 
 
-@newer
+@newer_families
 def test_aggregate_gradients_sums_over_replicas(family, mirrored2):
     with mirrored2.scope():
         x, optimizer = tf.Variable(1.0), wrapped(family)
 
-    def summed():
+    def aggregated():
         pairs = optimizer.aggregate_gradients([(tf.constant(2.0), x), (None, x)])
         assert pairs[1][0] is None
         return pairs[0][0]
 
-    results = mirrored2.run(tf.function(summed))
+    results = mirrored2.run(tf.function(aggregated))
     assert [float(v) for v in results.values] == [4.0, 4.0]
 
 
@@ -322,19 +378,27 @@ def test_build_makes_the_variables_once(optimizer, x):
         return [getattr(v, "path", v.name) for v in optimizer.weights]
 
     optimizer.build([x])
-    built = names()
+    names_after_build = names()
+    assert len(names_after_build) >= 2
     optimizer.build([x])
     step(optimizer, x)
-    assert names() == built and len(built) >= 2
+    assert names() == names_after_build
+
+
+# `apply` divides gradients by the scale, which is 8.
+SCALED_GRADIENT = tf.constant(16.0)
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("built", [True, False])
-def test_apply_takes_variables_or_those_of_build(optimizer, x, built):
-    if built:
-        optimizer.build([x])
-    # Scaled by 8, as apply() takes it.
-    optimizer.apply([tf.constant(16.0)], *([] if built else [[x]]))
+def test_apply_uses_the_given_variables(optimizer, x):
+    optimizer.apply([SCALED_GRADIENT], [x])
+    assert float(x) == pytest.approx(0.8)
+
+
+@pytest.mark.core
+def test_apply_without_variables_uses_those_of_build(optimizer, x):
+    optimizer.build([x])
+    optimizer.apply([SCALED_GRADIENT])
     assert float(x) == pytest.approx(0.8)
 
 
@@ -346,44 +410,58 @@ def test_an_inner_loss_scale_factor_does_not_scale_twice():
     assert float(raw(x)) == pytest.approx(0.8)
 
 
-@newer
-@pytest.mark.parametrize("by", ["var_list", "var_names"])
-def test_what_is_excluded_from_weight_decay_does_not_decay(family, by):
+@newer_families
+@pytest.mark.parametrize("argument", ["var_list", "var_names"])
+def test_excluded_variables_do_not_decay(family, argument):
     optimizer = wrapped(family, weight_decay=0.5)
     x, y = tf.Variable(1.0, name="kernel"), tf.Variable(1.0, name="bias")
-    excluded = {"var_list": [y], "var_names": ["bias"]}
-    optimizer.exclude_from_weight_decay(**{by: excluded[by]})
+    excluded = {"var_list": [y], "var_names": ["bias"]}[argument]
+    optimizer.exclude_from_weight_decay(**{argument: excluded})
     optimizer.minimize(lambda: 0.0 * x + 0.0 * y, [x, y])
     assert float(x) == pytest.approx(0.95)
     assert float(y) == 1.0
+
+
+def test_legacy_optimizers_have_no_exclude_from_weight_decay():
     assert not hasattr(wrapped("legacy"), "exclude_from_weight_decay")
 
 
 @needs_keras3
-def test_variables_and_updates_by_hand_are_those_of_the_inner_optimizer():
+def test_methods_that_add_variables_add_them_to_the_inner_optimizer():
     optimizer, x = wrapped("keras3"), keras.Variable(1.0)
     optimizer.build([x])
-    made_by_hand = [
+    added = [
         optimizer.add_variable((), name="a"),
         optimizer.add_variable_from_reference(x, name="b"),
     ]
     if hasattr(keras.optimizers.SGD, "add_optimizer_variables"):
-        made_by_hand += optimizer.add_optimizer_variables([x], "c")
-    for made in made_by_hand:
-        assert any(made is v for v in optimizer.inner_optimizer.variables)
+        added += optimizer.add_optimizer_variables([x], "c")
+    for variable in added:
+        assert any(variable is v for v in optimizer.inner_optimizer.variables)
+
+
+@needs_keras3
+def test_update_step_and_assign_add_change_a_variable():
+    optimizer, x = wrapped("keras3"), keras.Variable(1.0)
+    optimizer.build([x])
     optimizer.update_step(tf.constant(1.0), x, 0.5)
     optimizer.assign_add(x, 2.0)
     assert number(x) == 2.5
 
 
-def test_no_public_method_of_the_base_class_works_on_the_wrapper_alone(family):
-    """What Keras adds is delegated or written here, or it is listed with a reason."""
+def test_tf_lso_defines_every_public_method_of_the_base_class(family):
+    """A method that tf_lso does not define would act on the wrapper alone.
+
+    If a new version of Keras adds a method, tf_lso must delegate or define it, or this test
+    must list it with a reason.
+    """
     cls, inherited = type(wrapped(family)), set()
-    for name in dir(BASES[family][0]):
+    for name in dir(FAMILIES[family].Optimizer):
         owner = next((c for c in cls.__mro__ if name in vars(c)), cls)
         if not name.startswith("_") and not owner.__module__.startswith("tf_lso"):
             inherited.add(name)
-    assert inherited <= {"save_own_variables"}  # works on `variables`, which are ours
+    # `save_own_variables` saves `variables`, which tf_lso defines.
+    assert inherited <= {"save_own_variables"}
 
 
 # The forms in which `minimize` accepts two variables.

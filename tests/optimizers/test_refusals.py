@@ -587,7 +587,7 @@ def test_the_base_class_of_loss_scales_cannot_be_instantiated():
 
 
 def test_an_object_that_is_not_a_loss_scale_cannot_replace_the_loss_scale():
-    """NeurST, of 2020, assigned an object whose class derives from a private one."""
+    """NeurST (2020) assigned an instance of a subclass of a private class of TensorFlow."""
 
     class NotALossScale:
         def update(self, gradients):
