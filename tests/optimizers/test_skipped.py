@@ -1,4 +1,4 @@
-"""What an optimizer says of the steps that it skipped, on every face and in every mode."""
+"""What an optimizer reports about the steps that it has skipped, and setting its scale."""
 
 import numpy as np
 import pytest
@@ -11,19 +11,35 @@ from tf_lso.keras.mixed_precision import experimental
 from tf_lso.scaling import skipped
 
 NAN, INF = float("nan"), float("inf")
-MODES = {"eager": None, "function": False, "xla": True}
-NONE = tf.distribute.get_strategy()
+MODES = ("eager", "function", "xla")
 
 
 def in_mode(function, mode):
+    """Return a function as it is, as a `tf.function`, or compiled by XLA."""
     if mode == "eager":
         return function
-    return tf.function(function, jit_compile=MODES[mode])
+    return tf.function(function, jit_compile=mode == "xla")
+
+
+def make_step(optimizer, mode):
+    """Return a function that takes a step with the gradient [value, 1]."""
+    x = tf.Variable([1.0, 2.0], name="x")
+    optimizer.build([x])
+    step = in_mode(lambda gradient: optimizer.apply_gradients([(gradient, x)]), mode)
+    return lambda value: step(tf.constant([value, 1.0]))
+
+
+def write_checkpoint(optimizer, path):
+    return tf.train.Checkpoint(optimizer=optimizer).write(str(path))
+
+
+# --- The statistics: `skipped_steps`, `consecutive_skipped_steps`, `last_step_skipped` and
+# `last_overflow`.
 
 
 @pytest.mark.parametrize(
     "mode, replicas",
-    # MirroredStrategy merges replicas, which XLA cannot compile.
+    # XLA cannot compile how MirroredStrategy merges replicas.
     [
         pytest.param("eager", 1, marks=pytest.mark.slow),
         pytest.param("function", 1, marks=pytest.mark.slow),
@@ -33,43 +49,49 @@ def in_mode(function, mode):
     ],
 )
 def test_steps_are_counted_and_overflows_are_named(family, mode, replicas, mirrored2):
-    strategy = mirrored2 if replicas == 2 else NONE
+    strategy = mirrored2 if replicas == 2 else tf.distribute.get_strategy()
     with strategy.scope():
         optimizer = wrapped(family, scale=2.0)
         variables = [tf.Variable([1.0, 2.0], name=name) for name in "abc"]
 
-    def read():
-        names = ("skipped_steps", "consecutive_skipped_steps", "last_step_skipped")
-        return [getattr(optimizer, name) for name in names]
+    def counts():
+        return [
+            optimizer.skipped_steps,
+            optimizer.consecutive_skipped_steps,
+            optimizer.last_step_skipped,
+        ]
 
-    def step(*values):
-        gradients = [value * 1.0 for value in values]  # each replica has its own
+    def replica_step(*values):
+        gradients = [value * 1.0 for value in values]  # a tensor on each replica
         optimizer.apply_gradients(zip(gradients, variables))
-        return read()
+        return counts()
 
-    run = in_mode(lambda *values: strategy.run(step, args=values), mode)
-    good, inf, nan, both = [1.0, 1.0], [1.0, -INF], [NAN, 1.0], [NAN, INF]
+    step = in_mode(lambda *values: strategy.run(replica_step, args=values), mode)
     assert optimizer.last_overflow == []
-    assert [int(number) for number in read()] == [0, 0, 0]
-    for given, expected, overflow in [
-        ((good, good, good), (0, 0, False), {}),
-        ((inf, good, nan), (1, 1, True), {"a": "inf", "c": "nan"}),
-        ((good, both, good), (2, 2, True), {"b": "inf, nan"}),
-        ((good, good, good), (2, 0, False), {"b": "inf, nan"}),
-        ((nan, nan, nan), (3, 1, True), dict.fromkeys("abc", "nan")),
-        ((good, good, good), (3, 0, False), dict.fromkeys("abc", "nan")),
-    ]:
-        for number, wanted in zip(run(*map(tf.constant, given)), expected):
-            local = strategy.experimental_local_results(number)
-            assert {value.numpy() for value in local} == {wanted}
-        assert optimizer.last_overflow == list(overflow.items())
-        assert [int(number) for number in read()] == list(expected)
-    dtypes = [optimizer.skipped_steps.dtype, optimizer.last_step_skipped.dtype]
-    assert dtypes == [tf.int64, tf.bool]
+    assert [int(count) for count in counts()] == [0, 0, 0]
+    good, inf, nan, both = [1.0, 1.0], [1.0, -INF], [NAN, 1.0], [NAN, INF]
+    # The gradients of the variables a, b and c, the counts after the step, and the overflow.
+    steps = [
+        ((good, good, good), [0, 0, False], []),
+        ((inf, good, nan), [1, 1, True], [("a", "inf"), ("c", "nan")]),
+        ((good, both, good), [2, 2, True], [("b", "inf, nan")]),
+        ((good, good, good), [2, 0, False], [("b", "inf, nan")]),
+        ((nan, nan, nan), [3, 1, True], [("a", "nan"), ("b", "nan"), ("c", "nan")]),
+        ((good, good, good), [3, 0, False], [("a", "nan"), ("b", "nan"), ("c", "nan")]),
+    ]
+    for gradients, expected, overflow in steps:
+        in_step = step(*map(tf.constant, gradients))
+        for count, wanted in zip(in_step, expected, strict=True):
+            on_replicas = strategy.experimental_local_results(count)
+            assert {value.numpy() for value in on_replicas} == {wanted}
+        assert [int(count) for count in counts()] == expected
+        assert optimizer.last_overflow == overflow
+    assert optimizer.skipped_steps.dtype == tf.int64
+    assert optimizer.last_step_skipped.dtype == tf.bool
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_slices_are_named_by_their_sum(family, mode):
+def test_the_sum_of_repeated_rows_decides_what_is_named(family, mode):
     optimizer = wrapped(family, scale=2.0)
     table = tf.Variable(np.zeros([3, 2], np.float32), name="table")
     largest = tf.float32.max
@@ -93,65 +115,50 @@ def test_a_variable_in_several_pairs_is_named_once(family, mode):
         optimizer.apply_gradients([(gradient, x) for gradient in gradients])
 
     run = in_mode(step, mode)
-    for values, kind in [((INF, INF), "inf"), ((NAN, INF, NAN), "inf, nan")]:
-        run(*(tf.constant([1.0, value]) for value in values))
-        assert optimizer.last_overflow == [("x", kind)]
+    run(tf.constant([1.0, INF]), tf.constant([1.0, INF]))
+    assert optimizer.last_overflow == [("x", "inf")]
+    run(tf.constant([1.0, NAN]), tf.constant([1.0, INF]), tf.constant([1.0, NAN]))
+    assert optimizer.last_overflow == [("x", "inf, nan")]
 
 
 def test_a_fixed_scale_skips_nothing(family):
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), False, 4.0)
-    stepper(optimizer, "eager")(NAN)
-    counts = optimizer.skipped_steps, optimizer.consecutive_skipped_steps
-    assert [int(count) for count in counts] == [0, 0]
+    make_step(optimizer, "eager")(NAN)
+    assert int(optimizer.skipped_steps) == 0
+    assert int(optimizer.consecutive_skipped_steps) == 0
     assert not bool(optimizer.last_step_skipped)
     assert optimizer.last_overflow == []
 
 
-def test_no_config_and_no_weights_hold_the_statistics(family):
-    optimizer, held = wrapped(family, scale=4.0), []
-    step = stepper(optimizer, "eager")
-    for gradient in (1.0, NAN):
-        step(gradient)
-        held.append((optimizer.get_config(), len(optimizer.get_weights())))
-    assert held[0] == held[1]
+def test_configs_and_weights_do_not_contain_the_statistics(family):
+    optimizer = wrapped(family, scale=4.0)
+    step = make_step(optimizer, "eager")
+    step(1.0)
+    config, weights = optimizer.get_config(), optimizer.get_weights()
+    step(NAN)
+    assert optimizer.get_config() == config
+    assert len(optimizer.get_weights()) == len(weights)
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
-def test_no_checkpoint_holds_the_statistics(family, tmp_path):
-    optimizer, held = wrapped(family, scale=4.0), []
-    step = stepper(optimizer, "eager")
-    for number, gradient in enumerate((1.0, NAN)):
-        step(gradient)
-        path = saved(optimizer, tmp_path, number)
-        keys = [name for name, _ in tf.train.list_variables(path)]
-        held.append(keys)
-    assert held[0] == held[1]
+def test_checkpoints_do_not_contain_the_statistics(family, tmp_path):
+    optimizer = wrapped(family, scale=4.0)
+    step = make_step(optimizer, "eager")
+
+    def keys_after(value):
+        step(value)
+        path = write_checkpoint(optimizer, tmp_path / str(value))
+        return [name for name, _ in tf.train.list_variables(path)]
+
+    keys = keys_after(1.0)
+    assert keys_after(NAN) == keys
     assert not [key for key in keys if "skipped" in key or "overflow" in key]
-
-
-def saved(optimizer, folder, number):
-    return tf.train.Checkpoint(optimizer=optimizer).write(str(folder / str(number)))
-
-
-def stepper(optimizer, mode, name="x", build=True):
-    x = tf.Variable([1.0, 2.0], name=name)
-    if build:
-        optimizer.build([x])
-    step = in_mode(lambda gradient: optimizer.apply_gradients([(gradient, x)]), mode)
-    return lambda value: step(tf.constant([value, 1.0]))
-
-
-# Functions of (optimizer, path of a checkpoint, weights of then).
-ROLL_BACKS = {
-    "iterations": lambda o, path, weights: setattr(o, "iterations", 1),
-    "set_weights": lambda o, path, weights: o.set_weights(weights),
-    "restore": lambda o, path, weights: tf.train.Checkpoint(optimizer=o).restore(path),
-}
 
 
 @pytest.mark.parametrize(
     "mode, growth_steps",
-    # An applied step leaves the count of finite steps at 0, or at 0 and 1 in turn, or not at 0.
+    # After an applied step, the count of finite steps is always 0 with one growth step, 0 or 1
+    # in turn with two growth steps, and never 0 with many.
     [
         ("eager", 1),
         pytest.param("eager", 2000, marks=pytest.mark.slow),
@@ -161,38 +168,49 @@ ROLL_BACKS = {
         pytest.param("xla", 2, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("rolled_back", ROLL_BACKS)
-def test_no_applied_step_passes_for_the_skipped_one_of_its_number(
-    family, mode, growth_steps, rolled_back, tmp_path, request
+def test_an_applied_step_resets_the_count_of_consecutive_skipped_steps(
+    family, mode, growth_steps
 ):
-    path = None
-    if family == "keras3" and rolled_back == "restore":
-        request.applymarker(NO_CHECKPOINT)
     optimizer = wrapped(family, scale=4.0, growth=growth_steps)
-    step = stepper(optimizer, mode)
-    step(1.0)
-    if rolled_back == "restore":
-        path = saved(optimizer, tmp_path, 1)
-    weights = optimizer.get_weights()
-    step(NAN)
-    assert bool(optimizer.last_step_skipped)
-    ROLL_BACKS[rolled_back](optimizer, path, weights)
-    # It is the last step of this process, whatever was restored after it.
-    assert bool(optimizer.last_step_skipped)
-    for number in range(3):
-        step(1.0)
-        assert not bool(optimizer.last_step_skipped), number
-        assert int(optimizer.consecutive_skipped_steps) == 0
-    for number in (1, 2):
-        step(INF)
-        assert bool(optimizer.last_step_skipped)
-        assert int(optimizer.consecutive_skipped_steps) == number
+    step = make_step(optimizer, mode)
+    counts = []
+    for value in (1.0, NAN, 1.0, 1.0, 1.0, INF, INF):
+        step(value)
+        counts.append(int(optimizer.consecutive_skipped_steps))
+    assert counts == [0, 1, 0, 0, 0, 1, 2]
     assert int(optimizer.skipped_steps) == 3
 
 
-def test_a_scale_that_is_set_hides_no_skipped_step(family):
+@pytest.mark.parametrize("mode", ["eager", "function"])
+@pytest.mark.parametrize("roll_back", ["iterations", "set_weights", "restore"])
+def test_an_optimizer_that_is_rolled_back_keeps_its_statistics(
+    family, mode, roll_back, tmp_path, request
+):
+    """The statistics are about the steps of this process, not about the restored state."""
+    if family == "keras3" and roll_back == "restore":
+        request.applymarker(NO_CHECKPOINT)
     optimizer = wrapped(family, scale=4.0)
-    step = stepper(optimizer, "eager")
+    step = make_step(optimizer, mode)
+    step(1.0)
+    weights = optimizer.get_weights()
+    if roll_back == "restore":
+        path = write_checkpoint(optimizer, tmp_path / "c")
+    step(NAN)
+    if roll_back == "iterations":
+        optimizer.iterations = 1
+    elif roll_back == "set_weights":
+        optimizer.set_weights(weights)
+    else:
+        tf.train.Checkpoint(optimizer=optimizer).restore(path)
+    assert bool(optimizer.last_step_skipped)
+    step(1.0)
+    assert not bool(optimizer.last_step_skipped)
+    assert int(optimizer.skipped_steps) == 1
+
+
+def test_setting_the_scale_does_not_change_the_statistics(family):
+    optimizer = wrapped(family, scale=4.0)
+    step = make_step(optimizer, "eager")
     for number in (1, 2, 3):
         step(NAN)
         optimizer.loss_scale = 64.0
@@ -202,21 +220,22 @@ def test_a_scale_that_is_set_hides_no_skipped_step(family):
     assert not bool(optimizer.last_step_skipped)
 
 
-def test_an_applied_step_of_another_optimizer_hides_no_skipped_step(family):
+def test_two_optimizers_with_one_loss_scale_have_their_own_statistics(family):
     scale = tf_lso.DynamicLossScale(16.0)
     first, second = (
-        experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), scale) for _ in "ab"
+        experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), scale)
+        for _ in range(2)
     )
-    step = stepper(first, "eager")
+    step = make_step(first, "eager")
     step(NAN)
-    stepper(second, "function")(1.0)
+    make_step(second, "function")(1.0)
     assert bool(first.last_step_skipped) and not bool(second.last_step_skipped)
     step(1.0)
     assert not bool(first.last_step_skipped)
 
 
-def test_a_scale_of_ones_own_counts_its_skipped_steps_in_a_row(family):
-    class Own(tf_lso.LossScale):
+def test_skipped_steps_are_counted_with_a_users_loss_scale(family):
+    class UsersLossScale(tf_lso.LossScale):
         def __call__(self):
             return tf.constant(2.0)
 
@@ -226,8 +245,9 @@ def test_a_scale_of_ones_own_counts_its_skipped_steps_in_a_row(family):
         def get_config(self):
             return {}
 
-    optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.1), Own())
-    step = stepper(optimizer, "eager")
+    inner = FAMILIES[family].SGD(0.1)
+    optimizer = experimental.LossScaleOptimizer(inner, UsersLossScale())
+    step = make_step(optimizer, "eager")
     counts = []
     for value in (1.0, NAN, NAN, 1.0, NAN):
         step(value)
@@ -235,12 +255,13 @@ def test_a_scale_of_ones_own_counts_its_skipped_steps_in_a_row(family):
     assert counts == [0, 1, 2, 0, 1]
 
 
-def test_a_usual_step_runs_no_operation_more(family, monkeypatch):
-    """The statistics may add to the branches only."""
+def test_the_statistics_add_operations_only_to_the_branches_of_a_step(
+    family, monkeypatch
+):
+    """A usual step, which runs no branch, is as fast as without the statistics."""
     variables = [tf.Variable([1.0, 2.0], name=name) for name in "abcd"]
 
-    def operations():
-        """The types of those outside of branches, but the placeholders of inputs."""
+    def operations_outside_of_branches():
         optimizer = wrapped(family, scale=4.0)
 
         @tf.function
@@ -249,16 +270,20 @@ def test_a_usual_step_runs_no_operation_more(family, monkeypatch):
 
         graph = step.get_concrete_function([tf.constant([1.0, 1.0])] * 4).graph
         types = [operation.type for operation in graph.get_operations()]
+        # Placeholders are the inputs of the graph. They include the captured variables.
         return sorted(t for t in types if t != "Placeholder")
 
-    with_statistics = operations()
-    monkeypatch.setattr(skipped.Skipped, "note_skipped", lambda self, g, v: [])
+    with_statistics = operations_outside_of_branches()
+    monkeypatch.setattr(skipped.Skipped, "note_skipped", lambda self, kinds, vars: [])
     monkeypatch.setattr(skipped.Skipped, "note_applied", lambda self: [])
-    assert operations() == with_statistics
+    assert operations_outside_of_branches() == with_statistics
+
+
+# --- The scale.
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_scale_that_is_set_is_seen_by_traced_steps(family, mode):
+def test_setting_the_scale_changes_traced_steps_and_resets_the_count(family, mode):
     optimizer, x = wrapped(family, scale=4.0), tf.Variable(1.0)
     optimizer.build([x])
     step = in_mode(lambda: legacy_step(optimizer, lambda: 2.0 * x, [x]), mode)
@@ -267,15 +292,15 @@ def test_a_scale_that_is_set_is_seen_by_traced_steps(family, mode):
     optimizer.loss_scale = 64
     assert float(optimizer.loss_scale) == 64.0
     assert int(optimizer.dynamic_counter) == 0
-    scaled = in_mode(lambda: optimizer.get_scaled_loss(2.0 * x), mode)
-    assert float(scaled()) == pytest.approx(128.0 * 0.8)
+    scaled_loss = in_mode(lambda: optimizer.get_scaled_loss(2.0 * x), mode)
+    assert float(scaled_loss()) == pytest.approx(128.0 * 0.8)
     optimizer.loss_scale = 32
-    assert float(scaled()) == pytest.approx(64.0 * 0.8)
+    assert float(scaled_loss()) == pytest.approx(64.0 * 0.8)
     step()
     assert float(x) == pytest.approx(0.6)
 
 
-def test_the_scale_of_the_experimental_optimizer_is_an_object_to_assign_to(family):
+def test_the_experimental_optimizer_has_a_loss_scale_with_a_method_assign(family):
     optimizer = wrapped(family, api="experimental")
     optimizer.loss_scale.assign(4.0)
     assert float(optimizer.loss_scale) == 4.0
@@ -291,8 +316,10 @@ def test_the_options_of_the_rule_move_the_scale(family, mode):
         backoff_factor=0.25,
         hysteresis=2,
     )
-    step, scales = stepper(optimizer, mode), []
-    for gradient in [NAN, 1.0, NAN, NAN, NAN, 1.0, 1.0, NAN]:
-        step(gradient)
+    step = make_step(optimizer, mode)
+    scales = []
+    for value in [NAN, 1.0, NAN, NAN, NAN, 1.0, 1.0, NAN]:
+        step(value)
         scales.append(float(optimizer.loss_scale))
+    # The scale shrinks at the second skipped step in a row, and at each that follows.
     assert scales == [16, 16, 16, 4, 1, 1, 4, 4]
