@@ -95,8 +95,9 @@ def assert_has_hyperparameters(optimizer, config):
 # --- Configs that real versions wrote.
 
 
-# The record maps a name such as "2.4.4/stable-v2-Adam-fixed" to configs of one optimizer, and
-# these to the function that gave them. `record/README.md` explains the names.
+# The record has the configs of optimizers such as "2.4.4/stable-v2-Adam-fixed", each under the
+# name of the function that returned it, such as "get_config". `record/README.md` explains the
+# names of the optimizers.
 RECORDED_LOSS_SCALE_OPTIMIZERS = [name for name in RECORD if "/bare-" not in name]
 RECORDED_BARE_OPTIMIZERS = [name for name in RECORD if "/bare-" in name]
 
