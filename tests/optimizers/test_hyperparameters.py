@@ -1,4 +1,4 @@
-"""Which hyperparameters a wrapper answers for, both ways, and what they then do."""
+"""Hyperparameters of the inner optimizer, which are read and set on the wrapper."""
 
 import inspect
 import logging
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, keras2, number
+from tests.families import FAMILIES, keras, keras2, needs_keras3, number
 from tests.generation import NO_LAMB
 from tf_lso.frameworks import optimizer_table as table
 
@@ -22,7 +22,7 @@ NEWER = {"keras3": ("AdamW", "Lion", "Lamb", "Adafactor"), "new": ("AdamW",)}
 if hasattr(keras2.optimizers, "Lion"):  # not in 2.12
     NEWER["new"] += ("Lion",)
 
-# A value that no optimizer has by default.
+# A value that no hyperparameter has by default.
 OTHER = 0.375
 
 
@@ -30,21 +30,23 @@ def wrap(family, name, **arguments):
     return tf_lso.LossScaleOptimizer(getattr(FAMILIES[family], name)(**arguments))
 
 
-def assert_reach_the_inner_optimizer(make, names):
-    """Check that the attributes of optimizers that it makes are read and set there."""
+def assert_delegated(make_optimizer, names):
+    """Check that attributes of the wrapper are read from and set on the inner optimizer."""
     assert names
     for name in names:
-        one, other = make(), make()
-        assert name in dir(one)
-        setattr(one.inner_optimizer, name, OTHER)
-        setattr(other, name, OTHER)
-        assert number(getattr(one, name)) == OTHER, name
-        assert number(getattr(other.inner_optimizer, name)) == OTHER, name
-        assert name not in vars(other)
+        optimizer = make_optimizer()
+        assert name in dir(optimizer)
+        setattr(optimizer.inner_optimizer, name, OTHER)
+        assert number(getattr(optimizer, name)) == OTHER, name
+        optimizer = make_optimizer()
+        setattr(optimizer, name, OTHER)
+        assert number(getattr(optimizer.inner_optimizer, name)) == OTHER, name
+        assert name not in vars(optimizer)
 
 
 @pytest.fixture
 def warnings(caplog):
+    """A function that returns the warnings that an attribute was set."""
     caplog.set_level(logging.WARNING, logger="tensorflow")
     return lambda name: [m for m in caplog.messages if f"'{name}' was set" in m]
 
@@ -55,7 +57,7 @@ def test_the_table_has_every_legacy_optimizer():
 
 
 @pytest.mark.parametrize("name", LEGACY)
-def test_the_table_gives_the_same_names_for_every_family(name):
+def test_the_table_has_the_hyperparameters_of_the_legacy_class_for_every_family(name):
     inner = getattr(keras2.optimizers.legacy, name)()
     assert set(OPTIMIZER_V2[name]) == set(inner._hyper)
     for family in FAMILIES:
@@ -63,20 +65,29 @@ def test_the_table_gives_the_same_names_for_every_family(name):
 
 
 @pytest.mark.parametrize("name", LEGACY)
-def test_what_the_family_s_class_really_has_is_read_and_set(family, name):
+def test_hyperparameters_that_the_class_of_the_family_has_are_delegated(family, name):
     inner = getattr(FAMILIES[family], name)()
     names = [n for n in OPTIMIZER_V2[name] if hasattr(inner, n)]
-    assert_reach_the_inner_optimizer(lambda: wrap(family, name), names)
+    assert_delegated(lambda: wrap(family, name), names)
 
 
 def numeric_arguments(optimizer):
-    """The numbers of the constructor, as its signature and config tell."""
+    """Return the names of the constructor's arguments that are numbers in the config.
+
+    Arguments of the base class are not included. `epsilon` is not included, because it is no
+    hyperparameter of OptimizerV2.
+    """
     config = optimizer.get_config()
-    own = inspect.signature(type(optimizer).__init__).parameters
-    base = inspect.signature(keras.optimizers.Optimizer.__init__).parameters
-    names = own.keys() - base.keys() - {"self", "epsilon", "jit_compile", "kwargs"}
-    numeric = {n for n in names if isinstance(config.get(n), numbers.Real)}
-    return {name for name in numeric if not isinstance(config[name], bool)}
+    parameters = inspect.signature(type(optimizer).__init__).parameters
+    of_base = inspect.signature(keras.optimizers.Optimizer.__init__).parameters
+    excluded = {*of_base, "self", "epsilon", "jit_compile", "kwargs"}
+    return {
+        name
+        for name in parameters
+        if name not in excluded
+        and isinstance(config.get(name), numbers.Real)
+        and not isinstance(config[name], bool)
+    }
 
 
 @pytest.mark.parametrize(
@@ -90,34 +101,38 @@ def numeric_arguments(optimizer):
 def test_numeric_arguments_of_newer_optimizers_are_delegated(family, name):
     optimizer = wrap(family, name)
     names = numeric_arguments(optimizer.inner_optimizer) - {"learning_rate"}
-    assert_reach_the_inner_optimizer(lambda: wrap(family, name), names)
+    assert_delegated(lambda: wrap(family, name), names)
     optimizer.lr = optimizer.weight_decay = OTHER
     inner = optimizer.inner_optimizer
     assert number(inner.learning_rate) == inner.weight_decay == OTHER
     with pytest.raises(AttributeError, match="epsilon"):
         _ = optimizer.epsilon
-    if name == "AdamW":  # as Adam's
-        assert {"beta_1", "beta_2", "lr", "learning_rate"} <= set(dir(optimizer))
 
 
-def test_subclasses_of_a_users_own_answer_as_their_base(family):
-    class Mine(FAMILIES[family].Adam):
+@pytest.mark.parametrize("family", NEWER)
+def test_dir_of_adamw_has_the_hyperparameters_of_adam(family):
+    names = dir(wrap(family, "AdamW"))
+    assert {"beta_1", "beta_2", "lr", "learning_rate"} <= set(names)
+
+
+def test_a_users_subclass_has_the_hyperparameters_of_its_base_class(family):
+    class Subclass(FAMILIES[family].Adam):
         pass
 
-    optimizer = tf_lso.LossScaleOptimizer(Mine())
+    optimizer = tf_lso.LossScaleOptimizer(Subclass())
     optimizer.beta_1 = OTHER
     assert float(optimizer.inner_optimizer.beta_1) == OTHER
     with pytest.raises(AttributeError, match="epsilon"):
         _ = optimizer.epsilon
 
 
-def test_subclasses_of_a_legacy_optimizer_bring_hyperparameters_of_their_own():
-    class Mine(keras2.optimizers.legacy.SGD):
+def test_a_users_legacy_optimizer_may_add_hyperparameters():
+    class Subclass(keras2.optimizers.legacy.SGD):
         def __init__(self, sharpness=0.5):
             super().__init__()
             self._set_hyper("sharpness", sharpness)
 
-    optimizer = tf_lso.LossScaleOptimizer(Mine())
+    optimizer = tf_lso.LossScaleOptimizer(Subclass())
     assert float(optimizer.sharpness) == 0.5
     optimizer.sharpness = OTHER
     assert float(optimizer.inner_optimizer._get_hyper("sharpness")) == OTHER
@@ -126,8 +141,8 @@ def test_subclasses_of_a_legacy_optimizer_bring_hyperparameters_of_their_own():
 
 @pytest.mark.parametrize("family", ["keras3", "new"])
 @pytest.mark.parametrize("base", ["SGD", "Optimizer"])
-def test_subclasses_of_a_newer_optimizer_bring_numeric_arguments(family, base):
-    class Mine(getattr(FAMILIES[family], base)):
+def test_numeric_arguments_of_a_users_newer_optimizer_are_delegated(family, base):
+    class Subclass(getattr(FAMILIES[family], base)):
         def __init__(self, learning_rate=0.1, sharpness=0.5, label="x"):
             if (family, base) == ("new", "Optimizer"):
                 super().__init__(name="mine")
@@ -137,9 +152,9 @@ def test_subclasses_of_a_newer_optimizer_bring_numeric_arguments(family, base):
             self.sharpness, self.label = sharpness, label
 
         def update_step(self, *arguments):
-            """Nothing."""
+            """Do nothing."""
 
-    optimizer = tf_lso.LossScaleOptimizer(Mine())
+    optimizer = tf_lso.LossScaleOptimizer(Subclass())
     assert optimizer.sharpness == 0.5
     optimizer.sharpness = OTHER
     assert optimizer.inner_optimizer.sharpness == OTHER
@@ -148,11 +163,11 @@ def test_subclasses_of_a_newer_optimizer_bring_numeric_arguments(family, base):
         _ = optimizer.label
 
 
-# --- After a step was traced.
+# --- Hyperparameters that are set after a step was traced. The gradient is 1.
 
 
-def traced(family, x):
-    """An optimizer, its traced step, and a list with an element for each trace."""
+def make_traced_step(family, x):
+    """Return an optimizer, a traced step, and a list with an element for each trace."""
     optimizer, traces = wrap(family, "SGD", learning_rate=1.0, momentum=0.5), []
 
     @tf.function
@@ -163,9 +178,9 @@ def traced(family, x):
     return optimizer, step, traces
 
 
-def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(warnings):
+def test_a_new_momentum_reaches_the_traced_step_of_a_legacy_optimizer(warnings):
     x = tf.Variable(4.0)
-    optimizer, step, traces = traced("legacy", x)
+    optimizer, step, traces = make_traced_step("legacy", x)
     step()
     before = len(traces)
     optimizer.momentum = 0.0
@@ -176,27 +191,36 @@ def test_a_new_momentum_reaches_the_legacy_step_without_a_warning(warnings):
 
 
 @pytest.mark.parametrize("family", ["keras3", "new"])
-def test_a_new_momentum_that_does_not_reach_the_step_warns(family, warnings):
+def test_a_new_momentum_that_does_not_reach_the_traced_step_causes_one_warning(
+    family, warnings
+):
     x = tf.Variable(4.0)
-    optimizer, step, _ = traced(family, x)
-    optimizer.minimize(lambda: x * 1.0, [x])  # an eager step is no traced one
+    optimizer, step, _ = make_traced_step(family, x)
+    optimizer.minimize(lambda: x * 1.0, [x])  # an eager step
     optimizer.momentum = 0.0
     assert not warnings("momentum")
     step()
     assert float(x) == 2.0
-    for momentum in (0.25, 0.125):
-        optimizer.momentum = momentum
+    optimizer.momentum = 0.25
+    optimizer.momentum = 0.125
     (message,) = warnings("momentum")
     assert "traced" in message
     assert optimizer.inner_optimizer.momentum == 0.125
-    if family == "keras3":
-        for name in ("clipnorm", "clipvalue", "weight_decay"):
-            setattr(optimizer, name, 0.5)
-            assert len(warnings(name)) == 1
 
 
-def test_a_schedule_in_place_of_a_number_warns(warnings):
-    optimizer, step, _ = traced("legacy", tf.Variable(4.0))
+@needs_keras3
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "weight_decay"])
+def test_an_attribute_that_is_set_after_a_traced_step_causes_a_warning(name, warnings):
+    optimizer, step, _ = make_traced_step("keras3", tf.Variable(4.0))
+    step()
+    setattr(optimizer, name, 0.5)
+    assert len(warnings(name)) == 1
+
+
+def test_a_schedule_that_replaces_a_number_after_a_traced_step_causes_a_warning(
+    warnings,
+):
+    optimizer, step, _ = make_traced_step("legacy", tf.Variable(4.0))
     step()
     schedules = keras2.optimizers.schedules
     optimizer.learning_rate = schedules.ExponentialDecay(0.5, 1, 0.5)

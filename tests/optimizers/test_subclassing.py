@@ -1,4 +1,4 @@
-"""Subclasses: of LossScaleOptimizer, and of the optimizers that it wraps."""
+"""Subclasses of LossScaleOptimizer, and of the optimizers that it wraps."""
 
 import pytest
 import tensorflow as tf
@@ -24,10 +24,16 @@ def step(optimizer, x, gradient=2.0):
     optimizer.minimize(lambda: gradient * x, [x])
 
 
-class Named(tf_lso.LossScaleOptimizer):
-    """A subclass with a constructor, for optimizers of every family."""
+# --- Subclasses of LossScaleOptimizer.
 
-    beta_1 = property(lambda self: "mine")  # before the hyperparameter
+
+class Labeled(tf_lso.LossScaleOptimizer):
+    """A subclass with its own argument, property and method."""
+
+    @property
+    def beta_1(self):
+        """Hides the hyperparameter of the inner optimizer."""
+        return "mine"
 
     def __init__(self, optimizer, label, **kwargs):
         super().__init__(optimizer, **kwargs)
@@ -36,30 +42,34 @@ class Named(tf_lso.LossScaleOptimizer):
     def get_config(self):
         return {**super().get_config(), "label": self.label}
 
-    def tripled(self):
+    def tripled_scale(self):
         return float(self.loss_scale) * 3
 
 
-def test_a_subclass_with_arguments_and_properties_of_its_own(family, x):
-    optimizer = Named(FAMILIES[family].Adam(), "first", initial_scale=4)
+def test_a_subclass_may_add_arguments_properties_and_methods(family):
+    optimizer = Labeled(FAMILIES[family].Adam(), "first", initial_scale=4)
     assert (optimizer.label, optimizer.initial_scale) == ("first", 4.0)
-    assert (optimizer.beta_1, optimizer.tripled()) == ("mine", 12.0)
-    assert type(optimizer).__doc__ == Named.__doc__
+    assert (optimizer.beta_1, optimizer.tripled_scale()) == ("mine", 12.0)
+    assert type(optimizer).__doc__ == Labeled.__doc__
+
+
+def test_a_subclass_is_made_from_its_config(family, x):
+    optimizer = Labeled(FAMILIES[family].Adam(), "first", initial_scale=4)
     config = optimizer.get_config()
-    for cls in (Named, type(optimizer)):
+    for cls in (Labeled, type(optimizer)):
         config["inner_optimizer"] = FAMILIES[family].SGD(0.5)
-        again = cls.from_config(config)
-        assert isinstance(again, Named)
-        assert again.label == "first"
-    step(again, x)
+        loaded = cls.from_config(config)
+        assert isinstance(loaded, Labeled)
+        assert loaded.label == "first"
+    step(loaded, x)
     assert float(x) == 0.0
 
 
-# --- Of the class of an instance: wrappers that build a class at run time.
+# --- Subclasses of the class of an instance. Horovod makes such a class at run time.
 
 
 def distributed_as_by_horovod(optimizer):
-    """Horovod's DistributedOptimizer, without the communication."""
+    """Wrap an optimizer as Horovod's DistributedOptimizer does, without communication."""
 
     def apply_gradients(self, *args, **kwargs):
         self.__dict__.setdefault("calls", []).append("distributed")
@@ -70,7 +80,7 @@ def distributed_as_by_horovod(optimizer):
     return cls.from_config(optimizer.get_config())
 
 
-def test_horovods_class_of_a_wrapped_optimizer(family, x):
+def test_horovod_may_distribute_a_loss_scale_optimizer(family, x):
     optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
     distributed = distributed_as_by_horovod(optimizer)
     assert isinstance(distributed, type(optimizer))
@@ -82,7 +92,7 @@ def test_horovods_class_of_a_wrapped_optimizer(family, x):
     assert float(distributed.loss_scale) == 4.0
 
 
-def test_horovods_class_of_the_inner_optimizer(family, x):
+def test_horovod_may_distribute_the_inner_optimizer(family, x):
     inner = distributed_as_by_horovod(FAMILIES[family].SGD(0.5))
     optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
     step(optimizer, x)
@@ -95,9 +105,7 @@ def test_horovods_class_of_the_inner_optimizer(family, x):
     assert number(inner.learning_rate) == 0.25
 
 
-def test_the_class_of_an_instance_wraps_another_optimizer_of_its_family_alone(
-    family, x
-):
+def test_the_class_of_an_instance_wraps_only_optimizers_of_its_family(family, x):
     cls = type(wrapped(family))
     optimizer = cls(FAMILIES[family].SGD(0.5), initial_scale=2)
     assert type(optimizer) is cls
@@ -110,18 +118,19 @@ def test_the_class_of_an_instance_wraps_another_optimizer_of_its_family_alone(
         tf_lso.LossScaleOptimizer(inner)
 
 
-# --- Of the inner optimizer; what overrides `apply_gradients`: `test_apply_arguments.py`.
+# --- Subclasses of the inner optimizer. `test_apply_arguments.py` tests classes that add
+# arguments to `apply_gradients`.
 
 
-def test_overriding_aggregation_differently_on_each_replica(mirrored2):
-    """Replicas agree although the caller's sum is NaN on one of them alone."""
+def test_replicas_agree_if_the_inner_optimizer_does_not_sum_gradients(mirrored2):
+    """One replica's gradient is NaN, and all replicas must skip the step."""
 
-    class Local(FAMILIES["legacy"].SGD):
+    class NotSumming(FAMILIES["legacy"].SGD):
         def _aggregate_gradients(self, grads_and_vars):
             return grads_and_vars
 
     with mirrored2.scope():
-        optimizer = tf_lso.LossScaleOptimizer(Local(0.25), initial_scale=8)
+        optimizer = tf_lso.LossScaleOptimizer(NotSumming(0.25), initial_scale=8)
         x = tf.Variable(1.0)
     gradients = per_replica(mirrored2, [1.0, float("nan")])
     run = tf.function(lambda g: optimizer.apply_gradients([(g, x)]))
@@ -132,15 +141,22 @@ def test_overriding_aggregation_differently_on_each_replica(mirrored2):
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "family, name",
+    "family, method",
     [
-        *[(f, n) for f in ("new", "keras3") for n in ("aggregate", "_aggregate")],
-        ("legacy", "_aggregate"),  # OptimizerV2 never called the other
+        ("keras3", "aggregate_gradients"),
+        ("keras3", "_aggregate_gradients"),
+        ("new", "aggregate_gradients"),
+        ("new", "_aggregate_gradients"),
+        ("legacy", "_aggregate_gradients"),  # the only one that OptimizerV2 called
     ],
 )
-@pytest.mark.parametrize("factor", [2.0, float("nan")])
-def test_summing_in_its_own_way_is_left_to_it(family, x, name, factor):
-    """As Horovod's optimizers do, by the method that OptimizerV2 called."""
+@pytest.mark.parametrize(
+    "factor, x_after, scale_after", [(2.0, 0.5, 8.0), (float("nan"), 1.0, 4.0)]
+)
+def test_gradients_that_the_inner_optimizer_aggregates_itself_are_checked_and_applied(
+    family, x, method, factor, x_after, scale_after
+):
+    """Horovod's optimizers override the method that OptimizerV2 called."""
     calls = []
 
     def aggregate(self, grads_and_vars):
@@ -148,39 +164,38 @@ def test_summing_in_its_own_way_is_left_to_it(family, x, name, factor):
         calls.append(len(pairs))
         return [(factor * g, v) for g, v in pairs]
 
-    members = {f"{name}_gradients": aggregate}
-    Own = type("Own", (FAMILIES[family].SGD,), members)
-    optimizer = tf_lso.LossScaleOptimizer(Own(0.125), initial_scale=8)
+    cls = type("Aggregating", (FAMILIES[family].SGD,), {method: aggregate})
+    optimizer = tf_lso.LossScaleOptimizer(cls(0.125), initial_scale=8)
     step(optimizer, x)
-    assert calls == [1]  # once: the inner optimizer does not sum again
-    # What the aggregation made of the gradients is what is judged and applied.
-    assert float(x) == (0.5 if factor == 2.0 else 1.0)
-    assert float(optimizer.loss_scale) == (8.0 if factor == 2.0 else 4.0)
+    assert calls == [1]  # one call, with one pair
+    assert float(x) == x_after
+    assert float(optimizer.loss_scale) == scale_after
 
 
-def test_an_update_that_nothing_calls_any_more_is_told_of(family, caplog):
+def test_a_method_that_newer_optimizers_never_call_causes_a_warning(family, caplog):
     class Decaying(FAMILIES[family].SGD):
         def _resource_apply_dense(self, grad, var, apply_state=None):
             return super()._resource_apply_dense(grad, var, apply_state)
 
     tf_lso.LossScaleOptimizer(Decaying(0.1))
+    advice = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
     assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
-    legacy = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
-    assert (legacy in caplog.text) == (family != "legacy")
+    assert (advice in caplog.text) == (family != "legacy")
 
 
-def test_overriding_the_update(family, x):
-    class Constant(FAMILIES[family].SGD):
-        def update_step(self, gradient, variable, *rest):
+def test_the_inner_optimizer_may_override_the_update(family, x):
+    class ConstantUpdate(FAMILIES[family].SGD):
+        def update_step(self, gradient, variable, *args):  # keras3 and new
             variable.assign_sub(0.5)
 
-        def _resource_apply_dense(self, grad, var, apply_state=None):
+        def _resource_apply_dense(self, grad, var, apply_state=None):  # legacy
             return var.assign_sub(0.5)
 
-    optimizer = tf_lso.LossScaleOptimizer(Constant(0.1), initial_scale=8)
-    for gradient in (2.0, float("inf")):
-        step(optimizer, x, gradient)
-        assert float(x) == 0.5
+    optimizer = tf_lso.LossScaleOptimizer(ConstantUpdate(0.1), initial_scale=8)
+    step(optimizer, x, 2.0)
+    assert float(x) == 0.5
+    step(optimizer, x, float("inf"))
+    assert float(x) == 0.5
 
 
 class _LegacyWithoutName(FAMILIES["legacy"].SGD):
@@ -196,27 +211,25 @@ class _NewWithoutName(FAMILIES["new"].SGD):
 
 
 @pytest.mark.parametrize("cls", [_LegacyWithoutName, _NewWithoutName])
-def test_apply_gradients_that_takes_no_name(cls, x):
+def test_apply_gradients_of_the_inner_optimizer_may_lack_the_argument_name(cls, x):
     optimizer = tf_lso.LossScaleOptimizer(cls(0.25))
     optimizer.apply_gradients([(tf.constant(2.0), x)])
     optimizer.apply_gradients([(tf.constant(2.0), x)], name="a_name")
     assert float(x) == 0.0
 
 
-def test_an_optimizer_of_the_users_own_on_two_replicas(family, mirrored2):
-    class Signs(FAMILIES[family].SGD):
-        """Moves a variable by the sign of its gradient."""
+def test_a_users_optimizer_class_on_two_replicas(family, mirrored2):
+    class SignSGD(FAMILIES[family].SGD):
+        """Subtracts the sign of the gradient from the variable."""
 
-        def update_step(
-            self, gradient, variable, *rest
-        ):  # of the families keras3 and new
+        def update_step(self, gradient, variable, *args):  # keras3 and new
             variable.assign_sub(tf.sign(gradient))
 
-        def _resource_apply_dense(self, grad, var, apply_state=None):  # of legacy
+        def _resource_apply_dense(self, grad, var, apply_state=None):  # legacy
             return var.assign_sub(tf.sign(grad))
 
     with mirrored2.scope():
-        optimizer = tf_lso.LossScaleOptimizer(Signs(0.1), initial_scale=8)
+        optimizer = tf_lso.LossScaleOptimizer(SignSGD(0.1), initial_scale=8)
         x = tf.Variable(1.0)
 
     @tf.function
