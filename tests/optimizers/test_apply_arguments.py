@@ -1,24 +1,27 @@
-"""What `apply_gradients` hands on to an inner optimizer whose own one takes more.
+"""Further arguments of `apply_gradients`, which the inner optimizer gets.
 
-TensorFlowTTS calls `apply_gradients(zip(gradients, variables), 1.0)`, where the second
-argument of its AdamWeightDecay is `clip_norm`. TensorFlow 2.0-2.8 handed it on.
+TensorFlowTTS calls `apply_gradients(zip(gradients, variables), 1.0)`. Its AdamWeightDecay
+accepts the second argument as `clip_norm`. TensorFlow 2.0-2.8 passed the argument on.
 """
 
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, copies, number
+from tests.families import FAMILIES, copies, needs_keras3, number
 
-NONE = tf.distribute.get_strategy()
+NO_STRATEGY = tf.distribute.get_strategy()
+
+
+# Mixins for optimizer classes, which add arguments to `apply_gradients`.
 
 
 class Plain:
-    """An optimizer of Keras as it is."""
+    """Adds no argument."""
 
 
 class Clipping:
-    """As that of TensorFlowTTS."""
+    """Clips gradients like AdamWeightDecay of TensorFlowTTS."""
 
     def apply_gradients(self, grads_and_vars, clip_norm=0.5, **kwargs):
         gradients, variables = zip(*grads_and_vars)
@@ -26,10 +29,11 @@ class Clipping:
         return super().apply_gradients(zip(gradients, variables), **kwargs)
 
 
-class ClippingOnly(Clipping):
-    """Takes no more, as those of Keras 3 may.
+class ClippingWithoutKeywords(Clipping):
+    """Accepts no other keywords.
 
-    Of Keras 2 a class must take what tells it not to sum over replicas once more.
+    A class of Keras 2 must accept the keyword that turns off the sum over replicas, so this
+    class is only for Keras 3.
     """
 
     def apply_gradients(self, grads_and_vars, clip_norm=0.5):
@@ -37,7 +41,7 @@ class ClippingOnly(Clipping):
 
 
 class Weighting:
-    """Names what TensorFlow 2.4 gave it, and one argument of its own."""
+    """Accepts the arguments of TensorFlow 2.4, and `weight`."""
 
     def apply_gradients(
         self, pairs, name=None, experimental_aggregate_gradients=True, weight=1.0
@@ -50,11 +54,11 @@ class Weighting:
 
 
 class Setting:
-    """An optimizer, the variable x, and a way to apply a gradient of 2."""
+    """A variable, which is 0, and an optimizer with the learning rate 1."""
 
-    def __init__(self, kind, family, mode="eager", strategy=NONE):
+    def __init__(self, mixin, family, mode="eager", strategy=NO_STRATEGY):
         self.strategy, self.traced = strategy, mode == "traced"
-        cls = type("Inner", (kind, FAMILIES[family].SGD), {})
+        cls = type("Inner", (mixin, FAMILIES[family].SGD), {})
         with strategy.scope():
             self.x = tf.Variable(0.0, name="x")
             self.optimizer = tf_lso.LossScaleOptimizer(cls(1.0), initial_scale=8.0)
@@ -65,15 +69,18 @@ class Setting:
         run(step)
 
     def apply(self, *args, gradient=2.0, **kwargs):
+        """Call `apply_gradients` on each replica with the gradient and further arguments."""
+
         def step():
-            pairs = [(tf.constant(gradient) * 1.0, self.x)]  # each replica has its own
+            # Multiply by 1, so that each replica has a tensor of its own.
+            pairs = [(tf.constant(gradient) * 1.0, self.x)]
             self.optimizer.apply_gradients(pairs, *args, **kwargs)
 
         self.run(step)
 
     @property
-    def taken(self):
-        """What was taken off x, the same on each replica."""
+    def subtracted(self):
+        """What the steps have subtracted from x, which must be equal on all replicas."""
         (value,) = {-float(copy) for copy in copies(self.x)}
         return value
 
@@ -81,33 +88,34 @@ class Setting:
     def state(self):
         counters = self.optimizer.iterations, self.optimizer.dynamic_counter
         numbers = [number(copies(counter)[0]) for counter in counters]
-        return self.taken, float(self.optimizer.loss_scale), *numbers
+        return self.subtracted, float(self.optimizer.loss_scale), *numbers
 
 
-CLASSES = [
+CLIPPING = [
     *[pytest.param(Clipping, family, id=family) for family in FAMILIES],
-    pytest.param(ClippingOnly, "keras3", id="without kwargs"),
+    pytest.param(ClippingWithoutKeywords, "keras3", id="without keywords"),
 ]
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("kind, family", CLASSES)
-def test_a_second_argument_reaches_the_inner_optimizer(kind, family):
-    setting, taken = Setting(kind, family), 0.0
+@pytest.mark.parametrize("mixin, family", CLIPPING)
+def test_a_second_argument_reaches_the_inner_optimizer(mixin, family):
+    setting, subtracted = Setting(mixin, family), 0.0
+    # The gradient 2 is clipped to the norm.
     for args, kwargs, norm in (
         ([1.0], {}, 1.0),
         ([0.25], {}, 0.25),
         ([tf.constant(1.0)], {}, 1.0),
         ([], {"clip_norm": 1.0}, 1.0),
-        ([], {}, 0.5),  # its default
-        (["my_step"], {}, 0.5),  # a name is the name
+        ([], {}, 0.5),  # the default of `clip_norm`
+        (["my_step"], {}, 0.5),  # a str is the name of the step
         ([None], {}, 0.5),
         ([], {"name": "my_step"}, 0.5),
         ([], {"name": None}, 0.5),
     ):
-        taken += norm
         setting.apply(*args, **kwargs)
-        assert setting.taken == taken, (args, kwargs)
+        subtracted += norm
+        assert setting.subtracted == subtracted, (args, kwargs)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +126,14 @@ def test_a_second_argument_reaches_the_inner_optimizer(kind, family):
         ("traced", True),
     ],
 )
-@pytest.mark.parametrize("kind, family", CLASSES)
-def test_in_each_mode_it_is_of_the_unscaled_gradients_of_steps_that_are_applied(
-    kind, family, mode, on_replicas, mirrored2
+@pytest.mark.parametrize("mixin, family", CLIPPING)
+def test_the_inner_optimizer_clips_the_unscaled_gradients_of_finite_steps(
+    mixin, family, mode, on_replicas, mirrored2
 ):
-    strategy = mirrored2 if on_replicas else NONE
-    setting = Setting(kind, family, mode, strategy)
+    strategy = mirrored2 if on_replicas else NO_STRATEGY
+    setting = Setting(mixin, family, mode, strategy)
     setting.apply(1.0, gradient=float("nan"))
-    assert setting.taken == 0.0
+    assert setting.subtracted == 0.0
     assert float(setting.optimizer.loss_scale) == 4.0
 
     def step():
@@ -135,43 +143,58 @@ def test_in_each_mode_it_is_of_the_unscaled_gradients_of_steps_that_are_applied(
         setting.optimizer.apply_gradients(zip(gradients, [setting.x]), 4.0)
 
     setting.run(step)
-    assert setting.taken == 0.75 * (2 if on_replicas else 1)
-
-
-OTHERS = ["clip_value=1.0", "1.0, clip_value=1.0", "1.0, clip_norm=1.0"]
+    assert setting.subtracted == 0.75 * (2 if on_replicas else 1)
 
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "kind, family, calls",
+    "args, kwargs, shown",
+    [([3], {}, "3"), ([1.0], {}, "1.0"), ([], {"clip_norm": 1.0}, "clip_norm=1.0")],
+)
+def test_optimizers_of_keras_refuse_further_arguments(family, args, kwargs, shown):
+    check_refusal(Setting(Plain, family), args, kwargs, shown)
+
+
+@pytest.mark.core
+@needs_keras3
+@pytest.mark.parametrize(
+    "args, kwargs, shown",
     [
-        *[(Plain, family, ["3", "1.0", "clip_norm=1.0"]) for family in FAMILIES],
-        (ClippingOnly, "keras3", OTHERS),
-        (Weighting, "legacy", ["1.0"]),  # which would be taken as the name
+        ([], {"clip_value": 1.0}, "clip_value=1.0"),
+        ([1.0], {"clip_value": 1.0}, "1.0, clip_value=1.0"),
+        ([1.0], {"clip_norm": 1.0}, "1.0, clip_norm=1.0"),
     ],
 )
-def test_what_the_inner_optimizer_does_not_take_is_refused(kind, family, calls):
-    setting = Setting(kind, family)
+def test_a_users_optimizer_refuses_arguments_that_it_lacks(args, kwargs, shown):
+    check_refusal(Setting(ClippingWithoutKeywords, "keras3"), args, kwargs, shown)
+
+
+@pytest.mark.core
+def test_a_number_is_refused_if_the_second_argument_is_the_name():
+    check_refusal(Setting(Weighting, "legacy"), [1.0], {}, "1.0")
+
+
+def check_refusal(setting, args, kwargs, shown):
+    """Check that `apply` refuses arguments, shows them, and changes nothing."""
     setting.apply()
     before = setting.state
-    for call in calls:
-        with pytest.raises(TypeError, match=rf"apply_gradients\(\).*{call[:9]}"):
-            eval(f"setting.apply({call})")
+    with pytest.raises(TypeError, match=rf"apply_gradients\(\).*{shown}"):
+        setting.apply(*args, **kwargs)
     assert setting.state == before
     setting.apply()
-    assert setting.taken == 2 * before[0]
+    assert setting.subtracted == 2 * before[0]
 
 
 @pytest.mark.parametrize(
     "mode", [pytest.param("eager", marks=pytest.mark.slow), "traced"]
 )
-@pytest.mark.parametrize("aggregates, taken", [(True, 2.0), (False, 1.0)])
+@pytest.mark.parametrize("aggregates, subtracted", [(True, 2.0), (False, 1.0)])
 @pytest.mark.parametrize("family", ["legacy", "new"])
-def test_legacy_arguments_are_followed_beside_one_of_its_own(
-    family, mode, aggregates, taken, mirrored2
+def test_a_users_argument_may_be_passed_together_with_the_legacy_arguments(
+    family, mode, aggregates, subtracted, mirrored2
 ):
     setting = Setting(Weighting, family, mode, mirrored2)
     setting.apply(weight=0.5, experimental_aggregate_gradients=aggregates)
-    assert setting.taken == taken
+    assert setting.subtracted == subtracted
     setting.apply("my_step", aggregates, weight=0.5)
-    assert setting.taken == 2 * taken
+    assert setting.subtracted == 2 * subtracted
