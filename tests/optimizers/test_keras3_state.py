@@ -1,6 +1,6 @@
-"""What Keras 3 alone has for state: its .h5 files, state trees and lists of variables.
+"""The state of optimizers of Keras 3: .h5 files, state trees and lists of variables.
 
-All formats, with each family: `tests/state`.
+`tests/state` tests all formats with each family.
 """
 
 import contextlib
@@ -15,75 +15,89 @@ from tests.families import OLD_KERAS3, numpy
 
 X = np.random.RandomState(0).rand(8, 3).astype("float32")
 Y = X.sum(1, keepdims=True)
-EIGHT = {"initial_scale": 8.0}
 
 
-def wrapped(name="Adam", cls=tf_lso.LossScaleOptimizer, **scale):
-    keras.backend.clear_session()  # so that names begin anew
-    return cls(getattr(keras.optimizers, name)(0.01), **scale)
+def make_optimizer(name="Adam", cls=tf_lso.LossScaleOptimizer, **scale_arguments):
+    keras.backend.clear_session()  # so that variables get the same names each time
+    return cls(getattr(keras.optimizers, name)(0.01), **scale_arguments)
 
 
-def trained(optimizer, steps=2):
-    """A model that has taken some good steps, and one that overflows."""
+def trained_model(optimizer, steps=2):
+    """Return a model after some finite steps and one skipped step, or after no step."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile(optimizer, keras.losses.MeanSquaredError(), run_eagerly=True)
     if steps:
-        go_on(model, steps=steps)
+        train(model, steps)
         model.train_on_batch(X * np.inf, Y)
     return model
 
 
-def go_on(*models, steps=2):
-    for model in models:
-        for _ in range(steps):
-            model.train_on_batch(X, Y)
+def train(model, steps=2):
+    for _ in range(steps):
+        model.train_on_batch(X, Y)
 
 
-def assert_equal(one, other):
-    """The models have the same weights, the optimizers the same state."""
-    states = [[*m.get_weights(), *m.optimizer.get_weights()] for m in (one, other)]
-    np.testing.assert_equal(*states)
+def assert_equal(model, other):
+    """Check that two models have equal weights, and their optimizers equal states."""
+    np.testing.assert_equal(
+        [*model.get_weights(), *model.optimizer.get_weights()],
+        [*other.get_weights(), *other.optimizer.get_weights()],
+    )
 
 
-@pytest.mark.skipif(OLD_KERAS3, reason="it gives two variables one name, and fails")
+@pytest.mark.skipif(
+    OLD_KERAS3, reason="this Keras gives two variables the same name, and fails"
+)
 @pytest.mark.parametrize(
     "name, install", [("SGD", True), ("RMSprop", True), ("Ftrl", False)]
 )
 def test_training_resumes_bit_for_bit_from_an_h5_file(name, install, tmp_path):
-    model = trained(wrapped(name, initial_scale=64))
+    model = trained_model(make_optimizer(name, initial_scale=64))
     model.save(tmp_path / "model.h5")
-    # Keras 3 gives the optimizer its variables only after that: by install() at once,
-    # else with the first step.
+    # Keras 3 itself loads the model without the state of the optimizer's variables. The
+    # state is restored at once under install(), else at the first step.
     with tf_lso.install() if install else contextlib.nullcontext():
         loaded = keras.models.load_model(tmp_path / "model.h5")
     assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
     if install:
         assert float(loaded.optimizer.loss_scale) == 32.0
         assert_equal(model, loaded)
-    go_on(model, loaded)
+    train(model)
+    train(loaded)
     assert_equal(model, loaded)
 
 
-def test_set_weights_before_and_after_building():
-    model, other = trained(wrapped()), trained(wrapped(), steps=1)
-    weights = model.optimizer.get_weights()
-    # The values of variables too.
+def test_set_weights_accepts_the_values_of_variables():
+    model = trained_model(make_optimizer())
+    other = trained_model(make_optimizer(), steps=1)
     other.optimizer.set_weights([numpy(v) for v in model.optimizer.variables])
-    waiting, wrong = wrapped(), wrapped()
-    for optimizer in (waiting, wrong):
-        optimizer.set_weights(weights)
-    waiting.build(model.trainable_variables)
-    for optimizer in (other.optimizer, waiting):
-        np.testing.assert_equal(optimizer.get_weights(), weights)
+    np.testing.assert_equal(
+        other.optimizer.get_weights(), model.optimizer.get_weights()
+    )
+
+
+def test_weights_that_are_set_before_the_build_are_restored_by_the_build():
+    model = trained_model(make_optimizer())
+    weights = model.optimizer.get_weights()
+    optimizer = make_optimizer()
+    optimizer.set_weights(weights)
+    optimizer.build(model.trainable_variables)
+    np.testing.assert_equal(optimizer.get_weights(), weights)
+
+
+def test_build_refuses_other_variables_than_those_of_the_weights():
+    model = trained_model(make_optimizer())
+    optimizer = make_optimizer()
+    optimizer.set_weights(model.optimizer.get_weights())
     with pytest.raises(ValueError, match=r"4 slots, but .* has 2"):
-        wrong.build(model.trainable_variables[:1])
+        optimizer.build(model.trainable_variables[:1])
 
 
 def test_set_weights_before_building_sets_the_learning_rate_at_once():
-    source = trained(wrapped())
+    source = trained_model(make_optimizer())
     source.optimizer.learning_rate = 0.25
-    optimizer = wrapped()
+    optimizer = make_optimizer()
     optimizer.set_weights([numpy(v) for v in source.optimizer.variables])
     assert numpy(optimizer.learning_rate) == 0.25
     optimizer.build(source.trainable_variables)
@@ -99,14 +113,14 @@ def test_the_wrapper_of_a_built_optimizer_is_built():
     assert variable.numpy() == 0.5
 
 
-def test_building_on_nothing_builds_nothing():
-    optimizer = wrapped()
+def test_a_build_for_no_variables_does_nothing():
+    optimizer = make_optimizer()
     optimizer.build([])
     assert not optimizer.built and not optimizer.inner_optimizer.built
 
 
-def test_the_variables_of_the_scale_are_keras_s_and_share_its_value():
-    optimizer = wrapped()
+def test_the_variables_of_the_scale_are_keras_variables_that_share_its_value():
+    optimizer = make_optimizer()
     # Keras 3.0 does not export the class of its own variables. So take it from one of them.
     cls = type(keras.optimizers.SGD().iterations)
     assert all(isinstance(v, cls) for v in optimizer.variables)
@@ -116,49 +130,63 @@ def test_the_variables_of_the_scale_are_keras_s_and_share_its_value():
     assert values == (4.0, 3)
 
 
-# --- State trees, and what a summary counts.
+# --- State trees, and the summary of a model.
 
-has_trees = pytest.mark.skipif(
-    not hasattr(keras.Model, "get_state_tree"), reason="Keras since 3.3 has them"
+has_state_trees = pytest.mark.skipif(
+    not hasattr(keras.Model, "get_state_tree"), reason="Keras has them since 3.3"
 )
 
 
-def paths(tree, path=()):
+def leaf_paths(tree, path=()):
+    """Return the set of the paths of all values in a tree of dicts."""
     if not isinstance(tree, dict):
         return {path}
-    return set().union(*(paths(value, (*path, key)) for key, value in tree.items()))
+    return set().union(*(leaf_paths(tree[key], (*path, key)) for key in tree))
 
 
-@has_trees
-def test_a_tree_has_the_names_of_keras_s_own_wrapper():
-    model = trained(wrapped())
-    ours = model.get_state_tree()
-    own = trained(wrapped(cls=keras.optimizers.LossScaleOptimizer)).get_state_tree()
-    assert paths(ours) == paths(own)
-    wrapper = ours["optimizer_variables"]["loss_scale_optimizer"]
-    assert float(wrapper["dynamic_scale"]) == 16384.0
-    assert int(wrapper["step_counter"]) == 0
+@has_state_trees
+def test_a_state_tree_has_the_names_of_the_loss_scale_optimizer_of_keras():
+    of_keras = make_optimizer(cls=keras.optimizers.LossScaleOptimizer)
+    expected = trained_model(of_keras).get_state_tree()
+    tree = trained_model(make_optimizer()).get_state_tree()
+    assert leaf_paths(tree) == leaf_paths(expected)
+    variables = tree["optimizer_variables"]["loss_scale_optimizer"]
+    assert float(variables["dynamic_scale"]) == 16384.0
+    assert int(variables["step_counter"]) == 0
+
+
+def test_the_summary_of_a_model_counts_the_variables_of_the_optimizer():
     lines = []
+    model = trained_model(make_optimizer())
     model.summary(print_fn=lambda line, **_: lines.append(line))
     assert "Optimizer params" in "".join(lines)
 
 
-@has_trees
-@pytest.mark.parametrize(
-    "scale, steps", [(EIGHT, 2), (EIGHT, 0), (EIGHT | {"dynamic": False}, 2)]
-)
-def test_a_tree_goes_into_another_model(scale, steps):
-    model, other = (trained(wrapped(**scale), steps) for _ in "ab")
+@has_state_trees
+@pytest.mark.parametrize("steps", [2, 0])
+def test_a_state_tree_can_be_set_on_another_model(steps):
+    model = trained_model(make_optimizer(initial_scale=8.0), steps)
+    other = trained_model(make_optimizer(initial_scale=8.0), steps)
     model.optimizer.iterations = 7
-    if "dynamic" not in scale:
-        model.optimizer.dynamic_scale.assign(64.0)
+    model.optimizer.dynamic_scale.assign(64.0)
     other.set_state_tree(model.get_state_tree(value_format="numpy_array"))
-    for one in (model, other):
-        assert float(one.optimizer.loss_scale) == (8.0 if "dynamic" in scale else 64.0)
+    assert float(other.optimizer.loss_scale) == 64.0
     assert int(other.optimizer.iterations) == 7
-    for one, two in zip(model.optimizer.variables, other.optimizer.variables):
-        assert one.path == two.path
+    paths = [variable.path for variable in model.optimizer.variables]
+    assert [variable.path for variable in other.optimizer.variables] == paths
     assert_equal(model, other)
-    if "dynamic" not in scale:  # which has applied what is not finite
-        go_on(model, other)
-        assert_equal(model, other)
+    train(model)
+    train(other)
+    assert_equal(model, other)
+
+
+@has_state_trees
+def test_a_state_tree_with_a_fixed_scale_can_be_set_on_another_model():
+    fixed = {"initial_scale": 8.0, "dynamic": False}
+    model = trained_model(make_optimizer(**fixed))
+    other = trained_model(make_optimizer(**fixed))
+    model.optimizer.iterations = 7
+    other.set_state_tree(model.get_state_tree(value_format="numpy_array"))
+    assert float(other.optimizer.loss_scale) == 8.0
+    assert int(other.optimizer.iterations) == 7
+    assert_equal(model, other)
