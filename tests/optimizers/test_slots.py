@@ -1,6 +1,4 @@
-"""Slot variables under the names of OptimizerV2, for every family."""
-
-import itertools
+"""Slot variables, which have the names of OptimizerV2 with every family."""
 
 import pytest
 import tensorflow as tf
@@ -10,13 +8,15 @@ from tests.families import FAMILIES, copies, here, keras, keras2, needs_keras3, 
 from tests.generation import NO_LAMB
 from tf_lso.frameworks import optimizer_table as table
 
-# What a class must be told to make all its slots.
+# The arguments with which a class makes all its slots.
 ARGUMENTS = {
     "SGD": {"momentum": 0.9},
     "RMSprop": {"momentum": 0.9, "centered": True},
     "Adam": {"amsgrad": True},
     "AdamW": {"amsgrad": True},
 }
+# Maps a class to its slots. The slots map each name of OptimizerV2 to the attribute of newer
+# optimizers, or to several attributes with "|" between them.
 SLOTS = {name: facts.slots for name, facts in table.OPTIMIZERS.items()}
 LEGACY = [name for name in SLOTS if hasattr(keras2.optimizers.legacy, name)]
 BUILT_SLOTS = [
@@ -28,14 +28,14 @@ BUILT_SLOTS = [
 ]
 
 
-def with_all_slots(family, name, **arguments):
-    """A bare optimizer."""
+def bare_optimizer(family, name, **arguments):
+    """Return an optimizer that will have all the slots that its class can have."""
     return getattr(FAMILIES[family], name)(**ARGUMENTS.get(name, {}), **arguments)
 
 
-def wrap(family, name, *variables, **arguments):
-    """An optimizer with all its slots, built for `variables` by a step."""
-    optimizer = tf_lso.LossScaleOptimizer(with_all_slots(family, name, **arguments))
+def stepped_optimizer(family, name, *variables, **arguments):
+    """Return a wrapped optimizer that has taken a step, so that its slots exist."""
+    optimizer = tf_lso.LossScaleOptimizer(bare_optimizer(family, name, **arguments))
     optimizer.apply_gradients([(tf.ones(v.shape), v) for v in variables])
     return optimizer
 
@@ -46,37 +46,46 @@ def variables():
 
 
 @pytest.mark.parametrize("family, name, slot", BUILT_SLOTS)
-def test_the_table_names_lists_that_newer_optimizers_have_built(
+def test_the_table_has_the_attribute_in_which_newer_optimizers_keep_a_slot(
     family, name, slot, variables
 ):
-    inner = with_all_slots(family, name)
+    inner = bare_optimizer(family, name)
     inner.build(variables)
     (attribute,) = [n for n in SLOTS[name][slot].split("|") if hasattr(inner, n)]
     assert len(getattr(inner, attribute)) == 2
 
 
 @pytest.mark.parametrize("name", LEGACY)
-def test_every_family_gives_the_slot_of_each_variable(family, name, variables):
-    unbuilt = tf_lso.LossScaleOptimizer(with_all_slots(family, name))
+def test_get_slot_returns_each_slot_of_each_variable(family, name, variables):
+    unbuilt = tf_lso.LossScaleOptimizer(bare_optimizer(family, name))
     assert unbuilt.get_slot_names() == []
-    optimizer = wrap(family, name, *variables)
+    optimizer = stepped_optimizer(family, name, *variables)
     assert isinstance(optimizer.get_slot_names(), list)
     assert set(optimizer.get_slot_names()) == set(SLOTS[name])
-    weights, seen = {id(raw(w)) for w in optimizer.weights}, set()
-    for variable, slot in itertools.product(variables, SLOTS[name]):
-        found = optimizer.get_slot(variable, slot)
-        assert found.shape == variable.shape
-        seen.add(id(raw(found)))
-    assert seen <= weights and len(seen) == 2 * len(SLOTS[name])
+    ids_of_weights = {id(raw(weight)) for weight in optimizer.weights}
+    ids_of_slots = set()
+    for variable in variables:
+        for slot_name in SLOTS[name]:
+            slot = optimizer.get_slot(variable, slot_name)
+            assert slot.shape == variable.shape
+            ids_of_slots.add(id(raw(slot)))
+    assert ids_of_slots <= ids_of_weights
+    assert len(ids_of_slots) == len(variables) * len(SLOTS[name])
 
 
-def test_slots_that_were_not_asked_for_are_not_named(family, variables):
-    class Mine(FAMILIES[family].Adam):  # which has the slots of its base
+def test_a_users_subclass_has_the_slots_that_its_base_class_makes(family, variables):
+    class Subclass(FAMILIES[family].Adam):
         pass
 
-    optimizer = tf_lso.LossScaleOptimizer(Mine(0.1))
+    optimizer = tf_lso.LossScaleOptimizer(Subclass(0.1))
     optimizer.apply_gradients([(tf.ones((1, 2)), variables[0])])
+    # Without `amsgrad`, there is no slot "vhat".
     assert set(optimizer.get_slot_names()) == {"m", "v"}
+
+
+def test_get_slot_raises_key_error_for_an_unknown_slot_or_variable(family, variables):
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.1))
+    optimizer.apply_gradients([(tf.ones((1, 2)), variables[0])])
     for name in ("vhat", "nope"):
         with pytest.raises(KeyError, match=name):
             optimizer.get_slot(variables[0], name)
@@ -93,44 +102,49 @@ def test_slots_that_were_not_asked_for_are_not_named(family, variables):
         if hasattr(FAMILIES[family], name)
     ],
 )
-def test_newer_optimizers_have_slots_too(family, name, variables):
-    optimizer = wrap(family, name, *variables)
+def test_optimizers_that_are_not_legacy_have_slots(family, name, variables):
+    optimizer = stepped_optimizer(family, name, *variables)
     assert {"m", "r"} & set(optimizer.get_slot_names())
-    for slot in optimizer.get_slot_names():
-        assert optimizer.get_slot(variables[0], slot) is not None
+    for slot_name in optimizer.get_slot_names():
+        assert optimizer.get_slot(variables[0], slot_name) is not None
 
 
 @pytest.mark.parametrize("family", ["keras3", "new"])
-def test_averages_are_a_slot(family, variables):
-    optimizer = wrap(family, "SGD", *variables, use_ema=True)
+def test_the_averages_of_use_ema_are_the_slot_average(family, variables):
+    optimizer = stepped_optimizer(family, "SGD", *variables, use_ema=True)
     assert "average" in optimizer.get_slot_names()
     assert optimizer.get_slot(variables[0], "average").shape == (1, 2)
 
 
 @needs_keras3
-def test_the_slot_of_a_keras_variable():
+def test_get_slot_accepts_a_keras_variable():
     x = keras.Variable([1.0])
-    assert wrap("keras3", "Adam", x).get_slot(x, "m").shape == (1,)
+    assert stepped_optimizer("keras3", "Adam", x).get_slot(x, "m").shape == (1,)
 
 
-def test_add_slot_makes_a_variable_of_the_shape_or_gives_the_one_there_is(
-    family, variables
-):
-    optimizer = wrap(family, "SGD", *variables)
+def test_add_slot_makes_a_variable_of_the_same_shape(family, variables):
+    x, y = variables
+    optimizer = stepped_optimizer(family, "SGD", x, y)
     before = len(optimizer.weights)
-    slot = optimizer.add_slot(variables[0], "extra", "ones")
+    slot = optimizer.add_slot(x, "extra", "ones")
     assert copies(slot)[0].tolist() == [[1.0, 1.0]]
     assert "extra" in optimizer.get_slot_names()
-    for method in (optimizer.get_slot, optimizer.add_slot):
-        assert raw(method(variables[0], "extra")) is raw(slot)
-    assert copies(slot)[0].tolist() == [[1.0, 1.0]]
+    assert raw(optimizer.get_slot(x, "extra")) is raw(slot)
     assert len(optimizer.weights) == before + 1
-    assert any(raw(slot) is raw(w) for w in optimizer.weights)
-    assert raw(optimizer.add_slot(variables[1], "extra")) is not raw(slot)
-    momentum = optimizer.get_slot(variables[0], "momentum")
-    assert raw(optimizer.add_slot(variables[0], "momentum")) is raw(momentum)
-    with pytest.raises(KeyError):
-        wrap(family, "SGD", *variables).get_slot(variables[0], "extra")
+    assert any(raw(slot) is raw(weight) for weight in optimizer.weights)
+    assert raw(optimizer.add_slot(y, "extra")) is not raw(slot)
+    with pytest.raises(KeyError):  # another optimizer does not get the slot
+        stepped_optimizer(family, "SGD", x, y).get_slot(x, "extra")
+
+
+def test_add_slot_returns_a_slot_that_exists(family, variables):
+    x, y = variables
+    optimizer = stepped_optimizer(family, "SGD", x, y)
+    slot = optimizer.add_slot(x, "extra", "ones")
+    assert raw(optimizer.add_slot(x, "extra")) is raw(slot)
+    assert copies(slot)[0].tolist() == [[1.0, 1.0]]
+    momentum = optimizer.get_slot(x, "momentum")
+    assert raw(optimizer.add_slot(x, "momentum")) is raw(momentum)
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.float64])
@@ -139,5 +153,5 @@ def test_add_weight_makes_a_variable_of_the_inner_optimizer(family, dtype):
     weight = optimizer.add_weight("extra", (2,), dtype, "ones", trainable=False)
     assert copies(weight)[0].tolist() == [1.0, 1.0]
     assert raw(weight).dtype == dtype
-    if family != "legacy":  # OptimizerV2 lists its step counter and slots alone
+    if family != "legacy":  # OptimizerV2 lists only its step counter and slots
         assert any(raw(weight) is raw(w) for w in optimizer.weights)
