@@ -12,118 +12,135 @@ if not hasattr(keras.optimizers, "MultiOptimizer"):
     pytest.skip("this Keras has no MultiOptimizer", allow_module_level=True)
 
 
-def _map(first, others):
+# Three ways to tell a MultiOptimizer which optimizer a variable gets. The variable "x" gets the
+# optimizer `first`, and all other variables get `others`.
+
+
+def by_map(first, others):
     return keras.optimizers.OptimizerMap(others, {"x": first})
 
 
-def _callable(first, others):
+def by_function(first, others):
     return lambda variable: first if variable.path == "x" else others
 
 
-def _made_when_asked(first, others):
-    """What Keras documents: parts that do not exist before the optimizer is built."""
+def by_function_that_makes_optimizers(first, others):
+    """Return a function as in the documentation of Keras.
 
-    def part(variable):
-        part = first if variable.path == "x" else others
-        return type(part).from_config(part.get_config())
+    The optimizers do not exist before the MultiOptimizer is built.
+    """
 
-    return part
+    def make_optimizer(variable):
+        optimizer = first if variable.path == "x" else others
+        return type(optimizer).from_config(optimizer.get_config())
 
-
-KINDS = [_map, _callable, _made_when_asked]
-NONE = tf.distribute.get_strategy()
-
-
-def _made(kind, *parts):
-    """A wrapped optimizer of two parts, and it without the wrapper."""
-    parts = parts or [keras.optimizers.SGD(0.5, momentum=0.5) for _ in range(2)]
-    multi = keras.optimizers.MultiOptimizer(kind(*parts))
-    return tf_lso.LossScaleOptimizer(multi, initial_scale=8), multi
+    return make_optimizer
 
 
-def _step(optimizer, variables, strategy=NONE):
-    """A traced step, whose gradients are its arguments."""
+WAYS = [by_map, by_function, by_function_that_makes_optimizers]
+NO_STRATEGY = tf.distribute.get_strategy()
 
-    def apply(*gradients):
-        gradients = [g if g is None else g * 1.0 for g in gradients]  # of each replica
+
+def make_optimizer(way, first=None, others=None):
+    """Return a LossScaleOptimizer around a MultiOptimizer."""
+    first = first or keras.optimizers.SGD(0.5, momentum=0.5)
+    others = others or keras.optimizers.SGD(0.5, momentum=0.5)
+    multi = keras.optimizers.MultiOptimizer(way(first, others))
+    return tf_lso.LossScaleOptimizer(multi, initial_scale=8)
+
+
+def make_step(optimizer, variables, strategy=NO_STRATEGY):
+    """Return a traced step. Its arguments are the gradients of the variables."""
+
+    def replica_step(*gradients):
+        # Multiply by 1, so that each replica has a tensor of its own.
+        gradients = [g if g is None else g * 1.0 for g in gradients]
         optimizer.apply_gradients(zip(gradients, variables))
 
-    step = tf.function(lambda *gradients: strategy.run(apply, gradients))
+    step = tf.function(lambda *gradients: strategy.run(replica_step, gradients))
     return lambda *gradients: step(
         *(g if g is None else tf.constant(g) for g in gradients)
     )
 
 
+def values(*variables):
+    return [float(variable) for variable in variables]
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize(
-    "kind, inside",
+    "way, is_made_in_scope",
     [
-        *[(kind, True) for kind in KINDS],
-        (_map, False),
-        (_made_when_asked, False),  # others know only the wrong strategy, in Keras 3
+        *[(way, True) for way in WAYS],
+        (by_map, False),
+        # Keras 3 itself does not support `by_function` outside the scope.
+        (by_function_that_makes_optimizers, False),
     ],
 )
-def test_gradients_are_summed_once_and_steps_counted_once(
-    kind, replicas, inside, mirrored2
+def test_gradients_are_summed_once_and_steps_are_counted_once(
+    way, replicas, is_made_in_scope, mirrored2
 ):
-    strategy = mirrored2 if replicas == 2 else NONE
+    strategy = mirrored2 if replicas == 2 else NO_STRATEGY
     with strategy.scope():
         x, y = (keras.Variable(0.0, name=name) for name in "xy")
-    with (strategy if inside else NONE).scope():
-        optimizer, multi = _made(kind)
-    step = _step(optimizer, [x, y], strategy)
+    with (strategy if is_made_in_scope else NO_STRATEGY).scope():
+        optimizer = make_optimizer(way)
+    step = make_step(optimizer, [x, y], strategy)
     for _ in range(2):
         step(1.0, 2.0)
-    # A first step of lr * g, a second of lr * (g + 0.5 g).
+    # With the learning rate 0.5 and the momentum 0.5, the first step subtracts 0.5 g, and the
+    # second step subtracts 0.75 g.
     assert copies(x) == [-1.25 * replicas] * replicas
     assert copies(y) == [-2.5 * replicas] * replicas
-    for counted in (optimizer, *multi.optimizers):
-        assert set(copies(counted.iterations)) == {2}
+    parts = optimizer.inner_optimizer.optimizers
+    for each in (optimizer, *parts):
+        assert set(copies(each.iterations)) == {2}
     step(float("inf"), 2.0)
     assert copies(y) == [-2.5 * replicas] * replicas
-    for part in multi.optimizers:
+    for part in parts:
         assert set(copies(part.iterations)) == {3}
 
 
-@pytest.mark.parametrize("kind", [_map, _callable])
-def test_a_variable_without_a_gradient_stays(kind):
+@pytest.mark.parametrize("way", [by_map, by_function])
+def test_a_variable_without_a_gradient_does_not_change(way):
     x, y, z = (keras.Variable(0.0, name=name) for name in "xyz")
-    optimizer, _ = _made(kind)
-    _step(optimizer, [x, y, z])(1.0, None, 2.0)
-    assert [float(v) for v in (x, y, z)] == [-0.5, 0.0, -1.0]
-    # In another order, and without the one that has no gradient.
+    optimizer = make_optimizer(way)
+    make_step(optimizer, [x, y, z])(1.0, None, 2.0)
+    assert values(x, y, z) == [-0.5, 0.0, -1.0]
+    # The variables may come in another order, and y may be left out.
     optimizer.apply_gradients([(tf.constant(2.0), z), (tf.constant(1.0), x)])
-    assert [float(v) for v in (x, y, z)] == [-1.25, 0.0, -2.5]
-    # Without any gradient of one part, where Keras 3 itself raises: what trains one half
-    # of a model at a time.
+    assert values(x, y, z) == [-1.25, 0.0, -2.5]
+    # One optimizer may get no gradient, as when one half of a model is trained at a time.
+    # Keras 3 itself raises an error.
     optimizer.apply_gradients([(tf.constant(1.0), x), (None, y), (None, z)])
-    assert [float(v) for v in (x, y, z)] == [-2.125, 0.0, -2.5]
+    assert values(x, y, z) == [-2.125, 0.0, -2.5]
 
 
-def test_a_skipped_micro_step_of_a_part_that_accumulates_is_not_counted():
+def test_a_skipped_micro_step_does_not_count_for_the_optimizer_that_accumulates():
     x, y = (keras.Variable(0.0, name=name) for name in "xy")
     accumulating = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
-    optimizer, _ = _made(_map, accumulating, keras.optimizers.SGD(1.0))
+    optimizer = make_optimizer(by_map, accumulating, keras.optimizers.SGD(1.0))
     for gradient in (1.0, float("inf"), 1.0):
         optimizer.apply_gradients([(tf.constant(gradient), v) for v in (x, y)])
-    assert [float(x), float(y)] == [-1.0, -2.0]
+    assert values(x, y) == [-1.0, -2.0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_state_that_is_loaded_before_the_build_waits_for_it(kind):
+@pytest.mark.parametrize("way", WAYS)
+def test_state_that_is_loaded_before_the_build_is_restored_by_the_build(way):
     x, y = (keras.Variable([1.0, 2.0], name=name) for name in "xy")
 
     def make():
-        optimizers = keras.optimizers
-        return _made(kind, optimizers.SGD(0.5, momentum=0.5), optimizers.Adam(0.1))[0]
+        sgd, adam = keras.optimizers.SGD(0.5, momentum=0.5), keras.optimizers.Adam(0.1)
+        return make_optimizer(way, sgd, adam)
 
     def saved(optimizer):
-        optimizer.save_own_variables(store := {})
+        store = {}
+        optimizer.save_own_variables(store)
         return store
 
-    made, other = make(), make()
+    optimizer, loaded = make(), make()
     for _ in range(3):
-        made.apply_gradients([(tf.constant([1.0, 2.0]), v) for v in (x, y)])
-    other.load_own_variables(saved(made))
-    other.build([x, y])
-    np.testing.assert_equal(saved(other), saved(made))
+        optimizer.apply_gradients([(tf.constant([1.0, 2.0]), v) for v in (x, y)])
+    loaded.load_own_variables(saved(optimizer))
+    loaded.build([x, y])
+    np.testing.assert_equal(saved(loaded), saved(optimizer))

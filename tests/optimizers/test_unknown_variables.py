@@ -1,6 +1,7 @@
-"""One optimizer for two lists of variables in turn, as NVIDIA's DLRM has it.
+"""One optimizer that trains two lists of variables in turn, as in NVIDIA's DLRM.
 
-The legacy family makes slots as it goes. The others are built once, for all variables.
+A legacy optimizer makes the slots of a variable at the first step for this variable. The other
+optimizers are built once, so they must be built for all variables before the first step.
 """
 
 import functools
@@ -13,8 +14,7 @@ from tests.families import FAMILIES, STYLES, bare_step, here
 from tests.refused import refused
 
 MODES = {"eager": lambda function: function, "traced": tf.function}
-BUILT = here("keras3", "new")  # the families that are built once
-ORDERS = ["xxy", "xyx", "yyx"]
+BUILT_ONCE = here("keras3", "new")
 modes_and_styles = pytest.mark.parametrize(
     "mode, style",
     [
@@ -26,17 +26,16 @@ modes_and_styles = pytest.mark.parametrize(
 
 
 class Model:
-    """Two lists of variables, and a step for each."""
+    """Two lists of variables, "x" and "y", and a step for each list and for both, "xy"."""
 
     def __init__(self, optimizer, mode="eager", style="bare"):
         self.x = [tf.Variable(0.0, name="x1"), tf.Variable(0.0, name="x2")]
         self.y = [tf.Variable(0.0, name="y1")]
         self.optimizer = optimizer
-
-        take = {"bare": bare_step, **STYLES}[style]
+        take_step = {"bare": bare_step, **STYLES}[style]
 
         def step(variables, factor):
-            take(optimizer, lambda: 2.0 * sum(variables) * factor, variables)
+            take_step(optimizer, lambda: 2.0 * sum(variables) * factor, variables)
 
         lists = {"x": self.x, "y": self.y, "xy": [*self.x, *self.y]}
         self.steps = {
@@ -44,66 +43,69 @@ class Model:
             for name, variables in lists.items()
         }
 
-    def step(self, which, factor=1.0):
-        self.steps[which](tf.constant(factor))
+    def step(self, name, factor=1.0):
+        self.steps[name](tf.constant(factor))
 
     @property
     def values(self):
         return [float(variable) for variable in (*self.x, *self.y)]
 
 
-def made(family):
+def bare_optimizer(family):
     return FAMILIES[family].SGD(0.5, momentum=0.5)
 
 
-def wrapped(family):
-    return tf_lso.LossScaleOptimizer(made(family), initial_scale=8.0)
+def loss_scale_optimizer(family):
+    return tf_lso.LossScaleOptimizer(bare_optimizer(family), initial_scale=8.0)
 
 
-def check_steps(model, order):
-    """The steps are those of a bare legacy optimizer, which makes slots as it goes."""
-    bare = Model(made("legacy"))
-    for which in order:
-        bare.step(which)
-        model.step(which)
+def check_steps(model, lists):
+    """Check that a model trains its lists like a bare legacy optimizer."""
+    bare = Model(bare_optimizer("legacy"))
+    for name in lists:
+        bare.step(name)
+        model.step(name)
         assert model.values == bare.values
-    assert int(model.optimizer.iterations.numpy()) == len(order)
+    assert int(model.optimizer.iterations.numpy()) == len(lists)
 
 
 @modes_and_styles
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_legacy_family_makes_slots_as_it_goes(order, style, mode):
-    check_steps(Model(wrapped("legacy"), mode, style), order)
+@pytest.mark.parametrize("lists", [("x", "x", "y"), ("x", "y", "x"), ("y", "y", "x")])
+def test_a_legacy_optimizer_makes_slots_when_it_needs_them(lists, style, mode):
+    check_steps(Model(loss_scale_optimizer("legacy"), mode, style), lists)
 
 
 @modes_and_styles
-@pytest.mark.parametrize("first, second", ["xy", "yx"])
-def test_steps_of_the_legacy_family_are_skipped_for_either_list(
-    first, second, style, mode
-):
-    model = Model(wrapped("legacy"), mode, style)
-    names = {"x": [("x1", "nan"), ("x2", "nan")], "y": [("y1", "nan")]}
+@pytest.mark.parametrize("first, second", [("x", "y"), ("y", "x")])
+def test_a_legacy_optimizer_skips_steps_of_either_list(first, second, style, mode):
+    model = Model(loss_scale_optimizer("legacy"), mode, style)
+    overflows = {"x": [("x1", "nan"), ("x2", "nan")], "y": [("y1", "nan")]}
     model.step(first)
     before = model.values
-    for which, scale in ((second, 4.0), (first, 2.0)):
-        model.step(which, float("nan"))
+    for name, scale in ((second, 4.0), (first, 2.0)):
+        model.step(name, float("nan"))
         assert model.values == before
-        assert model.optimizer.last_overflow == names[which]
+        assert model.optimizer.last_overflow == overflows[name]
         assert float(model.optimizer.loss_scale) == scale
     model.step(second)
     assert model.values != before
 
 
 @modes_and_styles
-@pytest.mark.parametrize("first, second", [*["xy", "yx"], ("x", "xy")])
-@pytest.mark.parametrize("family", BUILT)
-def test_the_other_families_name_the_two_ways_out(family, first, second, style, mode):
-    model = Model(wrapped(family), mode, style)
+@pytest.mark.parametrize(
+    "first, second, unknown", [("x", "y", "y1"), ("y", "x", "x1"), ("x", "xy", "y1")]
+)
+@pytest.mark.parametrize("family", BUILT_ONCE)
+def test_the_other_families_refuse_variables_for_which_they_were_not_built(
+    family, first, second, unknown, style, mode
+):
+    model = Model(loss_scale_optimizer(family), mode, style)
     model.step(first)
     before = model.values
-    ways = "optimizer.build(all_variables) ... before the first step ... legacy class"
-    named = f"Unknown variables ... {second[-1]}1 ... .optimizers.legacy.SGD"
-    with refused(f"ValueError: {named} ... {ways}"):
+    with refused(
+        f"ValueError: Unknown variables ... {unknown} ... optimizer.build(all_variables) "
+        "... before the first step ... legacy class ... .optimizers.legacy.SGD"
+    ):
         model.step(second)
     assert model.values == before
     assert int(model.optimizer.iterations.numpy()) == 1
@@ -112,17 +114,18 @@ def test_the_other_families_name_the_two_ways_out(family, first, second, style, 
 
 
 @modes_and_styles
-@pytest.mark.parametrize("order", ["xyx", "yxy"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_both_lists_train_once_it_is_built_for_all(family, order, style, mode):
-    model = Model(wrapped(family), mode, style)
+@pytest.mark.parametrize("lists", [("x", "y", "x"), ("y", "x", "y")])
+def test_an_optimizer_that_was_built_for_all_variables_trains_both_lists(
+    family, lists, style, mode
+):
+    model = Model(loss_scale_optimizer(family), mode, style)
     model.optimizer.build([*model.x, *model.y])
-    check_steps(model, order)
+    check_steps(model, lists)
 
 
-@pytest.mark.parametrize("family", BUILT)
-def test_the_message_is_the_same_for_apply_with_another_list(family):
-    model = Model(wrapped(family))
+@pytest.mark.parametrize("family", BUILT_ONCE)
+def test_apply_refuses_variables_for_which_the_optimizer_was_not_built(family):
+    model = Model(loss_scale_optimizer(family))
     model.optimizer.build(model.x)
     with refused("ValueError: Unknown variables ... optimizer.build("):
         model.optimizer.apply([tf.constant(1.0)], model.y)
