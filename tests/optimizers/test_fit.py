@@ -1,4 +1,7 @@
-"""`compile` and `fit` of each Keras: callbacks, replicas, custom `train_step`."""
+"""`compile` and `fit` of each Keras: callbacks, and a custom `train_step`.
+
+The contract tests `fit` on replicas.
+"""
 
 import numpy as np
 import pytest
@@ -37,14 +40,9 @@ def fit(model, x=X, epochs=2, **arguments):
     )
 
 
-def with_nan(row):
-    """The inputs with a bad row; a batch has eight."""
-    x = X.copy()
-    x[row] = np.nan
-    return x
-
-
-def test_compile_under_mixed_float16_does_not_wrap_again(family, mixed_float16):
+def test_compile_under_mixed_float16_does_not_wrap_the_optimizer_again(
+    family, mixed_float16
+):
     model, optimizer = make_model(family), make_optimizer(family, scale=2.0**10)
     model.compile(optimizer, loss="mse", run_eagerly=True)
     assert model.optimizer is optimizer
@@ -52,18 +50,18 @@ def test_compile_under_mixed_float16_does_not_wrap_again(family, mixed_float16):
     assert losses[-1] < losses[0]
 
 
-def test_callbacks(family, tmp_path):
+def test_callbacks_of_keras_work_with_a_loss_scale(family, tmp_path):
     callbacks = KERASES[family].callbacks
     model = make_model(family)
     averages = {"use_ema": True, "ema_momentum": 0.9} if family == "keras3" else {}
     optimizer = make_optimizer(family, **averages)
     model.compile(optimizer, loss="mse", run_eagerly=True)
-    seen = []
+    learning_rates, scales = [], []
 
     class Log(callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            rate = keras2.backend.get_value(optimizer.lr)
-            seen.append((float(rate), float(optimizer.loss_scale)))
+            learning_rates.append(float(keras2.backend.get_value(optimizer.lr)))
+            scales.append(float(optimizer.loss_scale))
 
     if family == "keras3":
         saving = [
@@ -73,23 +71,27 @@ def test_callbacks(family, tmp_path):
     else:
         path = str(tmp_path / "w")
         saving = [callbacks.ModelCheckpoint(path, save_weights_only=True)]
-    halving = callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5)
-    plateau = {"monitor": "loss", "patience": 1, "factor": 0.1, "min_delta": 1e9}
-    cutting = callbacks.ReduceLROnPlateau(**plateau)
-    board = callbacks.TensorBoard(str(tmp_path / "logs"))
-    every = [halving, cutting, board, *saving, Log()]
-    fit(model, epochs=3, validation_data=(X, Y), callbacks=every)
-    # Halved by the first; cut to a tenth by the second from the second epoch on.
-    np.testing.assert_allclose(
-        [lr for lr, _ in seen], [0.025, 0.00125, 0.0000625], rtol=1e-5
+    halve = callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.5)
+    # No decrease of the loss reaches `min_delta`, so each epoch but the first is a plateau.
+    cut_to_a_tenth = callbacks.ReduceLROnPlateau(
+        monitor="loss", patience=1, factor=0.1, min_delta=1e9
     )
-    assert [scale for _, scale in seen] == [16.0, 32.0, 128.0]
+    tensorboard = callbacks.TensorBoard(str(tmp_path / "logs"))
+    fit(
+        model,
+        epochs=3,
+        validation_data=(X, Y),
+        callbacks=[halve, cut_to_a_tenth, tensorboard, *saving, Log()],
+    )
+    np.testing.assert_allclose(learning_rates, [0.025, 0.00125, 0.0000625], rtol=1e-5)
+    # Four steps an epoch. The scale, 8, doubles every three steps.
+    assert scales == [16.0, 32.0, 128.0]
     assert list(tmp_path.glob("w*"))
     assert list((tmp_path / "logs").rglob("events*"))
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_custom_train_step(family, style):
+def test_a_custom_train_step_gives_the_same_weights_with_any_scale(family, style):
     class Model(KERASES[family].Sequential):
         def train_step(self, data):
             x, y = data
@@ -109,7 +111,7 @@ def test_custom_train_step(family, style):
         model.compile(optimizer, loss="mse", jit_compile=False, run_eagerly=eager)
         fit(model)
         results.append(model.get_weights())
-    # Eight steps, growing every third: 4 times the start.
+    # The scale, 8, doubles every three steps, so twice in eight steps.
     check_state(optimizer, scale=32.0, count=2, iterations=8)
     for one, other in zip(*results):
         np.testing.assert_allclose(one, other, rtol=1e-6)
@@ -118,7 +120,7 @@ def test_custom_train_step(family, style):
 # --- Keras 2.
 
 
-def test_averages_of_keras_2_are_finalized_at_the_end_of_fit():
+def test_fit_of_keras_2_assigns_the_averages_at_its_end():
     model = make_model("new")
     optimizer = make_optimizer("new", use_ema=True, ema_momentum=0.5)
     model.compile(optimizer, loss="mse")
@@ -140,28 +142,30 @@ MODES = {
 
 @pytest.mark.parametrize("mode", MODES)
 @needs_keras3
-def test_fit_skips_bad_batches_and_moves_the_scale(mode):
+def test_fit_skips_a_batch_with_nan_and_changes_the_scale(mode):
     model = make_model()
     optimizer = make_optimizer()
     model.compile(optimizer, loss="mse", **MODES[mode])
-    fit(model, with_nan(9), epochs=1)  # in the second of four batches
+    x = X.copy()
+    x[9] = np.nan  # in the second of four batches
+    fit(model, x, epochs=1)
     check_state(optimizer, scale=4.0, count=2, iterations=4)
     assert all(np.isfinite(w).all() for w in model.get_weights())
 
 
 @needs_keras3
-def test_gradient_accumulation_counts_bad_micro_steps_out():
-    """Two good micro-steps make an update, with any number of bad ones between."""
+def test_skipped_micro_steps_do_not_count_for_gradient_accumulation():
+    """Two finite micro-steps make an update, with any number of skipped ones between."""
     x = tf.Variable([1.0, 2.0], name="x")
     optimizer = make_optimizer(gradient_accumulation_steps=2)
     step = tf.function(
         lambda g: optimizer.apply_gradients([(g, x)]) is None, jit_compile=False
     )
-    rows = []
+    values = []
     for g in (1.0, np.nan, np.nan, 3.0, 1.0, np.nan, 1.0):
         step(tf.constant([g, g]))
-        rows.append(float(x[0]))
-    np.testing.assert_allclose(rows, [1.0, 1.0, 1.0, 0.9, 0.9, 0.9, 0.85], rtol=1e-6)
-    # Keras 3.0 counts the micro-steps themselves.
+        values.append(float(x[0]))
+    np.testing.assert_allclose(values, [1.0, 1.0, 1.0, 0.9, 0.9, 0.9, 0.85], rtol=1e-6)
+    # Keras 3.0 counts micro-steps, and later versions count updates.
     assert numpy(optimizer.iterations) in (2, 4)
     assert float(optimizer.loss_scale) == 1.0
