@@ -1,4 +1,4 @@
-"""Faults beyond the contract: threads, two optimizers in one step, memory."""
+"""Steps in several threads, and two optimizers in one step."""
 
 import concurrent.futures
 import threading
@@ -14,19 +14,20 @@ THREADS, STEPS = 4, 50
 
 
 def _run_in_threads(work):
-    """Run `work` in several threads at once, of which none may raise."""
+    """Call `work` in several threads at the same time. Raise what a thread raises."""
     start = threading.Barrier(THREADS)
 
-    def together(_):
+    def wait_and_work(_):
         start.wait(HANGS_AFTER)
         work()
 
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(together, range(THREADS), timeout=HANGS_AFTER))
+        # `list` waits for the results, and raises the error of a thread.
+        list(pool.map(wait_and_work, range(THREADS), timeout=HANGS_AFTER))
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_threads_share_one_compiled_step(family, style):
+def test_threads_may_call_one_traced_step(family, style):
     optimizer = wrapped(family, growth=10_000)
     x = tf.Variable(1.0, name="x")
     step = tf.function(lambda g: STYLES[style](optimizer, lambda: x * g, [x]))
@@ -39,28 +40,29 @@ def test_threads_share_one_compiled_step(family, style):
     check_state(optimizer, scale=8.0, count=THREADS * STEPS, iterations=THREADS * STEPS)
 
 
-def test_threads_take_the_first_eager_step_together(family):
+def test_threads_may_take_the_first_eager_step_at_the_same_time(family):
     optimizer = wrapped(family, "Adam")
     x = tf.Variable(1.0, name="x")
     _run_in_threads(lambda: STYLES["legacy"](optimizer, lambda: x * 1.0, [x]))
     assert int(numpy(optimizer.iterations)) == THREADS
 
 
-def test_two_optimizers_of_a_gan_in_one_step(family):
-    one, other = wrapped(family, scale=4.0), wrapped(family, scale=16.0)
+def test_one_step_may_use_two_optimizers(family):
+    """The training step of a GAN does so."""
+    first, second = wrapped(family, scale=4.0), wrapped(family, scale=16.0)
     x, y = tf.Variable(1.0, name="x"), tf.Variable(1.0, name="y")
 
     @tf.function
-    def step(g, h):
+    def step(x_gradient, y_gradient):
         with tf.GradientTape(persistent=True) as tape:
-            scaled_one = one.get_scaled_loss(x * g)
-            scaled_other = other.get_scaled_loss(y * h)
-        (grad_one,) = one.get_unscaled_gradients([tape.gradient(scaled_one, x)])
-        (grad_other,) = other.get_unscaled_gradients([tape.gradient(scaled_other, y)])
-        one.apply_gradients([(grad_one, x)])
-        other.apply_gradients([(grad_other, y)])
+            x_loss = first.get_scaled_loss(x * x_gradient)
+            y_loss = second.get_scaled_loss(y * y_gradient)
+        x_grads = first.get_unscaled_gradients([tape.gradient(x_loss, x)])
+        y_grads = second.get_unscaled_gradients([tape.gradient(y_loss, y)])
+        first.apply_gradients(zip(x_grads, [x]))
+        second.apply_gradients(zip(y_grads, [y]))
 
     step(tf.constant(1.0), tf.constant(float("inf")))
-    check_state(one, scale=4.0, count=1, iterations=1)
-    check_state(other, scale=8.0, count=0, iterations=1)
+    check_state(first, scale=4.0, count=1, iterations=1)
+    check_state(second, scale=8.0, count=0, iterations=1)
     assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)
