@@ -1,4 +1,4 @@
-"""The adapters to the families: what `family.py` lists is there, used, and works alone."""
+"""The adapters to optimizer families, which derive from the class `Family`."""
 
 import ast
 import inspect
@@ -21,64 +21,84 @@ ADAPTERS = [
     for adapter in families.families_of_package(package)
 ]
 Family = family_lib.Family
-# `__abstractmethods__` is in no order.
-ABSTRACT = sorted(Family.__abstractmethods__)
 
 
-def test_what_is_listed_is_used_and_what_is_used_is_listed():
-    own = {name for name in vars(Family) if not name.startswith("_")}
-    listed = own | set(Family.__annotations__)  # methods, and attributes with a default
-    # An instance has `inner`, that of Keras 3 `views`, a legacy one `restored`; the module
-    # has the other two.
-    others = {"inner", "views", "restored", "Family", "forwarded"}
-    inside, used = set(), set()
+def _attributes_in_the_source():
+    """Yield (folder, object, attribute) for each `object.attribute` in tf_lso's modules.
+
+    `self._family.slots` yields the object "_family" and the attribute "slots".
+    """
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Attribute):
-                continue
-            owner = ast.unparse(node.value).rpartition(".")[2]
-            if owner == "self" and path.parent.name == "families":
-                inside.add(node.attr)
-            elif owner in ("family", "_family", "_family_class"):
-                used.add(node.attr)
-                if path.parent.name in ("policies", "checkpoints"):
-                    others.add(node.attr)  # of what is called a family there
-    by_binding = {"base", "bases", "package"}  # of `families/__init__.py` too
-    assert listed - used - inside - by_binding == set()
-    assert used - listed - others == set()
+            if isinstance(node, ast.Attribute):
+                owner = ast.unparse(node.value).rpartition(".")[2]
+                yield path.parent.name, owner, node.attr
+
+
+def test_tf_lso_uses_all_members_of_family_and_no_others():
+    methods = {name for name in vars(Family) if not name.startswith("_")}
+    attributes = set(Family.__annotations__)
+    members = methods | attributes
+    # These are not in the class body: attributes that constructors set, and names of the
+    # modules `family` and `families`.
+    other_names = {"inner", "views", "restored", "Family", "forwarded"}
+    # `families/__init__.py` uses these through variables with other names.
+    used_in_adapters = {"base", "bases", "package"}
+    used = set()
+    for folder, owner, attribute in _attributes_in_the_source():
+        if folder == "families" and owner == "self":
+            used_in_adapters.add(attribute)
+        elif owner in ("family", "_family", "_family_class"):
+            used.add(attribute)
+            if folder in ("policies", "checkpoints"):
+                other_names.add(attribute)  # here a variable `family` is something else
+    assert members - used - used_in_adapters == set()
+    assert used - members - other_names == set()
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_each_public_member_is_documented_there_or_in_family(adapter):
-    members = [name for name in dir(adapter) if not name.startswith("_")]
-    methods = [n for n in members if inspect.isroutine(getattr(adapter, n))]
-    assert len(methods) > 15
+def test_each_public_method_of_an_adapter_has_or_inherits_a_docstring(adapter):
+    names = [name for name in dir(adapter) if not name.startswith("_")]
+    methods = [name for name in names if inspect.isroutine(getattr(adapter, name))]
+    assert len(methods) > 15  # the adapters have more than that
     assert [n for n in methods if not inspect.getdoc(getattr(adapter, n))] == []
 
 
 @pytest.fixture
-def adapter(family):
-    """An adapter to a built optimizer, with no wrapper around it, and the variable x."""
-    x = tf.Variable(4.0, name="x")
+def x():
+    return tf.Variable(4.0, name="x")
+
+
+@pytest.fixture
+def adapter(family, x):
+    """An adapter to an Adam that is built for x, without a LossScaleOptimizer."""
     inner = FAMILIES[family].Adam(0.5)
     build = getattr(inner, "build", None) or inner._create_all_weights
     build([x])
-    return families.family_of(inner)(inner), x
+    return families.family_of(inner)(inner)
 
 
-def test_it_works_without_a_wrapper(adapter, family):
-    one, x = adapter
-    assert one.name == family and isinstance(one.inner, one.base)
-    assert one.aggregates_in_full
-    assert len(one.weights()) == 3  # the counter, m and v
-    assert one.serialize()["class_name"].endswith("Adam")
-    assert float(one.decayed_lr(tf.float32)) == 0.5
-    one.count_skipped()
-    assert (number(one.counter()), float(x)) == (1, 4.0)
-    one.set_iterations(0)
-    gradients, variables = one.aggregate([tf.constant(2.0)], [x])
-    one.apply(gradients, variables, name="step")
-    assert float(x) == pytest.approx(3.5, rel=1e-5)  # Adam's first step is its rate
-    assert number(one.counter()) == 1
-    assert set(one.slots.get_slot_names()) == {"m", "v"}
-    assert number(copies(one.slots.get_slot(x, "m"))[0]) == pytest.approx(0.2)
+def test_an_adapter_describes_its_optimizer(adapter, family):
+    assert adapter.name == family
+    assert isinstance(adapter.inner, adapter.base)
+    assert adapter.aggregates_in_full
+    assert adapter.serialize()["class_name"].endswith("Adam")
+    assert float(adapter.decayed_lr(tf.float32)) == 0.5
+    assert len(adapter.weights()) == 3  # the counter, m and v
+
+
+def test_an_adapter_counts_a_skipped_step(adapter, x):
+    adapter.count_skipped()
+    assert (number(adapter.counter()), float(x)) == (1, 4.0)
+    adapter.set_iterations(0)
+    assert number(adapter.counter()) == 0
+
+
+def test_an_adapter_takes_a_step(adapter, x):
+    gradients, variables = adapter.aggregate([tf.constant(2.0)], [x])
+    adapter.apply(gradients, variables, name="step")
+    # The first step of Adam subtracts the learning rate.
+    assert float(x) == pytest.approx(3.5, rel=1e-5)
+    assert number(adapter.counter()) == 1
+    assert set(adapter.slots.get_slot_names()) == {"m", "v"}
+    assert number(copies(adapter.slots.get_slot(x, "m"))[0]) == pytest.approx(0.2)

@@ -1,4 +1,8 @@
-"""Keras 3's float8 layers, whose scales get their next values as gradients."""
+"""Keras 3's float8 layers.
+
+Such a layer has variables for its own scales. Their "gradients" are their next values, which
+must be neither unscaled nor summed over replicas.
+"""
 
 import keras
 import numpy as np
@@ -14,8 +18,19 @@ pytestmark = limit("this Keras has no float8 policies", "3.0")
 _INPUTS = np.random.RandomState(0).normal(size=(8, 16)).astype("float32")
 
 
-def _trained(step, strategy=None, inf_at=None, scale=8):
-    """The variables after some steps: name -> list of each replica's value."""
+def _train(step, strategy=None, inf_at=None, scale=8):
+    """Take four steps, and return the variables and the optimizer.
+
+    Args:
+      step: `legacy_step`, `keras3_step` or `bare_step` of `tests.families`.
+      strategy: the strategy, or None.
+      inf_at: the number of a step in which the second replica has the loss inf, or None.
+      scale: the initial loss scale, or None for the bare optimizer.
+
+    Returns:
+      A dict that maps the name of each variable to a list with its values on all replicas,
+      and the optimizer.
+    """
     keras.utils.set_random_seed(1)
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
@@ -28,13 +43,14 @@ def _trained(step, strategy=None, inf_at=None, scale=8):
     @tf.function
     def run(factor):
         def replica_step():
-            number = tf.distribute.get_replica_context().replica_id_in_sync_group
-            x = tf.constant(_INPUTS)[number * 4 : number * 4 + 4]
-            factors = tf.where(number == 1, factor, 1.0)
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            x = tf.constant(_INPUTS)[replica * 4 : replica * 4 + 4]
+            factor_of_replica = tf.where(replica == 1, factor, 1.0)
             step(
                 optimizer,
                 lambda: (
-                    factors * tf.reduce_mean(tf.square(model(x, training=True)))
+                    factor_of_replica
+                    * tf.reduce_mean(tf.square(model(x, training=True)))
                     + 0.0 * model.layers[0].bias.value[0]
                 ),
                 model.trainable_variables,
@@ -47,33 +63,36 @@ def _trained(step, strategy=None, inf_at=None, scale=8):
     return {v.name: copies(v) for v in model.trainable_variables}, optimizer
 
 
-def _same(got, expected, scale=1.0):
+def _check_equal(actual, expected, scale=1.0):
+    """Check that two results of `_train` are equal, up to the loss scale."""
     for name, values in expected.items():
-        # The layer sees the gradients of the scaled loss.
+        # The layer records the gradients of the scaled loss in these variables.
         factor = scale if name.startswith("outputs_grad") else 1.0
-        for one, other in zip(got[name], values):
+        for value, expected_value in zip(actual[name], values):
             if name in ("kernel", "bias"):
-                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-7)
+                np.testing.assert_allclose(value, expected_value, rtol=1e-4, atol=1e-7)
             elif factor == 1.0 or name != "outputs_grad_scale":
-                np.testing.assert_allclose(one, other * factor, rtol=1e-5)
+                np.testing.assert_allclose(value, expected_value * factor, rtol=1e-5)
 
 
+@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_the_next_values_arrive_as_they_are(replicas, mirrored2):
-    """As with the bare optimizer: neither summed, nor unscaled."""
+def test_the_variables_are_those_of_the_bare_optimizer(style, replicas, mirrored2):
     strategy = mirrored2 if replicas == 2 else None
-    bare, _ = _trained(bare_step, strategy, scale=None)
-    for step in STYLES.values():
-        ours, _ = _trained(step, strategy)
-        _same(ours, bare, scale=8.0)
-    if replicas == 1:
-        unscaled, _ = _trained(bare_step)
-        _same(unscaled, bare)
+    expected, _ = _train(bare_step, strategy, scale=None)
+    actual, _ = _train(STYLES[style], strategy)
+    _check_equal(actual, expected, scale=8.0)
+
+
+def test_a_loop_that_neither_scales_nor_unscales_trains_like_the_bare_optimizer():
+    expected, _ = _train(bare_step, scale=None)
+    actual, _ = _train(bare_step)
+    _check_equal(actual, expected)
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_step_that_overflows_on_one_replica_is_skipped_on_all(style, mirrored2):
-    three, optimizer = _trained(STYLES[style], mirrored2, inf_at=3)
+    variables, optimizer = _train(STYLES[style], mirrored2, inf_at=3)
     assert float(optimizer.loss_scale) == 4.0
-    for name, values in three.items():
+    for name, values in variables.items():
         assert np.isfinite(values).all(), name
