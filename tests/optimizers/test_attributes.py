@@ -450,7 +450,7 @@ def test_update_step_and_assign_add_change_a_variable():
 
 
 def test_tf_lso_defines_every_public_method_of_the_base_class(family):
-    """A method that tf_lso does not define would act on the wrapper alone.
+    """A method that tf_lso does not define would not act on the inner optimizer.
 
     If a new version of Keras adds a method, tf_lso must delegate or define it, or this test
     must list it with a reason.

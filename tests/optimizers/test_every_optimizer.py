@@ -1,7 +1,7 @@
-"""Every optimizer that this TensorFlow has trains wrapped as it does bare.
+"""Every optimizer of each installed Keras trains with a loss scale as it does without.
 
-The classes are those that each Keras lists, so a new one is tested from its first day.
-The scale is a power of two, so that scaling and unscaling change no number.
+The classes are taken from the modules of Keras, so that a new optimizer is tested as soon as
+it is installed. The scale is a power of two, so scaling and unscaling round no number.
 """
 
 import inspect
@@ -27,20 +27,25 @@ INPUTS = np.random.RandomState(0).randn(STEPS * 8, 5).astype("float32")
 TARGETS = np.sin(INPUTS[:, :2])
 
 
-def _listed(family):
-    """The names of the optimizer classes that can be made with a learning rate alone."""
+def _optimizer_names(family):
+    """Yield the names of the optimizer classes that need no argument."""
     module = FAMILIES[family]
-    base, wrapper = module.Optimizer, KERASES[family].mixed_precision
+    excluded = (
+        module.Optimizer,
+        KERASES[family].mixed_precision.LossScaleOptimizer,
+    )
     for name, cls in sorted(vars(module).items()):
-        if not inspect.isclass(cls) or not issubclass(cls, base) or cls is base:
+        if not inspect.isclass(cls) or not issubclass(cls, module.Optimizer):
             continue
-        parameters = list(inspect.signature(cls).parameters.values())
-        needed = [p.name for p in parameters if p.default is p.empty]
-        if not set(needed) - {"kwargs"} and cls is not wrapper.LossScaleOptimizer:
+        parameters = inspect.signature(cls).parameters.values()
+        required = {p.name for p in parameters if p.default is p.empty} - {"kwargs"}
+        if cls not in excluded and not required:
             yield name
 
 
-EVERY = [(family, name) for family in FAMILIES for name in _listed(family)]
+EVERY_OPTIMIZER = [
+    (family, name) for family in FAMILIES for name in _optimizer_names(family)
+]
 
 
 def _model(family, built):
@@ -59,52 +64,62 @@ def _optimizer(family, name, wrapped):
     return optimizer
 
 
-def _fit(model, optimizer):
-    # XLA takes longer. Keras 2 builds outside of functions, so it needs none here.
+def _train_by_fit(model, optimizer):
+    # XLA is off, because compiling takes longer. The step is traced for Keras 3, which builds
+    # the optimizer in the traced function. For Keras 2, which does not, eager steps are enough.
     in_function = HAS_KERAS3 and isinstance(model, KERASES["keras3"].Model)
     model.compile(optimizer, "mse", jit_compile=False, run_eagerly=not in_function)
     model.fit(INPUTS, TARGETS, batch_size=8, shuffle=False, verbose=0)
 
 
 def _step(model, optimizer, x, y):
-    take = legacy_step if hasattr(optimizer, "loss_scale") else bare_step
-    model(x)  # builds it
+    take_step = legacy_step if hasattr(optimizer, "loss_scale") else bare_step
+    model(x)  # builds the model
     loss = lambda: tf.reduce_mean((model(x) - y) ** 2)  # noqa: E731
-    take(optimizer, loss, model.trainable_variables)
+    take_step(optimizer, loss, model.trainable_variables)
 
 
-def _loop(model, optimizer, step=_step):
+def _train_by_loop(model, optimizer, step=_step):
     for x, y in zip(np.split(INPUTS, STEPS), np.split(TARGETS, STEPS)):
         step(model, optimizer, tf.constant(x), tf.constant(y))
 
 
-@pytest.mark.parametrize("train", [_loop, pytest.param(_fit, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family, name", EVERY)
-def test_trains_as_bare(family, name, train):
+@pytest.mark.parametrize(
+    "train", [_train_by_loop, pytest.param(_train_by_fit, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("family, name", EVERY_OPTIMIZER)
+def test_trains_like_the_bare_optimizer(family, name, train):
     trained = []
     for wrapped in (False, True):
         model = _model(family, built=False)
         train(model, _optimizer(family, name, wrapped))
         trained.append(model.get_weights())
-    before = _model(family, built=True).get_weights()
-    assert any((b != a).any() for b, a in zip(before, trained[0]))
-    for bare, wrapped in zip(*trained, strict=True):
-        np.testing.assert_array_equal(wrapped, bare)
+    by_bare, by_wrapped = trained
+    untrained = _model(family, built=True).get_weights()
+    assert any((b != a).any() for b, a in zip(untrained, by_bare))
+    for expected, actual in zip(by_bare, by_wrapped, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @needs_keras3
 @pytest.mark.parametrize(
-    "name", [n for f, n in EVERY if f == "keras3" and n not in table.OPTIMIZERS]
+    "name",
+    [
+        name
+        for family, name in EVERY_OPTIMIZER
+        if family == "keras3" and name not in table.OPTIMIZERS
+    ],
 )
-def test_trains_as_bare_on_two_replicas(name, mirrored2):
-    """Those that no table of tf_lso knows."""
+def test_an_optimizer_that_tf_lso_does_not_list_trains_on_two_replicas(name, mirrored2):
+    """The contract tests the optimizers in tf_lso's table on replicas."""
     trained = []
     for wrapped in (False, True):
         with mirrored2.scope():
             model = _model("keras3", built=True)
             optimizer = _optimizer("keras3", name, wrapped)
             optimizer.build(model.trainable_variables)
-        _loop(model, optimizer, lambda *args: mirrored2.run(_step, args))
+        _train_by_loop(model, optimizer, lambda *args: mirrored2.run(_step, args))
         trained.append([copies(v) for v in model.trainable_variables])
-    for bare, wrapped in zip(*trained):
-        np.testing.assert_array_equal(wrapped, bare)
+    by_bare, by_wrapped = trained
+    for expected, actual in zip(by_bare, by_wrapped, strict=True):
+        np.testing.assert_array_equal(actual, expected)

@@ -1,7 +1,4 @@
-"""Sparse gradients: of few rows, compiled by XLA; of a table too large to be copied.
-
-The last batch of an epoch may have a single row.
-"""
+"""Sparse gradients of embeddings: compiled by XLA, and of a table too large to be copied."""
 
 import numpy as np
 import pytest
@@ -10,107 +7,128 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, bare_step, legacy_step
 
-OPTIMIZERS = ["SGD", "Adam", "RMSprop", "Adagrad", "Adadelta"]
-BATCHES = [pytest.param([3, 3], marks=pytest.mark.slow), [3, 5, 3, 3]]
 
-
-def _trained(
-    family, wrap, batches, compiled, names=("RMSprop",), loop=False, known=None
+def _train(
+    family,
+    batches,
+    *,
+    wrapped,
+    compiled,
+    name="RMSprop",
+    steps_in_a_loop=False,
+    batch_size=None,
 ):
-    """Two embeddings of each optimizer after a step with the rows of each batch."""
-    inners = [getattr(FAMILIES[family], name)(0.5) for name in names]
-    optimizers = [tf_lso.LossScaleOptimizer(i) if wrap else i for i in inners]
+    """Train two embeddings with an optimizer, and return their values.
+
+    Args:
+      family: the family of the optimizer.
+      batches: list of batches. Each batch is a list of row numbers.
+      wrapped: bool, whether tf_lso wraps the optimizer.
+      compiled: bool, whether XLA compiles the step.
+      name: the class of the optimizer.
+      steps_in_a_loop: bool, whether a function takes two steps for a batch in a `tf.range`
+        loop.
+      batch_size: the number of rows of each batch if a compiled step knows it, else None.
+    """
+    optimizer = getattr(FAMILIES[family], name)(0.5)
+    if wrapped:
+        optimizer = tf_lso.LossScaleOptimizer(optimizer)
+    take_step = legacy_step if wrapped else bare_step
     start = np.arange(16, dtype="float32").reshape(8, 2) + 1.0
-    tables = [[tf.Variable(start, name=name) for name in "ab"] for _ in optimizers]
-    for optimizer, own in zip(optimizers, tables):
-        build = getattr(optimizer, "build", None) or optimizer._create_all_weights
-        build(own)
+    first, second = tf.Variable(start, name="a"), tf.Variable(start, name="b")
+    build = getattr(optimizer, "build", None) or optimizer._create_all_weights
+    build([first, second])
 
     def step(rows):
-        for optimizer, own in zip(optimizers, tables):
+        def loss():
+            return tf.reduce_sum(tf.gather(first, rows) ** 2) + 0.5 * tf.reduce_sum(
+                tf.gather(second, rows)
+            )
 
-            def loss(own=own):
-                one, other = (tf.gather(table, rows) for table in own)
-                return tf.reduce_sum(one**2) + 0.5 * tf.reduce_sum(other)
+        take_step(optimizer, loss, [first, second])
 
-            (legacy_step if wrap else bare_step)(optimizer, loss, own)
-
-    def steps(rows):
+    def two_steps(rows):
         for _ in tf.range(2):
             step(rows)
 
-    function = steps if loop else step
+    function = two_steps if steps_in_a_loop else step
     if compiled:
-        spec = tf.TensorSpec([known], tf.int32)
+        spec = tf.TensorSpec([batch_size], tf.int32)
         function = tf.function(function, [spec], jit_compile=True)
     for rows in batches:
         function(tf.constant(rows, tf.int32))
-    return [np.stack([table.numpy() for table in own]) for own in tables]
+    return np.stack([first.numpy(), second.numpy()])
 
 
 @pytest.mark.slow
-def test_batches_of_any_number_of_rows(family):
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad", "Adadelta"])
+def test_a_compiled_step_accepts_batches_of_any_number_of_rows(family, name):
+    if family == "legacy" and name in ("Adagrad", "Adadelta"):
+        pytest.skip("XLA cannot compile this optimizer without tf_lso either")
     batches = [[3, 5], [5], [2]]
-    # Compiled, these two fail bare, too: their operations have no kernel.
-    without = {"Adagrad", "Adadelta"} if family == "legacy" else set()
-    names = [name for name in OPTIMIZERS if name not in without]
-    ours = _trained(family, True, batches, compiled=True, names=names)
-    bare = _trained(family, False, batches, compiled=False, names=names)
-    for name, one, other in zip(names, ours, bare):
-        np.testing.assert_allclose(one, other, rtol=1e-5, err_msg=name)
+    actual = _train(family, batches, wrapped=True, compiled=True, name=name)
+    expected = _train(family, batches, wrapped=False, compiled=False, name=name)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("loop", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_a_batch_that_is_known_to_have_one_row(family, loop):
-    ours, bare = (
-        _trained(family, ours, [[3]], compiled=ours, loop=loop, known=1)
-        for ours in (True, False)
-    )
-    np.testing.assert_allclose(ours, bare, rtol=1e-5)
+@pytest.mark.parametrize(
+    "steps_in_a_loop", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
+def test_a_compiled_step_for_batches_of_one_row(family, steps_in_a_loop):
+    """The last batch of an epoch may have a single row."""
+    arguments = {"steps_in_a_loop": steps_in_a_loop, "batch_size": 1}
+    actual = _train(family, [[3]], wrapped=True, compiled=True, **arguments)
+    expected = _train(family, [[3]], wrapped=False, compiled=False, **arguments)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("batch", BATCHES)
-def test_rows_of_one_index(family, batch):
-    """As without XLA: rows of one index are added up before they are squared."""
-    compiled, plain = (
-        _trained(family, True, [batch], compiled=compiled) for compiled in (True, False)
-    )
-    np.testing.assert_allclose(compiled, plain, rtol=1e-5)
+@pytest.mark.parametrize(
+    "batch", [pytest.param([3, 3], marks=pytest.mark.slow), [3, 5, 3, 3]]
+)
+def test_a_compiled_step_sums_repeated_rows_before_the_optimizer_squares_them(
+    family, batch
+):
+    actual = _train(family, [batch], wrapped=True, compiled=True)
+    expected = _train(family, [batch], wrapped=True, compiled=False)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
-def test_a_step_makes_no_dense_temporary(family):
-    """No more operations have the whole table as output than with the bare optimizer.
+ROWS = 100_003  # no other dimension has this size
 
-    That of Keras 2 multiplies the table by its weight decay of 0.
+
+def _operations_with_the_size_of_the_table(function):
+    """Return the types of the operations that have the whole table as an output."""
+    graphs = [function.get_concrete_function(tf.TensorSpec((64,), tf.int32)).graph]
+    types = []
+    for graph in graphs:  # the loop adds the graphs of branches
+        for operation in graph.get_operations():
+            for output in operation.outputs:
+                if output.shape.rank == 2 and output.shape[0] == ROWS:
+                    types.append(operation.type)
+            for name in ("then_branch", "else_branch"):
+                if name in operation.node_def.attr:
+                    branch = operation.node_def.attr[name].func.name
+                    graphs.append(graph._get_function(branch).graph)
+    return sorted(types)
+
+
+def test_a_step_makes_no_dense_copy_of_the_table(family):
+    """The step has no more operations of the table's size than that of the bare optimizer.
+
+    The bare optimizers of Keras 2 have some: they multiply the table by a weight decay of 0.
     """
-    rows = 100_003
-
-    def dense(function):
-        graphs = [function.get_concrete_function(tf.TensorSpec((64,), tf.int32)).graph]
-        found = []
-        for graph in graphs:  # and those of its branches, which are added
-            for operation in graph.get_operations():
-                shapes = [output.shape for output in operation.outputs]
-                dense = [s for s in shapes if s.rank == 2 and s[0] == rows]
-                found += [operation.type] * len(dense)
-                for name in ("then_branch", "else_branch"):
-                    if name in operation.node_def.attr:
-                        branch = operation.node_def.attr[name].func.name
-                        graphs.append(graph._get_function(branch).graph)
-        return sorted(found)
-
-    found = []
-    for take, optimizer in (
+    operations = []
+    for take_step, optimizer in (
         (bare_step, FAMILIES[family].SGD(0.1)),
         (legacy_step, tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1))),
     ):
-        table = tf.Variable(tf.zeros((rows, 8)))
+        table = tf.Variable(tf.zeros((ROWS, 8)))
 
         @tf.function
-        def step(ids, take=take, optimizer=optimizer, table=table):
-            take(optimizer, lambda: tf.reduce_sum(tf.gather(table, ids)), [table])
+        def step(ids, take_step=take_step, optimizer=optimizer, table=table):
+            take_step(optimizer, lambda: tf.reduce_sum(tf.gather(table, ids)), [table])
 
-        found.append(dense(step))
+        operations.append(_operations_with_the_size_of_the_table(step))
         step(tf.constant([1] * 64))
         assert float(table[1, 0]) == pytest.approx(-6.4)
-    assert found[0] == found[1]
+    assert operations[0] == operations[1]
