@@ -1,4 +1,4 @@
-"""The graph rewrite to float16, and loss scaling for optimizers of tf.compat.v1."""
+"""The graph rewrite to float16, and the loss scaling of optimizers of TensorFlow 1."""
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ disable = experimental.disable_mixed_precision_graph_rewrite
 
 
 def is_on():
+    """Return whether the rewrite is on, as both TensorFlow's option and its flag say."""
     options = tf.config.optimizer.get_experimental_options()
     state = tf.__internal__.train.is_mixed_precision_graph_rewrite_enabled()
     assert bool(options.get("auto_mixed_precision")) == state
@@ -25,7 +26,7 @@ def is_on():
 
 @pytest.fixture(autouse=True)
 def off():
-    """The rewrite is off before and after."""
+    """Check that the rewrite is off before each test, and switch it off after the test."""
     assert not is_on()
     yield
     if is_on():
@@ -34,6 +35,8 @@ def off():
 
 
 class TestEnable:
+    """Tests of `enable_mixed_precision_graph_rewrite`."""
+
     @pytest.mark.parametrize(
         ("loss_scale", "value"),
         [("dynamic", 2.0**15), (128, 128.0), (tf_lso.FixedLossScale(8), 8.0)],
@@ -57,28 +60,29 @@ class TestEnable:
         assert float(x) == 0.0
         assert is_on()
 
-    def test_says_so(self, caplog):
+    def test_logs_that_the_rewrite_is_on(self, caplog):
         caplog.set_level("INFO", logger="tensorflow")
         enable(keras.optimizers.SGD())
         assert "graph rewrite is on" in caplog.text
         assert "FixedLossScale" not in caplog.text
 
-    def test_rewrites_what_fit_compiles(self):
-        """The option that the rewrite goes by is in force while `fit` runs."""
-        optimizer, seen = enable(keras.optimizers.SGD(0.05), loss_scale=128.0), []
-        look = keras.callbacks.LambdaCallback(
-            on_train_batch_end=lambda batch, logs: seen.append(is_on())
+    def test_is_on_while_fit_runs(self):
+        optimizer = enable(keras.optimizers.SGD(0.05), loss_scale=128.0)
+        states = []
+        callback = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: states.append(is_on())
         )
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile(optimizer, "mse")
-        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[look])
-        assert seen == [True]
+        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[callback])
+        assert states == [True]
         assert np.asarray(optimizer.iterations) == 1
 
     @pytest.mark.parametrize(
         "optimizer",
         [
-            *(None, "sgd", 3, keras.optimizers.SGD),
+            None,
+            keras.optimizers.SGD,
             tf_lso.LossScaleOptimizer(keras.optimizers.SGD()),
             WRAPPER(V1.GradientDescentOptimizer(0.1), 8),
         ],
@@ -89,41 +93,43 @@ class TestEnable:
         assert not is_on()
 
     @pytest.mark.parametrize(
-        "make", [keras.optimizers.SGD, V1.GradientDescentOptimizer]
+        "optimizer_class", [keras.optimizers.SGD, V1.GradientDescentOptimizer]
     )
     @pytest.mark.parametrize("loss_scale", [None, "bogus", 0.5, [8]])
-    def test_refuses_other_loss_scales(self, make, loss_scale):
+    def test_refuses_other_loss_scales(self, optimizer_class, loss_scale):
         with pytest.raises(ValueError, match=r"loss_scale|loss scale"):
-            enable(make(0.1), loss_scale)
+            enable(optimizer_class(0.1), loss_scale)
         assert not is_on()
 
-    def test_is_refused_under_a_mixed_policy_and_the_reverse(self):
+    def test_is_refused_under_a_mixed_policy(self):
         policies.set_global_policy("mixed_float16")
         with pytest.raises(ValueError, match="mixed_float16"):
             enable(keras.optimizers.SGD())
         assert not is_on()
-        policies.set_global_policy(None)
+
+    def test_a_mixed_policy_is_refused_while_the_rewrite_is_on(self):
         enable(keras.optimizers.SGD())
         with pytest.raises(ValueError, match="graph rewrite"):
             policies.set_policy("mixed_float16")
         policies.set_policy("float64")
 
 
-def wrap(loss_scale):
-    return WRAPPER(V1.GradientDescentOptimizer(0.1), loss_scale)
+class TestMixedPrecisionLossScaleOptimizer:
+    """Tests of the wrapper for optimizers of TensorFlow 1.
 
+    `tests/golden/test_sections.py` compares its steps and its refusals.
+    """
 
-class TestTheOptimizerOfTensorFlow1:
-    """Its steps, and what it refuses, are compared in tests/golden/test_sections.py."""
-
-    def test_hands_out_the_loss_scales_variables(self):
-        names = [v.name for v in wrap("dynamic").variables()]
+    def test_variables_returns_the_variables_of_the_loss_scale(self):
+        optimizer = WRAPPER(V1.GradientDescentOptimizer(0.1), "dynamic")
+        names = [v.name for v in optimizer.variables()]
         assert names == ["current_loss_scale:0", "good_steps:0"]
 
-    def test_skips_on_all_replicas(self, mirrored2):
+    def test_a_nan_on_one_replica_skips_the_step_on_all(self, mirrored2):
         with mirrored2.scope():
             scale = tf_lso.DynamicLossScale(4, 2)
-            optimizer, x = wrap(scale), tf.Variable(1.0)
+            optimizer = WRAPPER(V1.GradientDescentOptimizer(0.1), scale)
+            x = tf.Variable(1.0)
 
         @tf.function
         def step(gradient):

@@ -1,4 +1,4 @@
-"""`tf_lso.raise_if_stuck`, and the scalars of `tf_lso.summary`, in training loops."""
+"""`tf_lso.raise_if_stuck` and `tf_lso.summary.loss_scale`, which training loops call."""
 
 import pytest
 import tensorflow as tf
@@ -12,7 +12,7 @@ NAN, INF = float("nan"), float("inf")
 
 class TestRaiseIfStuck:
     @pytest.mark.parametrize("jit_compile", [None, False, True])
-    def test_raises_after_so_many_steps_at_the_minimum(self, family, jit_compile):
+    def test_raises_after_the_given_number_of_skipped_steps(self, family, jit_compile):
         optimizer = wrapped(family, scale=2.0)
         x = tf.Variable(1.0, name="x")
 
@@ -21,7 +21,7 @@ class TestRaiseIfStuck:
 
         if jit_compile is not None:
             step = tf.function(step, jit_compile=jit_compile)
-        for _ in range(2):  # after the first the scale is at its minimum
+        for _ in range(2):  # the first step brings the scale to its minimum, 1
             step(tf.constant(INF))
             tf_lso.raise_if_stuck(optimizer, patience=3)
         step(tf.constant(INF))
@@ -30,16 +30,16 @@ class TestRaiseIfStuck:
         step(tf.constant(1.0))
         tf_lso.raise_if_stuck(optimizer, patience=3)
 
-    def test_says_what_nan_means_and_where_it_is(self, family):
+    def test_names_five_variables_and_the_probable_cause_of_nan(self, family):
         optimizer = wrapped(family, scale=1.0)
         variables = [tf.Variable(1.0) for _ in range(12)]
         optimizer.apply_gradients([(tf.constant(NAN), x) for x in variables])
-        said = r"(\(nan\)[^(]*){5}and 7 more.*NaN most likely comes from the model"
-        with pytest.raises(RuntimeError, match=said):
+        message = r"(\(nan\)[^(]*){5}and 7 more.*NaN most likely comes from the model"
+        with pytest.raises(RuntimeError, match=message):
             tf_lso.raise_if_stuck(optimizer, patience=1)
 
     @takes_optimizers
-    def test_is_silent_after_a_checkpoint_of_a_larger_scale(self, family, tmp_path):
+    def test_does_not_raise_after_a_larger_scale_was_restored(self, family, tmp_path):
         optimizer = wrapped(family, scale=2.0)
         x = tf.Variable(1.0)
         checkpoint = tf.train.Checkpoint(optimizer=optimizer)
@@ -50,9 +50,11 @@ class TestRaiseIfStuck:
         assert float(optimizer.loss_scale) == 2.0
         tf_lso.raise_if_stuck(optimizer, patience=1)
 
-    def test_refuses_what_it_cannot_ask(self, family):
+    def test_refuses_another_optimizer(self, family):
         with pytest.raises(TypeError, match=r"raise_if_stuck\(\) needs"):
             tf_lso.raise_if_stuck(FAMILIES[family].SGD(0.1))
+
+    def test_refuses_a_call_in_a_traced_function(self, family):
         with pytest.raises(RuntimeError, match="in eager code"):
             tf.function(lambda: tf_lso.raise_if_stuck(wrapped(family, scale=1.0)))()
 
