@@ -579,9 +579,9 @@ def test_a_registered_optimizer_class_is_found():
     try:
         optimizer = STABLE(FactorSGD(0.5, factor=2.0))
         config = config_through_json(optimizer)
-        again = STABLE.from_config(config)
-        assert again.inner_optimizer.factor == 2.0
-        assert again.get_config() == config
+        loaded = STABLE.from_config(config)
+        assert loaded.inner_optimizer.factor == 2.0
+        assert loaded.get_config() == config
         # Until TensorFlow 2.11, the class name in a config contained the package.
         written = {**FACTOR_SGD_CONFIG, "class_name": "test_configs>FactorSGD"}
         assert type(load(written)) is FactorSGD
@@ -739,16 +739,16 @@ def test_a_config_survives_a_round_trip_through_json(family, kind):
             assert config[key] == getattr(optimizer, key)
         others = {key: config[key] for key in config.keys() - REQUIRED_KEYS}
         assert others == OPTIONAL_KEYS.get(kind, {})
-    for again in (
+    for loaded in (
         type(optimizer).from_config(config),
         cls.from_config(config),
         load({"class_name": f"tf_lso>{name}", "config": config}),
     ):
-        assert type(again) is type(optimizer)
-        assert type(again.inner_optimizer) is type(inner)
-        assert again.get_config() == config == optimizer.get_config()
-        assert float(again.loss_scale_state()) == optimizer.initial_scale
-        assert (number(again.learning_rate), number(again.beta_1)) == (0.25, 0.5)
+        assert type(loaded) is type(optimizer)
+        assert type(loaded.inner_optimizer) is type(inner)
+        assert loaded.get_config() == config == optimizer.get_config()
+        assert float(loaded.loss_scale_state()) == optimizer.initial_scale
+        assert (number(loaded.learning_rate), number(loaded.beta_1)) == (0.25, 0.5)
 
 
 def test_the_stable_class_reads_the_rule_in_an_experimental_config(family):
