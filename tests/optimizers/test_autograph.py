@@ -1,7 +1,7 @@
-"""AutoGraph converts what a program gives, and nothing of tf_lso.
+"""AutoGraph converts the functions of a program, but not those of tf_lso.
 
-It warns, once in a process, of each function that it cannot convert. A program cannot do
-anything about those of tf_lso, or of Python's that tf_lso calls.
+AutoGraph logs a warning about each function that it cannot convert. A program could not avoid
+such warnings about functions of tf_lso.
 """
 
 import textwrap
@@ -16,18 +16,18 @@ PROGRAM = """
     import tf_lso
     from tests.generation import HAS_KERAS3
 
-    class Told(logging.Handler):
+    class PrintMessages(logging.Handler):
         def emit(self, record):
             print(record.getMessage())
 
-    tf.get_logger().addHandler(Told())
+    tf.get_logger().addHandler(PrintMessages())
     v = tf.Variable([2.0])
     inner = tf.keras.optimizers.SGD(0.5, momentum=0.9)
     opt = tf_lso.LossScaleOptimizer(inner, initial_scale=4.0)
     opt.build([v])
 
     def loss():
-        if v[0] > 1.0:  # AutoGraph has to convert it
+        if v[0] > 1.0:  # a condition that AutoGraph must convert
             return 3.0 * v[0]
         return v[0]
 
@@ -51,10 +51,11 @@ PROGRAM = """
 """
 
 
-def test_it_has_nothing_to_say_of_tf_lso(tmp_path):
+def test_autograph_does_not_warn_about_tf_lso(tmp_path):
+    """A process of its own is needed, since AutoGraph warns only once about a function."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))
     done = preloaded.run([str(program)], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "AutoGraph" not in done.stdout
-    assert done.stdout.startswith("[")
+    assert done.stdout.startswith("[")  # the line of numbers, and no message before it

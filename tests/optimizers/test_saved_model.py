@@ -1,4 +1,4 @@
-"""`tf.saved_model.save` of a program's own module with an optimizer and a traced step."""
+"""SavedModels of a user's `tf.Module` with an optimizer and a traced step."""
 
 import itertools
 
@@ -10,19 +10,22 @@ from tests import preloaded
 from tests.families import CHECKPOINTED, FAMILIES, STYLES
 from tests.generation import NO_CHECKPOINT
 
+# Load SavedModels without tf_lso. Print the variable, the scale and the step count after each
+# step.
 _LOAD = """
 import sys
 import tensorflow as tf
 
 for path in sys.argv[1:]:
-    module, ends = tf.saved_model.load(path), []
+    module, states = tf.saved_model.load(path), []
     for factor in (1.0, float("nan"), 1.0, 1.0):
         x, scale, iterations = module.step(tf.constant(factor))
-        ends.append((float(x), float(scale), int(iterations)))
-    print(ends)
+        states.append((float(x), float(scale), int(iterations)))
+    print(states)
 assert not any(name.startswith("tf_lso") for name in sys.modules)
 """
-# It grows by the second good step, shrinks, and grows by two more.
+# What the program prints. One step was taken before. The scale grows at the second finite step,
+# shrinks at the skipped step, and grows after two further finite steps.
 _DYNAMIC = [(0.375, 16.0, 2), (0.375, 8.0, 3), (-0.0625, 8.0, 4), (-0.53125, 16.0, 5)]
 
 
@@ -36,11 +39,11 @@ class _Module(tf.Module):
             initial_scale=8.0,
             dynamic_growth_steps=2 if dynamic else None,
         )
-        self._style = STYLES[style]
+        self._take_step = STYLES[style]
 
     @tf.function(input_signature=[tf.TensorSpec([])])
     def step(self, factor):
-        self._style(self.optimizer, lambda: self.x * factor, [self.x])
+        self._take_step(self.optimizer, lambda: self.x * factor, [self.x])
         return (
             tf.identity(self.x),
             tf.identity(self.optimizer.loss_scale),
@@ -50,25 +53,27 @@ class _Module(tf.Module):
 
 @pytest.mark.slow
 @NO_CHECKPOINT
-def test_a_loaded_step_trains_skips_and_moves_the_scale(tmp_path):
+def test_a_loaded_step_trains_skips_and_changes_the_scale(tmp_path):
+    """One process loads all modules, since starting a process takes seconds."""
     cases = list(itertools.product(FAMILIES, (True, False), STYLES))
     paths = []
-    for case in cases:
-        module = _Module(*case)
+    for family, dynamic, style in cases:
+        module = _Module(family, dynamic, style)
         module.step(1.0)
-        paths.append(str(tmp_path / "-".join(map(str, case))))
-        tf.saved_model.save(module, paths[-1])
+        path = str(tmp_path / f"{family}-{dynamic}-{style}")
+        tf.saved_model.save(module, path)
+        paths.append(path)
     done = preloaded.run(["-c", _LOAD, *paths])
     assert done.returncode == 0, done.stderr[-3000:]
     for (_, dynamic, _), line in zip(cases, done.stdout.splitlines(), strict=True):
         if dynamic:
             assert line == str(_DYNAMIC)
-        else:
+        else:  # a fixed scale applies the NaN
             assert line.startswith("[(0.375, 8.0, 2), (nan, 8.0, 3)")
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)
-def test_a_module_is_saved_before_its_first_step(family, tmp_path):
+def test_a_module_that_has_taken_no_step_can_be_saved(family, tmp_path):
     tf.saved_model.save(_Module(family), tmp_path / "m")
     loaded = tf.saved_model.load(tmp_path / "m")
     x, scale, iterations = loaded.step(1.0)
