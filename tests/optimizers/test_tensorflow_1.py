@@ -1,4 +1,4 @@
-"""TensorFlow 1: graphs and sessions, and programs that disable eager execution."""
+"""Programs in the style of TensorFlow 1: graphs, sessions, and no eager execution."""
 
 import json
 
@@ -20,7 +20,7 @@ inf, nan = float("inf"), float("nan")
     "loss_scale", [pytest.param(8, marks=pytest.mark.slow), "dynamic"]
 )
 @pytest.mark.parametrize("method", ["minimize", "get_updates", "apply_gradients"])
-def test_the_operation_does_the_step(family, loss_scale, method):
+def test_the_returned_operation_takes_the_step(family, loss_scale, method):
     with tf.Graph().as_default():
         v = V1.get_variable("v", initializer=2.0, use_resource=True)
         inner = FAMILIES[family].SGD(0.25)
@@ -34,15 +34,16 @@ def test_the_operation_does_the_step(family, loss_scale, method):
             train = optimizer.apply_gradients([(factor * 1.0, v)])
         with V1.Session() as session:
             session.run(V1.global_variables_initializer())
-            last = inf if loss_scale == "dynamic" else 0.0
-            for value, expected in ((1.0, 1.75), (2.0, 1.25), (last, 1.25)):
+            for value, expected in ((1.0, 1.75), (2.0, 1.25)):
                 session.run(train, {factor: value})
                 assert session.run(v) == pytest.approx(expected)
             if loss_scale == "dynamic":
+                session.run(train, {factor: inf})
+                assert session.run(v) == pytest.approx(1.25)
                 assert session.run(optimizer.loss_scale()) == 2.0**14
 
 
-def test_skipped_steps_in_a_row_are_counted(family):
+def test_skipped_steps_are_counted_in_a_graph(family):
     with tf.Graph().as_default():
         v = V1.get_variable("v", initializer=2.0, use_resource=True)
         optimizer = tf_lso.LossScaleOptimizer(
@@ -50,13 +51,17 @@ def test_skipped_steps_in_a_row_are_counted(family):
         )
         gradient = V1.placeholder(tf.float32, [])
         train = optimizer.apply_gradients([(gradient, v)])
-        names = "loss_scale skipped_steps consecutive_skipped_steps last_step_skipped"
-        read = [getattr(optimizer, name) for name in names.split()]
-        read.append(optimizer._skipped.stuck())
-        with pytest.raises(RuntimeError, match="'loss_scale' cannot be set"):
-            optimizer.loss_scale = 16.0
+        statistics = (
+            optimizer.loss_scale,
+            optimizer.skipped_steps,
+            optimizer.consecutive_skipped_steps,
+            optimizer.last_step_skipped,
+            # The number of consecutive skipped steps, or 0 if the scale can still shrink.
+            optimizer._skipped.stuck(),
+        )
         with V1.Session() as session:
             session.run(V1.global_variables_initializer())
+            # With a hysteresis of 2, the scale shrinks at the second skipped step in a row.
             for value, expected in (
                 (1.0, (4.0, 0, 0, False, 0)),
                 (inf, (4.0, 1, 1, True, 0)),
@@ -68,11 +73,18 @@ def test_skipped_steps_in_a_row_are_counted(family):
                 (inf, (1.0, 6, 1, True, 1)),
             ):
                 session.run(train, {gradient: value})
-                assert tuple(session.run(read)) == expected
+                assert tuple(session.run(statistics)) == expected
+
+
+def test_the_scale_cannot_be_set_in_a_graph(family):
+    with tf.Graph().as_default():
+        optimizer = wrapped(family)
+        with pytest.raises(RuntimeError, match="'loss_scale' cannot be set"):
+            optimizer.loss_scale = 16.0
 
 
 @pytest.mark.parametrize("family", here("keras3", "new"))
-def test_a_step_in_a_branch_updates(family):
+def test_a_step_in_a_branch_is_taken_if_the_branch_runs(family):
     with tf.Graph().as_default(), V1.Session() as session:
         v = V1.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
         optimizer = wrapped(family, "SGD", 0.5)
@@ -84,13 +96,14 @@ def test_a_step_in_a_branch_updates(family):
             tf.no_op,
         )
         session.run(V1.global_variables_initializer())
-        for is_chosen, expected in ((True, [0.5, 1.5]), (False, [0.5, 1.5])):
+        for is_chosen in (True, False):
             session.run(train, {choice: is_chosen})
-            assert session.run(v).tolist() == expected
+            assert session.run(v).tolist() == [0.5, 1.5]
 
 
-# --- Models of tf_keras without eager execution: a process for each, as it stays off.
+# --- Models of Keras 2 without eager execution, which a process cannot enable again.
 
+# The word BODY stands for the statements of a test. They write their results into `out`.
 _PROGRAM = """
 import json, os, sys
 import numpy as np
@@ -115,6 +128,8 @@ BODY
 print("RESULT", json.dumps(out))
 """
 
+# WRAP stands for a function that wraps the optimizer, or for nothing. FAMILY stands for
+# "legacy." or nothing.
 _TRAIN = """
 model = compiled(WRAP(tf_keras.optimizers.FAMILYSGD(0.01, momentum=0.5)))
 history = model.fit(x, y, batch_size=8, epochs=4, shuffle=False, verbose=0)
@@ -127,15 +142,17 @@ if hasattr(optimizer, "loss_scale"):
     out["scale"] = float(K.get_value(scale() if callable(scale) else scale))
 """
 
-_SET = """import tf_lso; tf_lso.install()
+# Statements that set a policy, by which `compile` wraps the optimizer.
+_POLICY_OF_TF_LSO = """import tf_lso; tf_lso.install()
 tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")"""
-_OWN = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
-_EXPERIMENTAL = """import tf_lso; tf_lso.install()
+_POLICY_OF_KERAS = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
+_EXPERIMENTAL_POLICY = """import tf_lso; tf_lso.install()
 from tf_lso.keras.mixed_precision import experimental as e
 e.set_policy(e.Policy("mixed_float16", loss_scale=SCALE))"""
 
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
+    """Run a program in its own process, and return what it wrote into `out`."""
     program = _PROGRAM.replace("BODY", f"{setup}\n{body}")
     program = program.replace("WRAP", wrap).replace("FAMILY", family)
     used = "1" if HAS_KERAS3 else "0"
@@ -146,37 +163,44 @@ def _run(body, setup, wrap="", family="legacy.", folder=None):
 
 
 @pytest.fixture(scope="module")
-def tf_keras_own():
-    return _run(_TRAIN, _OWN)
+def trained_by_keras():
+    """The results of a legacy optimizer and the wrapper of Keras 2.
+
+    Without eager execution, Keras 2 does not wrap its newer optimizers.
+    """
+    return _run(_TRAIN, _POLICY_OF_KERAS)
 
 
 @pytest.mark.parametrize(
     ("setup", "wrap", "family"),
     [
-        (_SET, "", "legacy."),
-        (_SET, "", ""),
-        (_EXPERIMENTAL.replace("SCALE", "'dynamic'"), "", "legacy."),
-        (f"import tf_lso; tf_lso.install(); {_OWN}", "", "legacy."),
-        (f"import tf_lso; {_OWN}", "tf_lso.LossScaleOptimizer", "legacy."),
+        (_POLICY_OF_TF_LSO, "", "legacy."),
+        (_POLICY_OF_TF_LSO, "", ""),
+        (_EXPERIMENTAL_POLICY.replace("SCALE", "'dynamic'"), "", "legacy."),
+        (f"import tf_lso; tf_lso.install(); {_POLICY_OF_KERAS}", "", "legacy."),
+        (
+            f"import tf_lso; {_POLICY_OF_KERAS}",
+            "tf_lso.LossScaleOptimizer",
+            "legacy.",
+        ),
     ],
     ids=["policy", "newer", "experimental", "install", "wrapped"],
 )
-def test_fit_trains_as_with_tf_kerass_own_wrapper(setup, wrap, family, tf_keras_own):
-    """That of legacy optimizers: tf_keras wraps no newer ones there."""
-    got = _run(_TRAIN, setup, wrap, family)
-    assert got["class"].startswith("tf_lso")
-    np.testing.assert_allclose(got["losses"], tf_keras_own["losses"], rtol=2e-2)
-    assert got["iterations"] == tf_keras_own["iterations"] == 8
-    assert got["scale"] == tf_keras_own["scale"]
+def test_fit_trains_as_with_the_wrapper_of_keras(setup, wrap, family, trained_by_keras):
+    trained = _run(_TRAIN, setup, wrap, family)
+    assert trained["class"].startswith("tf_lso")
+    np.testing.assert_allclose(trained["losses"], trained_by_keras["losses"], rtol=2e-2)
+    assert trained["iterations"] == trained_by_keras["iterations"] == 8
+    assert trained["scale"] == trained_by_keras["scale"]
 
 
 @pytest.mark.parametrize("scale", [128, None])
-def test_the_loss_scale_of_an_experimental_policy(scale):
-    got = _run(_TRAIN, _EXPERIMENTAL.replace("SCALE", str(scale)))
+def test_fit_uses_the_loss_scale_of_an_experimental_policy(scale):
+    trained = _run(_TRAIN, _EXPERIMENTAL_POLICY.replace("SCALE", str(scale)))
     package = "tf_lso" if scale else KERAS2_PACKAGE
-    assert got["class"].startswith(package)
-    assert got.get("scale") == scale
-    assert got["losses"][-1] < got["losses"][0]
+    assert trained["class"].startswith(package)
+    assert trained.get("scale") == scale
+    assert trained["losses"][-1] < trained["losses"][0]
 
 
 _STATE = """
@@ -198,13 +222,13 @@ out["loaded"] = all(
     np.array_equal(a, b) for a, b in zip(weights, loaded.optimizer.get_weights())
 )
 loaded.fit(x, y, batch_size=8, verbose=0)
-out["goes on"] = int(K.get_value(loaded.optimizer.iterations))
+out["iterations after loading"] = int(K.get_value(loaded.optimizer.iterations))
 model.save_weights("weights.h5")
 model.load_weights("weights.h5")
 model.save_weights("resumed")
 model.fit(x, y, batch_size=8, verbose=0)
 model.load_weights("resumed")
-out["restored"] = int(K.get_value(optimizer.iterations))
+out["iterations after load_weights"] = int(K.get_value(optimizer.iterations))
 try:
     optimizer.set_weights([np.zeros(3) for _ in weights])
 except ValueError as error:
@@ -212,17 +236,20 @@ except ValueError as error:
 """
 
 
-def test_state_in_sessions(tmp_path):
-    got = _run(_STATE, _SET, folder=tmp_path)
-    slots = [[3, 4], [4], [4, 1], [1]]
-    assert got["shapes"] == [[], *slots, *slots, [], []]
-    assert got["set"] and got["loaded"]
-    counts = got["iterations"], got["goes on"], got["restored"]
-    assert counts == (7, 4, 2)
-    assert "shape (3,)" in got["error"]
+def test_the_state_is_saved_loaded_and_set(tmp_path):
+    out = _run(_STATE, _POLICY_OF_TF_LSO, folder=tmp_path)
+    variables = [[3, 4], [4], [4, 1], [1]]
+    # The step counter, two slots for each variable, the scale and the count of finite steps.
+    assert out["shapes"] == [[], *variables, *variables, [], []]
+    assert out["set"]
+    assert out["iterations"] == 7
+    assert out["loaded"]
+    assert out["iterations after loading"] == 4
+    assert out["iterations after load_weights"] == 2
+    assert "shape (3,)" in out["error"]
 
 
-_OWN_SESSION = """
+_SESSION = """
 with tf.compat.v1.Session() as session:
     v = tf.compat.v1.get_variable("v", initializer=2.0, use_resource=True)
     optimizer = tf_lso.LossScaleOptimizer(
@@ -234,12 +261,12 @@ with tf.compat.v1.Session() as session:
     out["v"] = float(session.run(v))
     out["weights"] = [float(array) for array in optimizer.get_weights()]
     optimizer.set_weights([5, 16.0, 3])
-    out["after"] = [float(array) for array in optimizer.get_weights()]
+    out["set weights"] = [float(array) for array in optimizer.get_weights()]
 """
 
 
-def test_state_in_a_session_of_the_programs_own():
-    got = _run(_OWN_SESSION, "import tf_lso")
-    assert got["v"] == 1.75
-    assert sorted(got["weights"]) == [1.0, 1.0, 8.0]
-    assert got["after"] == [5.0, 16.0, 3.0]
+def test_weights_are_read_and_set_in_a_session_that_the_program_made():
+    out = _run(_SESSION, "import tf_lso")
+    assert out["v"] == 1.75
+    assert sorted(out["weights"]) == [1.0, 1.0, 8.0]
+    assert out["set weights"] == [5.0, 16.0, 3.0]
