@@ -554,7 +554,7 @@ def test_calls_keep_no_graph_alive():
     def step(x):
         scale = x * 1.0
         calls.scaled(calls_lib.KERAS3, scale, None)
-        divisor = calls.divisor([x], current_scale)
+        divisor = calls.divisor([x], current_scale, unknown_is_scaled=False)
         calls.unscaled([x * 2.0])
         return divisor
 
@@ -572,4 +572,4 @@ def test_calls_forget_the_states_of_ended_threads():
     for _ in range(200):
         in_thread(calls.scaled, calls_lib.KERAS3, scale, None)
     assert len(calls._threads) < 10  # Python may delete the last threads a little later
-    assert float(calls.divisor([scale], current_scale)) == 64.0
+    assert float(calls.divisor([scale], current_scale, unknown_is_scaled=False)) == 64.0

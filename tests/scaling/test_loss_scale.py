@@ -70,6 +70,11 @@ class TestDynamicLossScale:
         assert (float(scale()), float(copied())) == (4.0, 2.0)
 
 
+def test_a_loss_scale_has_the_attributes_of_a_scalar_tensor():
+    scale = tf_lso.DynamicLossScale(8.0)
+    assert (scale.dtype, scale.shape, scale.numpy()) == (tf.float32, (), 8.0)
+
+
 class Halving(tf_lso.LossScale):
     """A loss scale that a user has written. It has a variable."""
 

@@ -243,7 +243,7 @@ class Calls:
 
     # --- Called when the optimizer applies gradients.
 
-    def divisor(self, gradients, now, *, unknown_is_scaled=False):
+    def divisor(self, gradients, now, *, unknown_is_scaled):
         """Return the scale by which to divide gradients before they are applied.
 
         Return None if the gradients are unscaled. The gradients themselves do not show whether
