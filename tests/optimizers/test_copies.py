@@ -328,6 +328,15 @@ def test_a_legacy_optimizer_that_its_config_cannot_make_is_copied():
     assert copied.inner_optimizer.power == 2
 
 
+def test_a_legacy_nadam_is_copied_after_a_traced_step():
+    """The step leaves a symbolic tensor in an attribute, which Python cannot copy."""
+    optimizer, x = wrapped("legacy", "Nadam"), tf.Variable(1.0)
+    tf.function(lambda: legacy_step(optimizer, lambda: x**2, [x]))()
+    copied = copy.deepcopy(optimizer)
+    assert type(copied.inner_optimizer) is FAMILIES["legacy"].Nadam
+    assert weights_of(copied) == weights_of(optimizer)
+
+
 class LossScaleWithNote(tf_lso.DynamicLossScale):
     """A loss scale with an attribute that its config does not contain."""
 

@@ -305,6 +305,7 @@ CALLS = {
     "o.apply_gradients([(G, x, 1)])": "ValueError: 'grads_and_vars' ... pairs",
     "o.apply_gradients(None)": "TypeError: 'grads_and_vars' ... None",
     "o.apply_gradients([([G], x)])": "TypeError: 'grads' ... list ... flatten",
+    "o.apply_gradients([((G, G), x)])": "TypeError: 'grads' ... tuple ... flatten",
     "o.apply(3, [x])": "TypeError: 'grads'",
     "o.apply_gradients([(G, x), (G, G)])": f"TypeError: variables ... {G!r} ... Eager",
     "o.apply_gradients([(G, None)])": "TypeError: variables ... None ... NoneType",
