@@ -17,7 +17,6 @@ NEED_KERAS3 = (
     "tests/optimizers/test_float8.py",
     "tests/optimizers/test_keras3_state.py",
     "tests/optimizers/test_multi_optimizer.py",
-    "tests/optimizers/test_scheduled.py",
     "tests/test_documentation.py",
     "tests/test_why.py",
     "tests/tools/test_benchmark.py",
