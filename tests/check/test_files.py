@@ -99,9 +99,10 @@ for codec in ("hex", "rot13", "utf-16", "undefined"):  # Python source cannot us
 
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_unreadable_file_without_an_old_name_is_ignored(case):
-    """A file without a part of an old name is not parsed."""
+    """A file without a part of an old name is not parsed, and other files are migrated."""
     source, _, _ = case
     write("a.py", source)
+    write("b.py", OLD_NAME)
     assert check(".")[0]["unreadable"] == []
     assert run("migrate", "--write", ".")[0] == 0
     assert run("migrate", "a.py")[0] == 0

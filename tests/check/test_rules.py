@@ -48,6 +48,8 @@ def test_explain_prints_the_example_of_a_rule(rule, command):
         (["--explain", "LSO1"], "LSO101"),
         (["--like", "1.15"], "from 2.0 to 2.21"),
         (["--like", "new"], "from 2.0 to 2.21"),
+        (["--like", "2"], "from 2.0 to 2.21"),
+        (["--like", "2.99"], "from 2.0 to 2.21"),
     ],
 )
 def test_an_unknown_value_is_refused_and_known_values_are_shown(

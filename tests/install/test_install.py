@@ -108,11 +108,13 @@ TRACES = """
     "imports_before_install",
     [
         pytest.param("", marks=pytest.mark.slow),
+        pytest.param("import tf_keras", marks=needs_tf_keras),
         "import tensorflow.keras.mixed_precision",
     ],
 )
 def test_uninstall_undoes_all_changes(imports_before_install, legacy_keras):
-    packages = ["keras", "tf_keras"] if legacy_keras == "1" else ["keras"]
+    has_tf_keras = legacy_keras == "1" or "tf_keras" in imports_before_install
+    packages = ["keras", "tf_keras"] if has_tf_keras else ["keras"]
     program = TRACES.format(
         imports_before_install=imports_before_install, packages=packages
     )
