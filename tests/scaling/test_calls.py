@@ -434,12 +434,13 @@ def test_a_function_that_only_applies_after_steps_of_one_protocol(
     def apply(gradient):
         mirrored2.run(lambda: optimizer.apply_gradients([(gradient, x)]))
 
-    for _ in range(3):
-        step()
-    for _ in range(2):
-        apply(2.0 * optimizer.loss_scale if style == "keras3" else tf.constant(2.0))
     # Each of the five steps subtracts a gradient of 2 for each of the two replicas.
-    assert copies(x) == [-20.0, -20.0]
+    for number in (1, 2, 3):
+        step()
+        assert copies(x) == [-4.0 * number] * 2
+    for number in (4, 5):
+        apply(2.0 * optimizer.loss_scale if style == "keras3" else tf.constant(2.0))
+        assert copies(x) == [-4.0 * number] * 2
 
 
 # --- Forgotten calls cause a warning. Calls that would scale or unscale twice are refused.

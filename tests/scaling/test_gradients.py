@@ -130,7 +130,8 @@ class TestSlices:
         indices = tf.constant([10**12, 2, 10**12], tf.int64)
         slices = tf.IndexedSlices(rows, indices, shape)
         (summed,) = gradients_lib.with_summed_rows([slices])
-        sums = dict(zip(summed.indices.numpy(), summed.values.numpy().tolist()))
+        rows = summed.values.numpy().tolist()
+        sums = dict(zip(summed.indices.numpy(), rows, strict=True))
         assert sums == {2: [10.0, 20.0], 10**12: [101.0, 202.0]}
         assert len(summed.indices) == 2
         assert summed.dense_shape.numpy().tolist() == [10**13, 2]
@@ -187,7 +188,7 @@ _PARTS = {
     "tuples": ([[1.0], [2.0], [3.0]], (0, 2, 2), (3, 1)),
     "arrays": (np.float32([[1], [2], [3]]), np.array([0, 2, 2]), np.array([3, 1])),
     "no shape": (tf.constant([[1.0], [2.0], [3.0]]), [0, 2, 2], None),
-    "no rows": (tf.zeros([0, 1]), [], (3, 1)),
+    "no rows": (tf.zeros([0, 1]), [], [3, 1]),
 }
 
 
@@ -223,8 +224,11 @@ def test_parts_of_slices_may_be_lists_tuples_or_arrays(family, parts):
     [
         (CURRENT, "tuples"),
         ("legacy", "arrays"),
+        ("new", "arrays"),
         ("new", "no shape"),
+        (CURRENT, "no shape"),
         (CURRENT, "no rows"),
+        ("legacy", "no rows"),
     ],
 )
 def test_parts_of_slices_may_be_lists_tuples_or_arrays_in_a_function(family, parts):
