@@ -354,8 +354,9 @@ def test_the_help_explains_a_command(capsys, command, words):
         assert word in output
 
 
-def test_the_version_is_printed(capsys):
-    code, output, _ = run_to_exit(capsys, "--version")
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_printed(capsys, option):
+    code, output, _ = run_to_exit(capsys, option)
     assert (code, output) == (0, f"tf-lso {__version__}\n")
 
 

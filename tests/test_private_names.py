@@ -325,6 +325,17 @@ class TestTheSearch:
         assert "_name" in mentioned_names(tree)
 
     @pytest.mark.parametrize(
+        ("framework", "name"),
+        [
+            ("tensorflow", "_use_locking"),
+            ("keras2", "_weights"),
+            pytest.param("keras3", "_var_key", marks=not_keras_3_0),
+        ],
+    )
+    def test_finds_uses_of_the_names_of_a_framework(self, framework, name):
+        assert private_names_in(framework, f"x.{name}", used_names) == {name}
+
+    @pytest.mark.parametrize(
         ("framework", "source", "names"),
         [
             (
@@ -694,6 +705,7 @@ class TestKeras3:
     @pytest.mark.parametrize("name", ["_var_key", "_all_reduce_sum_gradients"])
     def test_a_class_without_a_name_is_refused_at_import(self, name):
         """Two replicas would silently sum twice without `_all_reduce_sum_gradients`."""
+        assert len(keras3_private._OF_CLASS) == 2  # the names of this test
         (message,) = run(WITHOUT_A_NAME.format(name=name), by=preloaded.run)
         assert_names_what_is_missing(message, name)
 
