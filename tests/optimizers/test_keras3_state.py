@@ -189,4 +189,6 @@ def test_a_state_tree_with_a_fixed_scale_can_be_set_on_another_model():
     other.set_state_tree(model.get_state_tree(value_format="numpy_array"))
     assert float(other.optimizer.loss_scale) == 8.0
     assert int(other.optimizer.iterations) == 7
+    paths = [variable.path for variable in model.optimizer.variables]
+    assert [variable.path for variable in other.optimizer.variables] == paths
     assert_equal(model, other)

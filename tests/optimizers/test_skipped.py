@@ -181,15 +181,23 @@ def test_an_applied_step_resets_the_count_of_consecutive_skipped_steps(
     assert int(optimizer.skipped_steps) == 3
 
 
-@pytest.mark.parametrize("mode", ["eager", "function"])
+@pytest.mark.parametrize(
+    "mode, growth_steps",
+    [
+        ("eager", 1),
+        ("function", 2),
+        ("function", 2000),
+        pytest.param("xla", 1, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("roll_back", ["iterations", "set_weights", "restore"])
 def test_an_optimizer_that_is_rolled_back_keeps_its_statistics(
-    family, mode, roll_back, tmp_path, request
+    family, mode, growth_steps, roll_back, tmp_path, request
 ):
     """The statistics are about the steps of this process, not about the restored state."""
     if family == "keras3" and roll_back == "restore":
         request.applymarker(NO_CHECKPOINT)
-    optimizer = wrapped(family, scale=4.0)
+    optimizer = wrapped(family, scale=4.0, growth=growth_steps)
     step = make_step(optimizer, mode)
     step(1.0)
     weights = optimizer.get_weights()
@@ -203,9 +211,14 @@ def test_an_optimizer_that_is_rolled_back_keeps_its_statistics(
     else:
         tf.train.Checkpoint(optimizer=optimizer).restore(path)
     assert bool(optimizer.last_step_skipped)
-    step(1.0)
-    assert not bool(optimizer.last_step_skipped)
+    for _ in range(3):
+        step(1.0)
+        assert not bool(optimizer.last_step_skipped)
     assert int(optimizer.skipped_steps) == 1
+    for number in (1, 2):
+        step(INF)
+        assert int(optimizer.consecutive_skipped_steps) == number
+    assert int(optimizer.skipped_steps) == 3
 
 
 def test_setting_the_scale_does_not_change_the_statistics(family):

@@ -141,10 +141,12 @@ def test_add_slot_returns_a_slot_that_exists(family, variables):
     x, y = variables
     optimizer = stepped_optimizer(family, "SGD", x, y)
     slot = optimizer.add_slot(x, "extra", "ones")
+    number_of_weights = len(optimizer.weights)
     assert raw(optimizer.add_slot(x, "extra")) is raw(slot)
     assert copies(slot)[0].tolist() == [[1.0, 1.0]]
     momentum = optimizer.get_slot(x, "momentum")
     assert raw(optimizer.add_slot(x, "momentum")) is raw(momentum)
+    assert len(optimizer.weights) == number_of_weights
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.float64])
