@@ -126,8 +126,10 @@ def test_partial_restores_what_fits():
     assert int(numpy(opt.iterations)) == 5
 
 
-def test_a_mapping_may_name_a_layer_or_its_place():
-    mapping = {"dense_a": "one", "layer_with_weights-1": "two"}
+@pytest.mark.parametrize(
+    "mapping", [None, {"dense_a": "one", "layer_with_weights-1": "two"}]
+)
+def test_layers_by_other_names_are_found_by_their_place_or_a_mapping(mapping):
     restore_completely(PATH, recorded_model("one", "two"), wrapped(), mapping=mapping)
 
 

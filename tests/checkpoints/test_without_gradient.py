@@ -238,10 +238,15 @@ def test_slots_get_initial_values_if_a_newer_optimizer_was_saved_before_its_firs
     assert_equal([numpy(weight) for weight in opt.weights], initial_values)
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
 @pytest.mark.parametrize("name", ["Adam", "Adagrad", "Nadam"])
-def test_a_newer_optimizer_without_slots_is_refused_after_a_step(name, tmp_path):
+def test_a_newer_optimizer_without_slots_is_refused_after_a_step(
+    name, is_compiled, tmp_path
+):
     old = keras_wrapped(getattr(FAMILIES["new"], name)(0.01))
     old_model = two_headed(keras2)
+    if is_compiled:  # the checkpoint then also contains the optimizer of the model
+        old_model.compile(old, "mse")
     old.inner_optimizer.iterations.assign(1)
     path = save(old_model, old, "checkpoint", tmp_path)
     opt = wrapped(getattr(keras.optimizers, name)(0.01))
