@@ -236,11 +236,11 @@ def test_a_users_optimizer_class_on_two_replicas(family, mirrored2):
     def replica_step(gradient):
         legacy_step(optimizer, lambda: gradient * x, [x])
 
-    def step(*gradients):
+    def train(*gradients):
         mirrored2.run(replica_step, args=(per_replica(mirrored2, gradients),))
 
-    step(1.0, -3.0)  # the sum is -2
+    train(1.0, -3.0)  # the sum is -2
     assert copies(x) == [2.0, 2.0]
-    step(1.0, float("nan"))  # skipped on both replicas
+    train(1.0, float("nan"))  # skipped on both replicas
     assert copies(x) == [2.0, 2.0]
     assert float(optimizer.loss_scale) == 4.0
