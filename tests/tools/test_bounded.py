@@ -109,12 +109,14 @@ def test_a_signal_ends_the_command_with_its_descendants(
         process.communicate()
 
 
-# Prints that it was interrupted, and then a line that it reads after a second signal.
+# Prints that it was interrupted, and then a line that it reads after a second signal. The
+# sleeps are short, because a signal does not end a sleep that starts right after it.
 REPORTS = """
 import time
 try:
     print("ready", flush=True)
-    time.sleep(10_000)
+    while True:
+        time.sleep(0.1)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     print(input(), flush=True)
