@@ -286,9 +286,10 @@ def test_an_inner_optimizer_that_cannot_leave_aggregation_to_the_caller_is_refus
 
 # --- Calls of methods.
 
-# Calls that are refused, and what `refused` expects. `o` is an optimizer, `x` and `y` are
-# model variables, and `G` is a gradient. `fixed` and `experimental` are an optimizer with a
-# fixed scale and one of the experimental class. A new refusal is one more row.
+# Calls that are refused, and what `refused` expects. `o` is an optimizer, and `G` is a
+# gradient. `x` and `y` are model variables, and `o` is built only for `x`. `fixed` and
+# `experimental` are an optimizer with a fixed scale and one of the experimental class. A new
+# refusal is one more row.
 CALLS = {
     "o.apply([G], [x, y])": "ValueError: 'grads' ... 1 elements ... 2 variables ... None",
     "o.apply([G] * 2, [x])": "ValueError: 'grads' ... 2 elements ... 1 variables",
