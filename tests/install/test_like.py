@@ -206,6 +206,7 @@ print(type(tf.keras.optimizers.get("sgd")) is legacy.SGD)
 """
 
 
+@pytest.mark.slow
 def test_one_program_installs_several_versions_one_after_another():
     program = INSTALL_LIKE_2_4
     program += 'with tf_lso.install(like="2.3"):'

@@ -175,9 +175,19 @@ def trained_by_keras():
     ("setup", "wrap", "family"),
     [
         (_POLICY_OF_TF_LSO, "", "legacy."),
-        (_POLICY_OF_TF_LSO, "", ""),
-        (_EXPERIMENTAL_POLICY.replace("SCALE", "'dynamic'"), "", "legacy."),
-        (f"import tf_lso; tf_lso.install(); {_POLICY_OF_KERAS}", "", "legacy."),
+        pytest.param(_POLICY_OF_TF_LSO, "", "", marks=pytest.mark.slow),
+        pytest.param(
+            _EXPERIMENTAL_POLICY.replace("SCALE", "'dynamic'"),
+            "",
+            "legacy.",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            f"import tf_lso; tf_lso.install(); {_POLICY_OF_KERAS}",
+            "",
+            "legacy.",
+            marks=pytest.mark.slow,
+        ),
         (
             f"import tf_lso; {_POLICY_OF_KERAS}",
             "tf_lso.LossScaleOptimizer",
