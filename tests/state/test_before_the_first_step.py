@@ -297,6 +297,19 @@ def test_slots_from_set_weights_with_a_fixed_scale_cannot_be_saved_before_the_bu
         fixed.save_own_variables({})
 
 
+@needs_keras3
+def test_float64_slots_keep_their_precision_before_the_build(tmp_path):
+    x = tf.Variable(1.0, dtype=tf.float64)
+    trained = wrapped("keras3", momentum=0.5)
+    trained.apply_gradients([(tf.constant(1 / 3, tf.float64), x)])
+    loaded, restored = (wrapped("keras3", momentum=0.5) for _ in range(2))
+    loaded.set_weights(trained.get_weights())
+    path = tf.train.Checkpoint(optimizer=loaded).save(tmp_path / "c")
+    tf.train.Checkpoint(optimizer=restored).restore(path)
+    restored.build([x])
+    programs.assert_same_weights(trained, restored)
+
+
 # --- A restored checkpoint in all formats. This test is the last one, because the fixture
 # `installed` lasts until the end of the file.
 
