@@ -1,6 +1,7 @@
 """Run the contract in this process, under the strategy that the command line names.
 
     python -m tests.contract mirrored4
+    python -m tests.contract mirrored2 --families keras3 --styles legacy --modes function
     TF_LSO_DEVICES=GPU python -m tests.contract none
     python -m tests.contract multiworker    # with TF_CONFIG set
 
@@ -10,6 +11,7 @@ so the caller must limit the time.
 """
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -23,26 +25,35 @@ devices.hide_others()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("strategy", help="none, mirrored2, mirrored4 or multiworker")
-    parser.add_argument("--modes", default="eager,function", help="comma separated")
+    parser.add_argument("--modes", nargs="+", default=["eager", "function"])
+    parser.add_argument("--families", nargs="+", help="by default all installed ones")
+    parser.add_argument("--styles", nargs="+", default=["legacy", "keras3"])
     parser.add_argument(
         "--only", default="", help="only cases whose name contains this"
     )
-    choices = ["all", "styles", "families", "others"]  # see `combinations`
-    parser.add_argument("--choice", default="all", choices=choices)
     parser.add_argument("--built", action="store_true", help="see `Setting.built`")
     options = parser.parse_args()
     strategy = devices.strategy(options.strategy)
 
-    from tests.contract.cases import CASES, combinations
+    from tests.contract.cases import CASES, cases_for
     from tests.contract.setting import Setting
+    from tests.families import FAMILIES
 
+    families = options.families or FAMILIES
+    settings = [
+        (name, family, style, mode)
+        for mode, family, style in itertools.product(
+            options.modes, families, options.styles
+        )
+        for name in cases_for(strategy, mode, family, style)
+        if options.only in name
+    ]
     passed = failed = 0
-    modes = options.modes.split(",")
-    for name, family, style, mode in combinations(strategy, modes, options.choice):
-        if options.only not in name:
-            continue
+    for name, family, style, mode in settings:
         label = f"{name}-{family}-{style}-{mode}-{options.strategy}"
         print("case", label, flush=True)
         start = time.monotonic()

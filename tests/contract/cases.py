@@ -60,62 +60,23 @@ def _tensorflow_can_run(name, mode, strategy):
     return not (is_too_old and CASES[name].has_slices)
 
 
-def families_of(name):
-    """Return a list of the installed families for which a case runs."""
-    only = CASES[name].only
-    return [f for f in families.FAMILIES if only is None or f in only]
-
-
-def family_in_turn(name, mode):
-    """Return the family that stands for all families of a case in a mode.
-
-    The families take turns from case to case and from mode to mode.
-    """
-    turn = list(CASES).index(name) + MODES.index(mode)
-    allowed = families_of(name)
-    return allowed[turn % len(allowed)]
-
-
-def style_in_turn(name, family, mode, strategy):
-    """Return the protocol that stands for all protocols of a case.
-
-    The protocols take turns from case to case, from mode to mode, and from family to family.
-    With a strategy, each case has the other protocol than without a strategy.
-    """
-    turn = list(CASES).index(name) + MODES.index(mode) + families_of(name).index(family)
-    if strategy:
-        turn += 1
-    styles = CASES[name].styles
-    return styles[turn % len(styles)]
-
-
-def combinations(strategy, modes=MODES, choice="all"):
-    """Yield (case name, family, style, mode) for all cases that can run under `strategy`.
+def cases_for(strategy, mode, family, style):
+    """Return a list of the names of all cases that can run in a setting.
 
     Args:
       strategy: a strategy or its name, or None for no strategy.
-      modes: the wanted modes, a subset of `MODES`.
-      choice: which families and protocols each case has in each mode. "all": all of them.
-        "styles": all families, each with the protocol `style_in_turn`. "families": only
-        `family_in_turn`, with the protocol `style_in_turn`. "others": what "styles" yields and
-        "families" does not.
+      mode: one of `MODES`.
+      family: the name of an optimizer family.
+      style: the protocol, "legacy" or "keras3".
     """
-    for name, function in CASES.items():
-        for mode in function.modes:
-            if mode not in modes or not _tensorflow_can_run(name, mode, strategy):
-                continue
-            for family in families_of(name):
-                is_in_turn = family == family_in_turn(name, mode)
-                if choice == "families" and not is_in_turn:
-                    continue
-                if choice == "others" and is_in_turn:
-                    continue
-                if choice == "all":
-                    styles = function.styles
-                else:
-                    styles = [style_in_turn(name, family, mode, strategy)]
-                for style in styles:
-                    yield name, family, style, mode
+    return [
+        name
+        for name, function in CASES.items()
+        if mode in function.modes
+        and style in function.styles
+        and (function.only is None or family in function.only)
+        and _tensorflow_can_run(name, mode, strategy)
+    ]
 
 
 @case()

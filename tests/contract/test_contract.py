@@ -3,62 +3,68 @@
 import pytest
 import tensorflow as tf
 
-from tests.contract.cases import CASES, combinations, family_in_turn
+from tests.contract.cases import CASES, cases_for
 from tests.contract.setting import Setting
 from tests.families import FAMILIES
 
-# When a case runs, as lists of pytest marks.
+# When the cases of a row run: also with `tools/test --core`, with `tools/test`, or only with
+# `tools/test --all`.
 CORE, QUICK, SLOW = [pytest.mark.core], [], [pytest.mark.slow]
-NEVER = None
 
-# Which runs of the tests include a case. Each row has a strategy, a mode, the marks of
-# `family_in_turn`, and the marks of the other families. So `tools/test --core` runs each case
-# with each family both eagerly and in a `tf.function`. In a `tf.function`, one family has no
-# strategy, and the other families have two replicas.
-RUNS = [
-    (None, "eager", CORE, CORE),
-    (None, "function", CORE, SLOW),
-    (None, "jit", QUICK, SLOW),
-    (
-        "one_device",
-        "eager",
-        SLOW,
-        NEVER,
-    ),  # one device sums nothing: one family is enough
-    ("one_device", "function", QUICK, NEVER),
-    ("mirrored2", "eager", QUICK, SLOW),
-    ("mirrored2", "function", SLOW, CORE),
+# Each row has a strategy, a mode, a family, a protocol, whether a case makes the optimizer's
+# variables before its first step, and when the cases run. All cases that can run in such a
+# setting run. Cases with only one protocol are in the rows of that protocol.
+SETTINGS = [
+    (None, "eager", "keras3", "legacy", False, CORE),
+    (None, "eager", "keras3", "keras3", True, QUICK),
+    (None, "eager", "legacy", "legacy", True, QUICK),
+    (None, "eager", "legacy", "keras3", False, CORE),
+    (None, "eager", "new", "legacy", False, CORE),
+    (None, "eager", "new", "keras3", True, SLOW),
+    (None, "function", "keras3", "legacy", True, CORE),
+    (None, "function", "keras3", "keras3", False, QUICK),
+    (None, "function", "legacy", "legacy", True, SLOW),
+    (None, "function", "new", "legacy", False, SLOW),
+    (None, "function", "new", "keras3", True, QUICK),
+    (None, "jit", "keras3", "legacy", True, QUICK),
+    (None, "jit", "legacy", "legacy", False, SLOW),
+    (None, "jit", "new", "keras3", True, SLOW),
+    # One device sums nothing, so one family is enough.
+    ("one_device", "eager", "legacy", "legacy", True, SLOW),
+    ("one_device", "function", "new", "legacy", True, SLOW),
+    ("mirrored2", "eager", "keras3", "legacy", False, QUICK),
+    ("mirrored2", "eager", "keras3", "keras3", True, SLOW),
+    ("mirrored2", "eager", "legacy", "legacy", True, SLOW),
+    ("mirrored2", "eager", "new", "keras3", False, SLOW),
+    ("mirrored2", "function", "keras3", "legacy", True, CORE),
+    ("mirrored2", "function", "keras3", "keras3", False, SLOW),
+    ("mirrored2", "function", "legacy", "legacy", True, CORE),
+    ("mirrored2", "function", "legacy", "keras3", False, SLOW),
+    ("mirrored2", "function", "new", "legacy", False, SLOW),
+    ("mirrored2", "function", "new", "keras3", True, QUICK),
+]
+
+# The experimental class, whose work the stable class does. So each family has one row.
+SETTINGS_OF_THE_EXPERIMENTAL_CLASS = [
+    ("mirrored2", "function", "keras3", "legacy", True, QUICK),
+    (None, "function", "legacy", "legacy", True, SLOW),
+    ("mirrored2", "function", "new", "legacy", True, SLOW),
 ]
 
 
-def _parameters():
-    for strategy, mode, marks_in_turn, marks_of_others in RUNS:
-        for name, family, style, _ in combinations(strategy, [mode], choice="styles"):
-            is_in_turn = family == family_in_turn(name, mode)
-            marks = marks_in_turn if is_in_turn else marks_of_others
-            if marks is not NEVER:
-                yield pytest.param(
-                    name,
-                    family,
-                    style,
-                    mode,
-                    strategy,
-                    id=f"{name}-{family}-{style}-{mode}-{strategy}",
-                    marks=marks,
-                )
-
-
-def _parameters_of_the_experimental_class():
-    """Yield each case once. The families take turns, and so do the strategies.
-
-    The stable class does the work of the experimental class, so once is enough.
-    """
-    chosen = combinations("mirrored2", ["function"], choice="families")
-    for number, (name, family, *_) in enumerate(chosen):
-        # The strategy changes after each round of families.
-        has_strategy = number // len(FAMILIES) % 2 == 1
-        strategy = "mirrored2" if has_strategy else None
-        yield pytest.param(name, family, strategy, id=f"{name}-{family}-{strategy}")
+def parameters(settings):
+    """Return the parameters of a test, with one case in each."""
+    return [
+        pytest.param(
+            name,
+            *(strategy, mode, family, style, built),
+            id=f"{name}-{family}-{style}-{mode}-{strategy}",
+            marks=marks,
+        )
+        for strategy, mode, family, style, built, marks in settings
+        if family in FAMILIES
+        for name in cases_for(strategy, mode, family, style)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -66,21 +72,18 @@ def one_device():
     return tf.distribute.OneDeviceStrategy("CPU:0")
 
 
-@pytest.mark.parametrize("name, family, style, mode, strategy", list(_parameters()))
-def test_contract(name, family, style, mode, strategy, request):
-    # The optimizer of one family makes its variables in its first step.
-    is_in_turn = family == family_in_turn(name, mode)
-    built = strategy == "one_device" or not is_in_turn
+@pytest.mark.parametrize(
+    "name, strategy, mode, family, style, built", parameters(SETTINGS)
+)
+def test_contract(name, strategy, mode, family, style, built, request):
     strategy = request.getfixturevalue(strategy) if strategy else None
     CASES[name](Setting(family, style, mode, strategy, built=built))
 
 
 @pytest.mark.parametrize(
-    "name, family, strategy", list(_parameters_of_the_experimental_class())
+    "name, strategy, mode, family, style, built",
+    parameters(SETTINGS_OF_THE_EXPERIMENTAL_CLASS),
 )
-def test_the_experimental_class(name, family, strategy, request):
+def test_the_experimental_class(name, strategy, mode, family, style, built, request):
     strategy = request.getfixturevalue(strategy) if strategy else None
-    setting = Setting(
-        family, "legacy", "function", strategy, api="experimental", built=True
-    )
-    CASES[name](setting)
+    CASES[name](Setting(family, style, mode, strategy, api="experimental", built=built))

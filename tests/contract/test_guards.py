@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tests import families
-from tests.contract.cases import CASES, style_in_turn
+from tests.contract.cases import CASES
 from tests.contract.setting import Setting
 from tests.families import keras, needs_keras3
 from tf_lso.frameworks import keras3_private
@@ -168,8 +168,7 @@ def test_a_case_fails_without_its_guard(name, mirrored2, monkeypatch):
     unshared = functools.cache(fast._graph.__wrapped__)
     monkeypatch.setattr(fast, "_graph", unshared)
     # In this setting, test_contract.py shows that the case passes with the guard.
-    style = style_in_turn(guard.case, guard.family, "function", mirrored2)
-    setting = Setting(guard.family, style, "function", mirrored2, built=True)
+    setting = Setting(guard.family, "legacy", "function", mirrored2, built=True)
     with pytest.raises(guard.error, match=guard.message):
         CASES[guard.case](setting)
 

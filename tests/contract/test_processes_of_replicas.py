@@ -4,39 +4,44 @@ import sys
 
 import pytest
 
-from tests.families import needs_keras3
+from tests.families import CURRENT, needs_keras3
 from tests.generation import DOES_NOT_HANG
 from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 
 SLOW, WORKERS = pytest.mark.slow, pytest.mark.multiworker
 
 
-# Each row has a number of processes, and the arguments of `tests/contract/__main__.py`. With
-# "--choice families" each case runs with one family, because test_contract.py has all families
-# on two replicas. With "--choice others" each case runs with the other families, so the whole
-# contract runs on two workers.
+# Each row has a number of processes, and the arguments of `tests/contract/__main__.py`. One
+# family is enough on four replicas, because test_contract.py has all families on two replicas.
 @pytest.mark.parametrize(
     ("workers", "arguments"),
     [
         pytest.param(
-            1, "mirrored4 --modes function --choice families --built", marks=SLOW
-        ),
-        pytest.param(
-            2, "multiworker --modes eager --choice families", marks=[SLOW, WORKERS]
-        ),
-        pytest.param(
-            2, "multiworker --modes function --choice families", marks=[SLOW, WORKERS]
+            1,
+            f"mirrored4 --modes function --families {CURRENT} --styles legacy --built",
+            marks=SLOW,
         ),
         pytest.param(
             2,
-            "multiworker --modes function --choice others --built",
+            "multiworker --modes eager --styles legacy",
+            marks=[SLOW, WORKERS],
+        ),
+        pytest.param(
+            2,
+            "multiworker --modes function --styles legacy --built",
+            marks=[SLOW, WORKERS],
+        ),
+        pytest.param(
+            2,
+            f"multiworker --modes function --families {CURRENT} legacy --styles keras3",
             marks=[SLOW, WORKERS],
         ),
         # Of three workers, one is neither the first nor the last worker. Such a worker matters
         # when all workers must skip a step because one worker has an overflow.
         pytest.param(
             3,
-            "multiworker --modes function --choice families --built --only skip",
+            f"multiworker --modes function --families {CURRENT} --styles legacy --built"
+            " --only skip",
             marks=WORKERS,
         ),
     ],

@@ -56,24 +56,24 @@ def count(request):
     return number
 
 
-def contract(strategy, modes):
+def contract(strategy, *modes):
     command = ["-m", "tests.contract", strategy]
     if devices.kind() == devices.GPU:
-        return run(*command, "--modes", modes, "--choice", "styles")
-    command += ["--modes", "function", "--choice", "families", "--built"]
+        return run(*command, "--modes", *modes)
+    command += ["--modes", "function", "--styles", "legacy", "--built"]
     return run(*command, "--only", "replica_skips")
 
 
 @pytest.mark.usefixtures("count")
 def test_contract_on_one_device(record_property):
-    printed = contract("none", "eager,function,jit")
+    printed = contract("none", "eager", "function", "jit")
     record_property("cases", printed.splitlines()[-1])
 
 
 def test_contract_on_all_devices(count, record_property):
     if count == 1:
         pytest.skip("there is one device")
-    printed = contract(f"mirrored{count}", "eager,function")
+    printed = contract(f"mirrored{count}", "eager", "function")
     record_property("cases", f"{count} replicas, {printed.splitlines()[-1]}")
 
 
