@@ -18,9 +18,9 @@ from tests.processes import ROOT, start
 _FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("compat_docs/**/*.md")]
 TEXTS = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in _FILES}
 PAGES = sorted(TEXTS)
-# The pages whose code runs in the quick run. The code of other pages is slow, because each
+# The page whose code runs in the quick run. The code of other pages is slow, because each
 # process takes some seconds.
-QUICK = ("README.md", "compat_docs/start.md")
+QUICK_PAGE = "README.md"
 IMPORT_TF_LSO_FIRST = ("README.md", "compat_docs/how-to/run.md")
 # Pages whose code needs something that Keras 3.0 lacks, such as `int()` of a variable.
 NEED_KERAS_AFTER_3_0 = {
@@ -43,7 +43,7 @@ def _programs():
             marks = []
             if program.workers > 1:
                 marks.append(pytest.mark.multiworker)
-            if page not in QUICK:
+            if page != QUICK_PAGE:
                 marks.append(pytest.mark.slow)
             if page in NEED_KERAS_AFTER_3_0:
                 marks.append(limit("the code needs a newer Keras 3", "3.0"))
@@ -104,7 +104,7 @@ def test_wrong_code_and_wrong_output_are_found(text, problem, tmp_path):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[] if page in QUICK else [pytest.mark.slow])
+        pytest.param(page, marks=[] if page == QUICK_PAGE else [pytest.mark.slow])
         for page in PAGES
         if pages.commands_of(TEXTS[page])
     ],

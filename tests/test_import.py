@@ -152,6 +152,7 @@ def test_without_tensorflow_the_error_names_the_extras():
         assert "tf-lso[tensorflow-cpu]" in message
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     tf.__version__ < "2.15", reason="tf.keras is never tf_keras before TensorFlow 2.15"
 )

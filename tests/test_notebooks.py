@@ -72,6 +72,7 @@ for make in (
 """
 
 
+@pytest.mark.slow
 @pytest.mark.keras3  # TensorFlow before 2.16 cannot be imported without TensorBoard
 def test_without_tensorboard_the_error_has_the_line_that_installs_it():
     lines = run(hiding("tensorboard") + WITHOUT_TENSORBOARD)

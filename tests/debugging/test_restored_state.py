@@ -217,7 +217,7 @@ def trained(family, explained, seed, mode):
 @pytest.mark.parametrize(
     "mode, seed",
     [
-        ("fit", None),
+        pytest.param("fit", None, marks=pytest.mark.slow),
         ("eager fit", 5),
         ("loop", None),
         pytest.param("loop", 5, marks=pytest.mark.slow),

@@ -91,6 +91,7 @@ def test_the_plot_says_which_steps_were_skipped(skipped, tmp_path, monkeypatch):
         assert legend.legend_handles[0].get_color() == "tab:red"
 
 
+@pytest.mark.slow
 def test_a_low_accuracy_is_a_failure(tmp_path):
     arguments = ["--epochs", "1", "--output", str(tmp_path / "digits.png")]
     done = preloaded.run([*_ARGUMENTS, *arguments], ROOT)

@@ -64,7 +64,8 @@ def test_every_section_of_the_record_is_replayed():
 
 
 # Maps the id of a group of replays to marks.
-LIMITS = {
+MARKS = {
+    "training-policies-keras3": [pytest.mark.slow],  # about 15 seconds
     "configs-config_roundtrip-json_serializable-new": [
         limit(
             "this Keras writes NumPy numbers into configs of newer optimizers", "2.12"
@@ -78,21 +79,33 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("replays", comparing.grouped(SECTIONS, LIMITS))
+@pytest.mark.parametrize("replays", comparing.grouped(SECTIONS, MARKS))
 def test_equals_every_version(replays):
     comparing.check_all(replays)
 
 
-# The core tests replay the eager steps of one inner optimizer on all families.
-_CORE = {
-    f"golden-{section.name}-{names}": [pytest.mark.core]
-    for section in replay_trajectories.SECTIONS
-    for names in ("v2-RMSprop-legacy", "v2-RMSprop-keras3", "new-RMSprop-new")
+# Maps the id of a group of steps to marks. The core tests replay the eager steps of one inner
+# optimizer on all families. Only RMSprop has quick steps with schedules and clipping.
+MARKS_OF_STEPS = {
+    "golden-trajectories-v2-RMSprop-legacy": [pytest.mark.core],
+    "golden-trajectories-v2-RMSprop-keras3": [pytest.mark.core],
+    "golden-trajectories-new-RMSprop-new": [pytest.mark.core],
+    "golden-schedules_and_clipping-v2-RMSprop-legacy": [pytest.mark.core],
+    "golden-schedules_and_clipping-v2-RMSprop-keras3": [pytest.mark.core],
+    "golden-schedules_and_clipping-new-RMSprop-new": [pytest.mark.core],
+    "golden-schedules_and_clipping-v2-SGD-legacy": [pytest.mark.slow],
+    "golden-schedules_and_clipping-v2-SGD-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-v2-Adam-legacy": [pytest.mark.slow],
+    "golden-schedules_and_clipping-v2-Adam-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-SGD-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-SGD-new": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-Adam-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-Adam-new": [pytest.mark.slow],
 }
 
 
 @pytest.mark.parametrize(
-    "replays", comparing.grouped(replay_trajectories.SECTIONS, _CORE)
+    "replays", comparing.grouped(replay_trajectories.SECTIONS, MARKS_OF_STEPS)
 )
 def test_every_step(replays):
     comparing.check_all(replays)

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from tests.generation import HAS_KERAS3, LEGACY_KERAS
-from tests.old_programs.test_programs import differences, marked_slow
+from tests.old_programs.test_programs import differences
 from tests.processes import HANGS_AFTER, QUIET, run_workers
 
 HERE = pathlib.Path(__file__).parent
@@ -43,10 +43,9 @@ def assert_expected(results, size):
         assert not differences(EXPECTED[str(size)], result), result
 
 
-@pytest.mark.parametrize("size", marked_slow([1, 2], [2]))
-@pytest.mark.parametrize(
-    "order", marked_slow(["inside", "outside", "tape"], ["inside"])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("order", ["inside", "outside", "tape"])
 def test_every_order_gives_what_tensorflow_2_4_gave(order, size):
     assert_expected(run_program(order, size, "--like", "2.4"), size)
 
@@ -57,7 +56,9 @@ def test_the_tape_works_on_keras_3():
 
 
 @pytest.mark.keras3
-@pytest.mark.parametrize("order", ["inside", "outside"])
+@pytest.mark.parametrize(
+    "order", ["inside", pytest.param("outside", marks=pytest.mark.slow)]
+)
 def test_the_optimizer_is_refused_on_keras_3(order):
     ((result, output),) = run_program(order, 1)
     assert result is None

@@ -68,7 +68,9 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("legacy_keras", ["0", pytest.param("1", marks=needs_tf_keras)])
+@pytest.mark.parametrize(
+    "legacy_keras", ["0", pytest.param("1", marks=[needs_tf_keras, pytest.mark.slow])]
+)
 def test_added_modules_have_a_spec_and_source_and_can_be_reloaded_and_pickled(
     legacy_keras,
 ):

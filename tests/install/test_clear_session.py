@@ -71,7 +71,9 @@ PROGRAM_FOR_KERAS_3 = """
 """
 
 
-@pytest.mark.parametrize("legacy_keras", ["0", pytest.param("1", marks=needs_tf_keras)])
+@pytest.mark.parametrize(
+    "legacy_keras", ["0", pytest.param("1", marks=[needs_tf_keras, pytest.mark.slow])]
+)
 def test_clear_session_keeps_the_settings_and_clears_the_names(legacy_keras):
     program = PROGRAM
     expected = ["mixed_float16 True float64 0.001 True"] * 4

@@ -56,13 +56,14 @@ with tf_lso.install(like="2.11"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "keras_version"),
     [
+        ("2.0", "2.2.4-tf"),
         ("2.4", "2.4.0"),
-        pytest.param("2.0", "2.2.4-tf", marks=pytest.mark.slow),
-        pytest.param("2.10", "2.10.0", marks=pytest.mark.slow),
-        pytest.param("2.15", "2.15.0", marks=pytest.mark.slow),
+        ("2.10", "2.10.0"),
+        ("2.15", "2.15.0"),
     ],
 )
 def test_each_spelling_has_the_version_of_that_keras(version, keras_version, tmp_path):
@@ -77,6 +78,7 @@ def test_every_version_of_keras_2_is_in_the_table():
     assert earlier_keras2.KERAS_VERSIONS.keys() == {(2, minor) for minor in range(16)}
 
 
+@pytest.mark.slow
 def test_uninstall_removes_the_restored_names_and_2_11_has_none():
     lines = processes.run(
         RESTORED_NAMES, by=preloaded.run, TF_USE_LEGACY_KERAS=LEGACY_KERAS

@@ -68,7 +68,10 @@ LEGACY_KERAS = ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])
     [
         "",
         pytest.param("import tensorflow", marks=pytest.mark.slow),
-        "import tensorflow.keras.mixed_precision, tensorflow.train.experimental",
+        pytest.param(
+            "import tensorflow.keras.mixed_precision, tensorflow.train.experimental",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_every_spelling_leads_to_tf_lso(imports_before_install, legacy_keras):

@@ -98,6 +98,7 @@ def run(tmp_path, program, *options, by=processes.start, **environment):
     return by(["-m", "tf_lso", "run", *options, str(path)], **environment)
 
 
+@pytest.mark.slow
 def test_with_like_2_4_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
     done = run(tmp_path, PROGRAM_OF_2_4, "--like", "2.4")
     lines = "-0.5\nTrue True True True 0.5\n"  # of the program, and of its child
@@ -120,6 +121,7 @@ def test_the_optimizers_are_legacy_up_to_2_10(like, is_legacy):
     assert like_lib.is_up_to(like, row.when) is is_legacy
 
 
+@pytest.mark.slow
 @pytest.mark.keras3
 def test_like_2_16_chooses_keras_3_although_the_environment_chooses_keras_2(tmp_path):
     done = run(

@@ -217,7 +217,16 @@ def remove_batch_shapes(path):
 
 @pytest.mark.parametrize("family", GENERATIONS)
 @pytest.mark.parametrize(
-    "version", [name for name in artifacts.VERSIONS if "models" not in name]
+    "version",
+    [
+        "TF2.4.4",
+        "TF2.15.1",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in artifacts.VERSIONS
+            if "models" not in name and name not in ("TF2.4.4", "TF2.15.1")
+        ),
+    ],
 )
 def test_models_that_real_versions_wrote_load_and_train_on(version, family, tmp_path):
     skip_if_keras2_is_older(version, family)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.processes import run
 
 PROGRAM = """
@@ -95,6 +97,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_nothing_changes_without_install():
     *_, changed = run(PROGRAM)
     assert json.loads(changed) == []

@@ -64,6 +64,7 @@ def imported_names(program):
     return sorted(pairs)
 
 
+@pytest.mark.slow
 @hypothesis.given(imports())
 @hypothesis.settings(deadline=None, max_examples=150)
 def test_no_comment_and_no_name_is_lost(program):

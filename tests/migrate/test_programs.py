@@ -86,6 +86,7 @@ def test_the_programs_are_migrated_as_in_the_other_environments(started, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_migration_does_not_depend_on_the_installed_tensorflow(monkeypatch):
     """`migrate` does not ask which packages are installed."""
     # These packages ask for their own versions when they are imported. Import them first.

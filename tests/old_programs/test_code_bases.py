@@ -29,7 +29,8 @@ MIGRATED = [name for name in NAMES if EXPECTED[name].get("migrated")]
 # Programs with convolutions of float16. oneDNN computes them in float16 if the processor can,
 # but TensorFlow 2.4.4 never did.
 WITH_CONVOLUTIONS = ("unet_model",)
-# Each process takes some seconds. So only the program that uses most of the API is not slow.
+# Each process takes some seconds. So on Keras 3 only the program that uses most of the API is
+# not slow.
 QUICK = ("bert_accumulation",)
 
 
@@ -43,13 +44,14 @@ def check(name, printed, code, errors):
     assert not differences(EXPECTED[name]["printed"], printed), printed
 
 
-@pytest.mark.parametrize("name", marked_slow(NAMES, QUICK))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_like_2_4(name, tmp_path):
     command = ["-m", "tf_lso", "run", "--like", "2.4", path_of(name)]
     if name in WITH_CONVOLUTIONS:
         # TensorFlow reads this variable when it is imported.
         result = run(command, tmp_path, TF_ENABLE_ONEDNN_OPTS="0")
-    elif name in QUICK:
+    elif name == "bert_accumulation":
         # This program tests that `--like` chooses the Keras itself.
         result = run(command, tmp_path)
     else:

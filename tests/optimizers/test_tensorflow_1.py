@@ -204,6 +204,7 @@ def test_fit_trains_as_with_the_wrapper_of_keras(setup, wrap, family, trained_by
     assert trained["scale"] == trained_by_keras["scale"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [128, None])
 def test_fit_uses_the_loss_scale_of_an_experimental_policy(scale):
     trained = _run(_TRAIN, _EXPERIMENTAL_POLICY.replace("SCALE", str(scale)))
@@ -246,6 +247,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 def test_the_state_is_saved_loaded_and_set(tmp_path):
     out = _run(_STATE, _POLICY_OF_TF_LSO, folder=tmp_path)
     variables = [[3, 4], [4], [4, 1], [1]]

@@ -365,7 +365,9 @@ def run(machine, examples):
 
 
 # The family "new" is left out, because its steps run the same code as those of "legacy".
-@pytest.mark.parametrize("family", ["keras3", "legacy"])
+@pytest.mark.parametrize(
+    "family", ["keras3", pytest.param("legacy", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("protocols", PROTOCOLS)
 def test_programs(family, protocols):
     run(lambda: Program(family, protocols), examples=EXAMPLES[protocols])

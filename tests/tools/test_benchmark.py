@@ -108,7 +108,9 @@ def test_workloads_have_the_shapes_of_the_networks():
 @pytest.mark.parametrize(
     "mode", [pytest.param("eager", marks=pytest.mark.slow), "function"]
 )
-@pytest.mark.parametrize("name", ["tiny", "model", "sparse"])
+@pytest.mark.parametrize(
+    "name", ["tiny", pytest.param("model", marks=pytest.mark.slow), "sparse"]
+)
 @pytest.mark.parametrize("family", plan.FAMILIES)
 def test_candidates_take_the_same_step(family, mode, name, monkeypatch):
     """Each candidate changes the variables as the bare optimizer does."""

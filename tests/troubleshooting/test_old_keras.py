@@ -44,6 +44,7 @@ def test_a_line_without_an_entry_has_a_message_that_says_what_to_write(function)
         getattr(old_lines, function)()
 
 
+@pytest.mark.slow
 def test_the_option_like_runs_all_old_lines(tmp_path):
     names = [entry.name for entry in ENTRIES.values() if entry.section == SECTION]
     functions = [*(name.replace("-", "_") for name in names), *SAID_BY_KERAS_3]
