@@ -131,6 +131,33 @@ class TestCompile:
         model.fit(X, Y, verbose=0)
         assert "scales no loss" in caplog.text
 
+    @pytest.mark.parametrize(
+        ("number_of_layers", "shown"),
+        [(3, "(layer0, layer1, layer2)"), (4, "(layer0, layer1, layer2, ...)")],
+    )
+    def test_the_warning_names_at_most_three_layers(
+        self, number_of_layers, shown, caplog
+    ):
+        names = [f"layer{number}" for number in range(number_of_layers)]
+        layers = [keras.layers.Dense(1, dtype="float16", name=name) for name in names]
+        model = keras.Sequential([keras.layers.InputLayer((2,)), *layers])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.fit(X, Y, verbose=0)
+        assert shown in caplog.text
+
+    @pytest.mark.parametrize(
+        ("scale_of_the_policy", "warns"), [(8, False), (16, True), ("dynamic", True)]
+    )
+    def test_warns_of_two_scales_if_they_differ(
+        self, module, optimizers, scale_of_the_policy, warns, caplog
+    ):
+        optimizer = experimental.LossScaleOptimizer(optimizers.SGD(), 8)
+        policy = policies_of(module).ExperimentalPolicy(
+            "mixed_float16", scale_of_the_policy
+        )
+        assert tf_lso.wrap(optimizer, make_model(module, policy)) is optimizer
+        assert ("Give only one of them" in caplog.text) == warns
+
     @needs_keras3
     def test_keras_does_not_wrap_what_tf_lso_leaves_bare(self):
         # The policy has the loss scale None. Keras 3 itself does not know such policies, and

@@ -151,6 +151,20 @@ def test_the_growth_factor_does_not_change_the_backoff_factor(family):
         assert "backoff_factor" not in each.get_config()
 
 
+@pytest.mark.parametrize(
+    ("growth_factor", "grown"), [(1, 8.0), (1.25, 10.0), (3, 24.0)]
+)
+def test_the_growth_factor_multiplies_the_scale(family, growth_factor, grown):
+    optimizer = tf_lso.LossScaleOptimizer(
+        FAMILIES[family].SGD(),
+        initial_scale=8,
+        dynamic_growth_steps=1,
+        growth_factor=growth_factor,
+    )
+    optimizer.apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
+    assert float(optimizer.loss_scale) == grown
+
+
 # --- The repr.
 
 

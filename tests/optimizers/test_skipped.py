@@ -121,6 +121,26 @@ def test_a_variable_in_several_pairs_is_named_once(family, mode):
     assert optimizer.last_overflow == [("x", "inf, nan")]
 
 
+@pytest.mark.parametrize("mode", ["function", "xla"])
+def test_a_traced_step_is_skipped_after_steps_with_other_variables(family, mode):
+    optimizer = wrapped(family, scale=4.0)
+    x, y = tf.Variable(1.0, name="x"), tf.Variable(2.0, name="y")
+    if family != "legacy":
+        optimizer.build([x, y])
+
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, x)])
+
+    step = in_mode(step, mode)
+    step(tf.constant(1.0))
+    optimizer.apply_gradients([(tf.constant(1.0), y)])
+    step(tf.constant(INF))
+    assert optimizer.last_overflow == [("x", "inf")]
+    optimizer.apply_gradients([(tf.constant(NAN), y)])
+    assert optimizer.last_overflow == [("y", "nan")]
+    assert int(optimizer.skipped_steps) == 2
+
+
 def test_a_fixed_scale_skips_nothing(family):
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1), False, 4.0)
     make_step(optimizer, "eager")(NAN)

@@ -37,7 +37,7 @@ def made(cls: type, config: dict[str, Any]) -> Any:
         ) from error
 
 
-def attributes_of(owner: Any, *, is_pickle: bool = False) -> dict[str, Any]:
+def attributes_of(owner: Any, *, is_pickle: bool) -> dict[str, Any]:
     """Return the attributes that an object has but its config does not contain.
 
     Args:
