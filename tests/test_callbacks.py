@@ -9,7 +9,14 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, needs_keras3, number, wrapped
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    needs_keras3,
+    number,
+    one_family_is_quick,
+    wrapped,
+)
 from tf_lso.scaling.skipped import Skipped
 
 NAN = float("nan")
@@ -66,6 +73,7 @@ class TestLossScaleMonitor:
         assert "loss_scale: 4" in progress_bar
         assert "skipped_steps: 1" in progress_bar
 
+    @one_family_is_quick
     def test_shows_the_scale_of_each_batch_with_per_batch(self, family):
         library, seen = KERASES[family], []
         after = library.callbacks.LambdaCallback(
@@ -77,6 +85,7 @@ class TestLossScaleMonitor:
         )
         assert seen == [8.0, 4.0, 2.0]
 
+    @one_family_is_quick
     @pytest.mark.parametrize("per_batch", [False, True])
     def test_writes_scalars_for_tensorboard(self, family, tmp_path, per_batch):
         monitor = tf_lso.callbacks.LossScaleMonitor(tmp_path, per_batch=per_batch)
@@ -89,6 +98,7 @@ class TestLossScaleMonitor:
             assert found["loss_scale"] == {2: 4.0, 4: 2.0}
         assert found["skipped_steps"][4] == 2
 
+    @one_family_is_quick
     def test_can_be_used_for_several_trainings_and_optimizers(self, family):
         monitor, model = tf_lso.callbacks.LossScaleMonitor(), compiled_model(family)
         for scale in (8.0, 64.0):
@@ -125,9 +135,11 @@ class TestEveryCallback:
             callback.on_train_batch_end(0, {})
             callback.on_epoch_end(0, {})
 
+    @one_family_is_quick
     def test_changes_nothing_in_the_training(self, family, callback):
         assert final_weights(family, callback) == final_weights(family)
 
+    @pytest.mark.slow
     @needs_keras3
     def test_changes_nothing_with_two_replicas(self, callback, mirrored2):
         with_callback = final_weights("keras3", callback, mirrored2)
@@ -135,6 +147,7 @@ class TestEveryCallback:
 
 
 class TestTerminateOnStuckScale:
+    @one_family_is_quick
     @pytest.mark.parametrize("steps_per_execution", [1, 4])
     @pytest.mark.parametrize(
         "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
@@ -161,18 +174,21 @@ class TestTerminateOnStuckScale:
         for part in ("only/kernel", "nan", "explain"):
             assert part in message
 
+    @one_family_is_quick
     def test_raises_an_error_with_raise_error(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(2, raise_error=True)
         model = compiled_model(family, scale=1.0)
         with pytest.raises(RuntimeError, match="The last 2 steps were all skipped"):
             model.fit(data(*[NAN] * 5), verbose=0, callbacks=[callback])
 
+    @one_family_is_quick
     def test_does_not_end_a_training_that_recovers(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
         model = compiled_model(family, scale=1.0)
         model.fit(data(*[NAN, NAN, 1.0] * 4), verbose=0, callbacks=[callback])
         assert int(model.optimizer.skipped_steps) == 8
 
+    @one_family_is_quick
     def test_counts_steps_that_were_skipped_before(self, family):
         model = compiled_model(family, scale=1.0)
         callback = tf_lso.callbacks.TerminateOnStuckScale(4)

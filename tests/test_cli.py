@@ -157,6 +157,7 @@ def test_a_missing_script_is_an_error_with_its_name(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @needs_tf_keras
 def test_a_program_gets_the_old_names_and_its_own_environment(script):
     path = script("""

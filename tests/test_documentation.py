@@ -118,6 +118,7 @@ def test_commands_print_the_text_below_them(page, tmp_path):
 _FILE = "<!-- file: a/b.py -->\n```python\nprint(1)\n1 / 0\n```\n"
 
 
+@pytest.mark.slow
 def test_wrong_commands_and_wrong_output_are_found(tmp_path):
     right = "```console\n$ python a/b.py\n1\nZeroDivisionError: ...\n```\n"
     wrong = "```console\n$ python a/b.py\n2\n```\n"

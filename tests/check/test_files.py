@@ -10,7 +10,7 @@ import pytest
 
 from tests.migrate.programs import checked, notebook, run, write
 
-pytestmark = [pytest.mark.core, pytest.mark.usefixtures("folder")]
+pytestmark = pytest.mark.usefixtures("folder")
 
 OLD_NAME = "import tensorflow.keras.mixed_precision.experimental\n"
 

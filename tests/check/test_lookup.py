@@ -1,13 +1,10 @@
 """`check` finds every old name, by any import and alias, at any place in a program."""
 
 import hypothesis
-import pytest
 from hypothesis import strategies as st
 
 from tests.migrate.programs import checked
 from tf_lso import names
-
-pytestmark = pytest.mark.core
 
 # The old module, the mirror's name without "tf_lso.", and the name, for all old names.
 NAMES = sorted(

@@ -15,8 +15,6 @@ from tests.migrate.programs import notebook, run, write
 from tests.processes import ROOT
 from tf_lso.migrate import report
 
-pytestmark = pytest.mark.core
-
 PROGRAM = """\
 from tensorflow.keras.mixed_precision import experimental as mp
 mp.set_policy("mixed_float16")

@@ -6,8 +6,6 @@ from tests.migrate.programs import checked, example, migrated, run, write
 from tf_lso import help
 from tf_lso.migrate import findings
 
-pytestmark = pytest.mark.core
-
 
 def rules_found_in(program, *flags):
     """Return the rules of all findings in a program, in the order of the findings."""

@@ -66,6 +66,7 @@ def test_every_section_of_the_record_is_replayed():
 # Maps the id of a group of replays to marks.
 MARKS = {
     "training-policies-keras3": [pytest.mark.slow],  # about 15 seconds
+    "training-distribution-keras3": [pytest.mark.slow],
     "configs-config_roundtrip-json_serializable-new": [
         limit(
             "this Keras writes NumPy numbers into configs of newer optimizers", "2.12"

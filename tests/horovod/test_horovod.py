@@ -50,6 +50,7 @@ def test_every_order_gives_what_tensorflow_2_4_gave(order, size):
     assert_expected(run_program(order, size, "--like", "2.4"), size)
 
 
+@pytest.mark.slow
 @pytest.mark.keras3
 def test_the_tape_works_on_keras_3():
     assert_expected(run_program("tape", 2), 2)

@@ -8,7 +8,15 @@ import pytest
 import tensorflow as tf
 
 from tests.contract.setting import check_state
-from tests.families import KERASES, STYLES, keras2, needs_keras3, numpy, wrapped
+from tests.families import (
+    KERASES,
+    STYLES,
+    keras2,
+    needs_keras3,
+    numpy,
+    one_family_is_quick,
+    wrapped,
+)
 
 X = np.random.default_rng(0).random((32, 3)).astype("float32")
 Y = X.sum(1, keepdims=True)
@@ -90,6 +98,7 @@ def test_callbacks_of_keras_work_with_a_loss_scale(family, tmp_path):
     assert list((tmp_path / "logs").rglob("events*"))
 
 
+@one_family_is_quick
 @pytest.mark.parametrize("style", STYLES)
 def test_a_custom_train_step_gives_the_same_weights_with_any_scale(family, style):
     class Model(KERASES[family].Sequential):

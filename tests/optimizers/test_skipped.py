@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import CHECKPOINTED, FAMILIES, legacy_step, wrapped
+from tests.families import (
+    CHECKPOINTED,
+    FAMILIES,
+    legacy_step,
+    one_family_is_quick,
+    wrapped,
+)
 from tests.generation import NO_CHECKPOINT
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.scaling import skipped
@@ -37,6 +43,7 @@ def write_checkpoint(optimizer, path):
 # `last_overflow`.
 
 
+@one_family_is_quick
 @pytest.mark.parametrize(
     "mode, replicas",
     # XLA cannot compile how MirroredStrategy merges replicas.
@@ -90,6 +97,7 @@ def test_steps_are_counted_and_overflows_are_named(family, mode, replicas, mirro
     assert optimizer.last_step_skipped.dtype == tf.bool
 
 
+@one_family_is_quick
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sum_of_repeated_rows_decides_what_is_named(family, mode):
     optimizer = wrapped(family, scale=2.0)
@@ -107,6 +115,7 @@ def test_the_sum_of_repeated_rows_decides_what_is_named(family, mode):
     assert optimizer.last_overflow == [("table", "nan")]
 
 
+@one_family_is_quick
 @pytest.mark.parametrize("mode", MODES)
 def test_a_variable_in_several_pairs_is_named_once(family, mode):
     optimizer, x = wrapped(family, scale=4.0), tf.Variable([1.0, 2.0], name="x")
@@ -121,6 +130,7 @@ def test_a_variable_in_several_pairs_is_named_once(family, mode):
     assert optimizer.last_overflow == [("x", "inf, nan")]
 
 
+@one_family_is_quick
 @pytest.mark.parametrize("mode", ["function", "xla"])
 def test_a_traced_step_is_skipped_after_steps_with_other_variables(family, mode):
     optimizer = wrapped(family, scale=4.0)
@@ -201,6 +211,7 @@ def test_an_applied_step_resets_the_count_of_consecutive_skipped_steps(
     assert int(optimizer.skipped_steps) == 3
 
 
+@one_family_is_quick
 @pytest.mark.parametrize(
     "mode, growth_steps",
     [

@@ -174,7 +174,7 @@ def trained_by_keras():
 @pytest.mark.parametrize(
     ("setup", "wrap", "family"),
     [
-        (_POLICY_OF_TF_LSO, "", "legacy."),
+        pytest.param(_POLICY_OF_TF_LSO, "", "legacy.", marks=pytest.mark.slow),
         pytest.param(_POLICY_OF_TF_LSO, "", "", marks=pytest.mark.slow),
         pytest.param(
             _EXPERIMENTAL_POLICY.replace("SCALE", "'dynamic'"),

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, needs_keras3
+from tests.families import FAMILIES, KERASES, needs_keras3, one_family_is_quick
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -51,8 +51,7 @@ def _cases():
             if name != "get_weights":
                 yield "untrained", name, (family, *_EAGER), []
             loop = "fit" if family == "keras3" else "function"
-            # The quick run has one family for each format.
-            marks = [] if family == families[0] else [pytest.mark.slow]
+            marks = [] if name == ".keras" else [pytest.mark.slow]
             yield "replicas", name, (family, "amsgrad", "stable", loop), marks
     for inner in programs.INNER:
         for family in FAMILIES:
@@ -124,6 +123,7 @@ def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     assert_equal(state(model, optimizer), state(restored_model, restored_optimizer))
 
 
+@one_family_is_quick
 def test_backup_and_restore_continues_an_interrupted_fit(family, tmp_path):
     inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
     keras_callbacks = KERASES[family].callbacks
@@ -150,6 +150,7 @@ def test_backup_and_restore_continues_an_interrupted_fit(family, tmp_path):
     assert_equal(expected, state_after_fit(9, False, backup()))
 
 
+@one_family_is_quick
 @pytest.mark.parametrize("name", ["m.keras", "m.weights.h5"])
 def test_a_model_checkpoint_continues_bit_for_bit(family, name, tmp_path):
     keras, path = KERASES[family], str(tmp_path / name)
