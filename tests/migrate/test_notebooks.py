@@ -8,7 +8,7 @@ import pytest
 from tests.migrate.programs import checked, notebook, run, write
 from tests.processes import ROOT
 
-pytestmark = [pytest.mark.core, pytest.mark.usefixtures("folder")]
+pytestmark = pytest.mark.usefixtures("folder")
 
 POLICY = "tf.keras.mixed_precision.experimental.Policy"
 USE = "tf.keras.mixed_precision.experimental.Policy('mixed_float16')"

@@ -8,8 +8,6 @@ import pytest
 
 from tests.migrate.programs import run, write
 
-pytestmark = pytest.mark.core
-
 TF = "import tensorflow as tf\n"
 USE = "opt = tf.keras.mixed_precision.LossScaleOptimizer(opt)\n"
 GUARD = f"{TF}if hasattr(opt, 'get_scaled_loss'):\n    x = opt.get_scaled_loss(x)\n"

@@ -17,8 +17,6 @@ from tests.migrate.programs import (
 from tests.processes import ROOT
 from tf_lso.migrate import engine, findings
 
-pytestmark = pytest.mark.core
-
 # All cases, by names such as "left: a star, gives". `PROGRAMS` maps each program to one of
 # these names.
 CASES = {}
