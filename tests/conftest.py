@@ -60,6 +60,17 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _freeze_after_each_file():
+    """Exempt what the tests of a file leave behind, such as cached graphs, as above.
+
+    Otherwise each `clear_session` of Keras, which collects garbage, takes longer and longer.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def _is_of_absent_family(item):
     """Return whether a test has the parameter or mark `keras3`, but Keras 3 is absent."""
     if HAS_KERAS3:

@@ -222,9 +222,8 @@ def test_the_traceback_of_an_error_begins_with_the_program(script):
     assert str(path) in frames[0]  # the first frame is the program's
 
 
-@pytest.mark.parametrize(
-    "start_method", ["spawn", slow("forkserver"), slow("subprocess")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver", "subprocess"])
 def test_child_processes_of_a_program_have_the_old_names(script, start_method):
     path = script(f"""
         import multiprocessing

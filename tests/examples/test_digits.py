@@ -139,6 +139,7 @@ def test_the_example_is_a_program_of_2020():
     }
 
 
+@pytest.mark.slow
 def test_the_help_names_all_options():
     done = preloaded.run([*_ARGUMENTS, "--help"], ROOT)
     assert done.returncode == 0

@@ -103,6 +103,7 @@ def test_nothing_changes_without_install():
     assert json.loads(changed) == []
 
 
+@pytest.mark.slow
 def test_a_search_for_keras_before_its_import_does_not_prevent_the_registration():
     program = """
         import importlib.util

@@ -229,6 +229,7 @@ def test_the_command_works_without_standard_streams(flags, code):
     assert changed("a.py") == []
 
 
+@pytest.mark.slow
 def test_a_file_with_2000_uses_is_migrated():
     """The time of an earlier version grew with the cube of the number: hours for this file."""
     uses = "tf.keras.mixed_precision.experimental\n" * 2000

@@ -29,9 +29,6 @@ MIGRATED = [name for name in NAMES if EXPECTED[name].get("migrated")]
 # Programs with convolutions of float16. oneDNN computes them in float16 if the processor can,
 # but TensorFlow 2.4.4 never did.
 WITH_CONVOLUTIONS = ("unet_model",)
-# Each process takes some seconds. So on Keras 3 only the program that uses most of the API is
-# not slow.
-QUICK = ("bert_accumulation",)
 
 
 def path_of(name):
@@ -75,7 +72,7 @@ LIMITS = {
 
 
 @pytest.mark.keras3
-@pytest.mark.parametrize("name", marked_slow(NAMES, QUICK, LIMITS))
+@pytest.mark.parametrize("name", marked_slow(NAMES, (), LIMITS))
 def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
     command = ["-m", "tf_lso", "run", path_of(name)]
     printed, code, errors = run(command, tmp_path, after_tensorflow=True)
@@ -91,7 +88,7 @@ def test_on_keras_3_it_runs_or_the_error_names_like(name, tmp_path):
 
 
 @pytest.mark.keras3
-@pytest.mark.parametrize("name", marked_slow(MIGRATED, QUICK, LIMITS))
+@pytest.mark.parametrize("name", marked_slow(MIGRATED, (), LIMITS))
 def test_a_migrated_program_prints_what_it_printed(name, tmp_path):
     path = shutil.copy(path_of(name), tmp_path)
     assert cli.main(["migrate", "--write", path]) == 0

@@ -43,7 +43,6 @@ EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 
 # Each process takes some seconds. So only one program of each kind is not slow.
 QUICK = (
-    "wild_01_ctl_scaled_loss_clip",
     "wild_02_exp_set_policy_fit",
     "wild_05_graph_rewrite",
     "wild_08_mirrored_strategy fit",

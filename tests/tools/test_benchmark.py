@@ -34,6 +34,7 @@ def run_benchmark(monkeypatch, tmp_path):
 
 
 class TestTheTool:
+    @pytest.mark.slow
     def test_writes_figures_table_and_plots(self, run_benchmark, tmp_path, capsys):
         rows = run_benchmark(
             "--workloads", "tiny", "--families", "keras3", "--rounds", "3"
