@@ -244,6 +244,20 @@ def test_frozen_layers_have_no_gradient(module):
     assert report.first.kind is None
 
 
+def test_a_model_without_layers_has_a_row_of_its_own(module):
+    class Own(module.Model):
+        def __init__(self):
+            super().__init__(name="own", **HALF)
+            self.kernel = self.add_weight(name="kernel", shape=(3, 1))
+
+        def call(self, x):
+            return x @ tf.cast(self.kernel, x.dtype)
+
+    model = Own()
+    model(X)
+    assert [one.name for one in explain(model).layers] == ["own"]
+
+
 def test_a_model_may_have_a_tuple_of_layers(module):
     model = planted.subclassed(module, [])
     model.parts = (model.head, 1)

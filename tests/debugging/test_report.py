@@ -115,6 +115,13 @@ class TestText:
         column, shown = first.index("Layer"), [*report.layers, *report.variables]
         assert [row[column:] for row in rows] == [one.name for one in shown]
 
+    def test_a_row_has_the_largest_finite_value_beside_values_of_inf(self):
+        times = planted.owned(keras, "times", lambda x: x * 60000 * 1.25)
+        model = planted.sequential(keras, times, planted.dense(keras, 1, "b"))
+        report = planted.explained(planted.Case(model, None))
+        _, row, *_ = str(report).split("\n\n")[1].splitlines()
+        assert row.split()[:5] == "float16 1 6.48e+04 25 %".split()
+
     def test_says_what_is_wrong_and_what_to_do(self):
         text = " ".join(str(report_of("gradient_times")).split())
         assert "First: backward overflow in layer 'bad'." in text
@@ -194,6 +201,13 @@ class TestAdvice:
     def test_a_cast_of_the_input(self):
         report = report_of("x_too_large_for_float16")
         assert "too large for float16" in report.first.message
+
+    def test_nan_in_the_weights_of_the_examples(self):
+        case, loss = planted.CASES["healthy"](keras), keras.losses.MeanSquaredError()
+        weights = np.array([1, np.nan, 1, 1], "float32")
+        first = planted.explained(case, loss=loss, sample_weight=weights).first
+        assert first.kind == "input"
+        assert "sample_weight holds NaN" in first.message
 
     def test_a_loss_that_overflows(self):
         case = planted.CASES["healthy"](keras)

@@ -12,6 +12,7 @@ import tf_lso
 from tests.debugging import planted
 from tests.families import (
     FAMILIES,
+    GENERATIONS,
     KERASES,
     keras,
     legacy_step,
@@ -172,6 +173,26 @@ class TestWhatIsRestored:
         before = state()
         debugging.explain(model, X, Y, loss=planted.error, loss_scale=8)
         assert state() == before
+
+    def test_the_setting_that_functions_run_eagerly(self):
+        tf.config.run_functions_eagerly(True)
+        try:
+            planted.explained(planted.healthy(keras))
+            assert tf.config.functions_run_eagerly()
+        finally:
+            tf.config.run_functions_eagerly(False)
+
+    @pytest.mark.parametrize("generation", GENERATIONS)
+    def test_a_layer_that_has_a_call_of_its_own(self, generation):
+        """Keras 2 stores the function of an operation such as `tf.sin` in the layer object."""
+        module = KERASES[generation]
+        sin = module.ops.sin if hasattr(module, "ops") else tf.sin
+        model = planted.functional(
+            module, lambda x: sin(planted.dense(module, 4, "a")(x))
+        )
+        before = np.asarray(model(X))
+        debugging.explain(model, X, Y, loss=planted.error)
+        np.testing.assert_array_equal(model(X), before)
 
     @needs_keras3
     def test_global_generators_that_explain_creates_are_removed(self, monkeypatch):
