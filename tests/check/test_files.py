@@ -152,6 +152,17 @@ def test_unusual_files_are_read(source):
     assert finding["code"].endswith(OLD_NAME.strip())
 
 
+def test_the_recursion_limit_of_the_process_stays():
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(5000)
+    try:
+        report, _ = check(write("a.py", OLD_NAME))
+        assert report["findings"]
+        assert sys.getrecursionlimit() == 5000
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def test_a_file_without_permission_is_reported(monkeypatch):
     write_all("a.py", "b.py")
     original = open

@@ -5,6 +5,7 @@ import pytest
 from tests.migrate.programs import checked, example, migrated, run, write
 from tf_lso import help
 from tf_lso.migrate import findings
+from tf_lso.names import targets
 
 
 def rules_found_in(program, *flags):
@@ -114,6 +115,11 @@ def test_the_text_of_such_a_comment_in_a_string_silences_nothing():
 @pytest.mark.parametrize(("flags", "like"), [([], None), (["--like", "2.4"], "2.4")])
 def test_the_report_contains_the_value_of_like(flags, like):
     assert checked("import keras\n", *flags)["like"] == like
+
+
+@pytest.mark.parametrize("version", ["2.0", targets.NEWEST])
+def test_the_oldest_and_the_newest_version_are_values_of_like(version):
+    assert checked("import keras\n", "--like", version)["like"] == version
 
 
 def test_with_exit_zero_findings_are_no_failure_but_a_missing_file_is(tmp_path):

@@ -182,6 +182,21 @@ class TestWhatIsLeftAlone:
         assert left_alone()["./a.py"].startswith("cannot be written")
         assert os.listdir() == ["z.py"]
 
+    def test_a_file_that_another_process_changes(self, monkeypatch):
+        write_old("a.py")
+        original = files.examine
+
+        def examine_and_change(path, *arguments):
+            examined = original(path, *arguments)
+            if path == "./a.py":
+                pathlib.Path(path).write_text("x = 1\n")
+            return examined
+
+        monkeypatch.setattr(files, "examine", examine_and_change)
+        assert left_alone() == {"./a.py": "cannot be written: it was changed meanwhile"}
+        assert pathlib.Path("a.py").read_text() == "x = 1\n"
+        assert sorted(os.listdir()) == ["a.py", "z.py"]
+
     def test_a_file_on_which_tf_lso_itself_fails(self, monkeypatch):
         original = engine.examine
 

@@ -208,6 +208,11 @@ def test_line_ends_and_byte_order_marks_stay(mark, newline):
     assert new.replace(newline, "\n") == mark + migrate(NOTEBOOK)[0]
 
 
+def test_each_line_of_a_migrated_notebook_ends_as_before():
+    new, _, _ = migrate(NOTEBOOK.replace("\n", "\r\n"))
+    assert new == migrate(NOTEBOOK)[0].replace("\n", "\r\n")
+
+
 def test_a_notebook_in_ascii_stays_in_ascii():
     cell = f'{IMPORT}\nx = tf.keras.mixed_precision.experimental, "é"'
     new, _, _ = migrate(notebook(cell))
