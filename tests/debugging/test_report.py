@@ -71,6 +71,17 @@ class TestScale:
         assert observe._lost(tf.zeros(3), tf.zeros(3)) == 0.0
         assert observe._lost(tf.constant(0.0), tf.constant(1.0)) == 1.0
 
+    @pytest.mark.parametrize(("units", "kind"), [(4, "underflow"), (5, None)])
+    def test_a_quarter_of_the_values_must_be_lost(self, units, kind):
+        """The gradient of one of the units becomes 0."""
+        factors = tf.constant([1e-7] + [1.0] * (units - 1))
+        loses = planted.owned(
+            keras, "loses", lambda x: planted.scaled_backward(x, factors)
+        )
+        first = planted.dense(keras, units, "a")
+        model = planted.sequential(keras, first, loses, planted.dense(keras, 1, "b"))
+        assert planted.explained(planted.Case(model, None)).first.kind == kind
+
 
 def test_layers_are_in_the_order_of_the_pass_with_their_paths():
     shared = report_of("shared_layer_at_its_second_call").layers
