@@ -198,3 +198,23 @@ def test_dict_keys_that_look_like_class_names_are_keys(tmp_path):
     assert checkpoints.restore(path, model=new).complete
     for key, layer in old.heads.items():
         assert_equal(new.heads[key].get_weights(), layer.get_weights())
+
+
+def test_a_model_of_a_users_class_may_be_the_root_of_a_checkpoint(tmp_path):
+    """Each layer of the model could be a model of its own."""
+
+    class Own(keras2.Model):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = keras2.layers.Dense(2), keras2.layers.Dense(2)
+
+        def call(self, x):
+            return self.one(x) + self.other(x)
+
+    old, new = Own(), Own()
+    for model in (old, new):
+        model(np.ones((1, 2), "float32"))
+    path = str(tmp_path / "weights")
+    old.save_weights(path, save_format="tf")
+    assert checkpoints.restore(path, model=new).complete
+    assert_equal(new.get_weights(), old.get_weights())

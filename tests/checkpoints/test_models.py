@@ -1,10 +1,12 @@
 """`restore` restores models of many kinds: nested, recurrent, subclassed and others."""
 
+import h5py
 import numpy as np
 import pytest
 
 import tf_lso
 from tests.checkpoints import artifacts, networks
+from tests.checkpoints.helpers import assert_equal, make_model
 from tests.families import GENERATIONS, KERASES, copies, keras, needs_keras3, numpy
 from tf_lso import checkpoints
 
@@ -145,6 +147,21 @@ def test_whole_models_are_restored_from_h5_files(version):
             assert has_recorded_weights(model, recorded["after5"])
             count += 1
     assert count >= 6, "the record has more .h5 files"
+
+
+def test_the_parts_of_a_long_list_of_names_are_read(tmp_path):
+    """Keras splits a list of more than 64 kB into attributes with numbers."""
+    path = tmp_path / "model.h5"
+    old, new = make_model(keras), make_model(keras)
+    old.save(path)
+    with h5py.File(path, "r+") as file:
+        attributes = file["model_weights"].attrs
+        names = attributes["layer_names"]
+        del attributes["layer_names"]
+        for number, name in enumerate(names):
+            attributes[f"layer_names{number}"] = [name]
+    assert checkpoints.restore(path, model=new).complete
+    assert_equal(new.get_weights(), old.get_weights())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

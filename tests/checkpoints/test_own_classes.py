@@ -132,6 +132,19 @@ def test_the_hyperparameter_momentum_does_not_decide_which_slots_exist(slots, tm
     assert_equal(variable_values(new), variable_values(old))
 
 
+def test_a_variable_with_a_name_that_tf_lso_uses_in_saved_models_is_restored(tmp_path):
+    class Own(FAMILIES["new"].SGD):
+        def __init__(self):
+            super().__init__(0.01, name="own")
+            self.overflowed = tf.Variable(0.0)
+
+    old, new = Own(), Own()
+    old.overflowed.assign(5.0)
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    helpers.restore_completely(path, make_model(keras2), new)
+    assert float(numpy(new.overflowed)) == 5
+
+
 def test_the_error_for_an_own_class_suggests_no_argument_of_keras(tmp_path):
     old = users.LegacyWithSlots(("momentum", "vhat"))
     path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)

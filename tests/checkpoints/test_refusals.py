@@ -8,7 +8,14 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints import artifacts
 from tests.checkpoints.helpers import assert_refused, make_model, restore_completely
-from tests.families import keras, keras2, needs_keras3, number, numpy, takes_optimizers
+from tests.families import (
+    keras,
+    keras2,
+    needs_keras3,
+    number,
+    numpy,
+    takes_optimizers,
+)
 from tf_lso import checkpoints
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
@@ -133,6 +140,17 @@ def test_layers_by_other_names_are_found_by_their_place_or_a_mapping(mapping):
     restore_completely(PATH, recorded_model("one", "two"), wrapped(), mapping=mapping)
 
 
+def test_a_longer_name_in_a_mapping_overrides_a_shorter_name(tmp_path):
+    path = tmp_path / "model.h5"
+    old, new = make_model(keras, "a", "b"), make_model(keras, "x", "y")
+    old.save(path)
+    mapping = {"a/kernel": "y/kernel", "b/kernel": "x/kernel", "a": "x", "b": "y"}
+    assert checkpoints.restore(path, model=new, mapping=mapping).complete
+    for name, other in {"a": "y", "b": "x"}.items():
+        kernels = [old.get_layer(name).kernel, new.get_layer(other).kernel]
+        np.testing.assert_array_equal(*map(numpy, kernels))
+
+
 def rename_as_keras_3_0(path):
     """Rename the weights in an .h5 file as Keras 3.0 does: without the name of their layer."""
     with h5py.File(path, "r+") as file:
@@ -217,6 +235,24 @@ def test_the_argument_decay_of_an_old_optimizer_needs_a_schedule():
     restore_completely(path, recorded_model(), wrapped("SGD", schedule, momentum=0.9))
 
 
+@pytest.mark.parametrize("arguments", [{"decay_steps": 2}, {"decay_rate": 0.2}])
+def test_a_schedule_that_decays_otherwise_than_the_old_optimizer_is_refused(arguments):
+    path = artifacts.folder("TF2.15.1") / "stable-v2-SGD_decay-dynamic" / "ckpt-1"
+    arguments = {"decay_steps": 1, "decay_rate": 0.1, **arguments}
+    schedule = keras.optimizers.schedules.InverseTimeDecay(0.1, **arguments)
+    opt = wrapped("SGD", schedule, momentum=0.9)
+    assert_refused(path, recorded_model(), opt, "this optimizer has no decay")
+
+
+@needs_keras3
+def test_partial_sets_no_momentum_in_an_optimizer_without_slots():
+    path = artifacts.folder("TF2.15.1") / "stable-v2-SGD_decay-dynamic" / "ckpt-1"
+    model, opt = recorded_model(), wrapped("SGD", 0.1)
+    report = checkpoints.restore(path, model=model, optimizer=opt, partial=True)
+    assert "0.9, but this optimizer was made without" in str(report)
+    assert opt.inner_optimizer.momentum == 0
+
+
 def test_the_report_names_every_key_and_every_variable_once():
     report = restore_completely(PATH, recorded_model(), wrapped())
     keys = [row[0] for row in (*report.restored, *report.converted, *report.wrong)]
@@ -238,6 +274,7 @@ def test_the_report_names_every_key_and_every_variable_once():
         ("current_loss_scale", float("nan"), "the loss scale at the key .* is nan"),
         ("current_loss_scale", float("inf"), "the loss scale at the key .* is inf"),
         ("current_loss_scale", -1.0, "the loss scale at the key .* is -1.0"),
+        ("current_loss_scale", 0.0, "the loss scale at the key .* is 0.0"),
         ("good_steps", -1, "the count at the key .* is -1.0"),
     ],
 )

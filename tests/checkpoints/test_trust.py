@@ -163,6 +163,19 @@ def test_files_of_different_checkpoints_are_refused(tmp_path):
     assert_refused(tmp_path / "ckpt-1", "cannot be read|damaged")
 
 
+def test_a_damaged_value_that_follows_others_changes_nothing(tmp_path):
+    for file in FOLDER.glob("ckpt-1.*"):
+        shutil.copy(file, tmp_path)
+    reader = tf.train.load_checkpoint(str(FOLDER / "ckpt-1"))
+    last = "model/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE"
+    value = reader.get_tensor(last).tobytes()
+    data = tmp_path / "ckpt-1.data-00000-of-00001"
+    before = data.read_bytes()
+    assert before.count(value) == 1
+    data.write_bytes(before.replace(value, bytes(len(value))))
+    assert_refused(tmp_path / "ckpt-1", f"the key {last} cannot be read")
+
+
 def copy_with_changed_graph(tmp_path, change):
     """Copy the checkpoint with a changed object graph, and return the path."""
     reader = tf.train.load_checkpoint(str(FOLDER / "ckpt-1"))
