@@ -8,14 +8,7 @@ import tensorflow as tf
 import tf_lso
 from tests.checkpoints import artifacts
 from tests.checkpoints.helpers import assert_refused, make_model, restore_completely
-from tests.families import (
-    keras,
-    keras2,
-    needs_keras3,
-    number,
-    numpy,
-    takes_optimizers,
-)
+from tests.families import keras, keras2, needs_keras3, number, numpy, takes_optimizers
 from tf_lso import checkpoints
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
