@@ -1,5 +1,7 @@
 """`restore` refuses a file that does not fit, and its report names everything in the file."""
 
+import shutil
+
 import h5py
 import numpy as np
 import pytest
@@ -127,7 +129,12 @@ def test_partial_restores_what_fits():
 
 
 @pytest.mark.parametrize(
-    "mapping", [None, {"dense_a": "one", "layer_with_weights-1": "two"}]
+    "mapping",
+    [
+        None,
+        {"dense_a": "one", "layer_with_weights-1": "two"},
+        {"dense_a": "one", "layer-1": "two"},
+    ],
 )
 def test_layers_by_other_names_are_found_by_their_place_or_a_mapping(mapping):
     restore_completely(PATH, recorded_model("one", "two"), wrapped(), mapping=mapping)
@@ -205,6 +212,12 @@ def test_a_directory_stands_for_its_latest_checkpoint(tmp_path):
     new = recorded_model()
     checkpoints.restore(tmp_path, model=new, optimizer=wrapped())
     assert float(new.get_weights()[0][0, 0]) == 2.0
+
+
+def test_a_keras_file_may_have_another_suffix(tmp_path):
+    case = artifacts.folder("TF2.15.1") / "stable-new-Adam-dynamic"
+    path = shutil.copy(case / "model.keras", tmp_path / "model.zip")
+    assert checkpoints.restore(path, model=recorded_model()).complete
 
 
 def test_hyperparameters_are_restored():
