@@ -99,6 +99,17 @@ class TestLossScaleMonitor:
         assert found["skipped_steps"][4] == 2
 
     @one_family_is_quick
+    @pytest.mark.parametrize("is_chief", [True, False])
+    def test_only_the_chief_of_several_workers_writes(
+        self, family, is_chief, tmp_path, monkeypatch
+    ):
+        extended = type(tf.distribute.get_strategy().extended)
+        monkeypatch.setattr(extended, "should_save_summary", is_chief)
+        monitor = tf_lso.callbacks.LossScaleMonitor(tmp_path)
+        compiled_model(family).fit(data(1.0), verbose=0, callbacks=[monitor])
+        assert bool(scalars(tmp_path)) == is_chief
+
+    @one_family_is_quick
     def test_can_be_used_for_several_trainings_and_optimizers(self, family):
         monitor, model = tf_lso.callbacks.LossScaleMonitor(), compiled_model(family)
         for scale in (8.0, 64.0):
@@ -180,6 +191,21 @@ class TestTerminateOnStuckScale:
         model = compiled_model(family, scale=1.0)
         with pytest.raises(RuntimeError, match="The last 2 steps were all skipped"):
             model.fit(data(*[NAN] * 5), verbose=0, callbacks=[callback])
+
+    @one_family_is_quick
+    def test_the_error_counts_all_steps_that_were_skipped(self, family):
+        """With several steps per execution, these may be more than `patience`."""
+        callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
+        model = compiled_model(family, scale=1.0, steps_per_execution=4)
+        with pytest.raises(RuntimeError, match="The last 4 steps were all skipped"):
+            model.fit(data(*[NAN] * 8), verbose=0, callbacks=[callback])
+
+    @one_family_is_quick
+    def test_counts_the_steps_of_several_epochs(self, family):
+        callback = tf_lso.callbacks.TerminateOnStuckScale(4)
+        model = compiled_model(family, scale=1.0)
+        model.fit(data(*[NAN] * 3), epochs=3, verbose=0, callbacks=[callback])
+        assert int(model.optimizer.skipped_steps) == 4
 
     @one_family_is_quick
     def test_does_not_end_a_training_that_recovers(self, family):
