@@ -113,6 +113,16 @@ class TestEnable:
             policies.set_policy("mixed_float16")
         policies.set_policy("float64")
 
+    def test_mixed_bfloat16_is_refused_while_the_rewrite_is_on(self):
+        enable(keras.optimizers.SGD())
+        with pytest.raises(ValueError, match=r"mixed_bfloat16.*graph rewrite"):
+            policies.set_global_policy("mixed_bfloat16")
+
+    def test_pure_float16_is_accepted_while_the_rewrite_is_on(self):
+        enable(keras.optimizers.SGD())
+        policies.set_global_policy("float16")
+        assert policies.global_policy().name == "float16"
+
 
 class TestMixedPrecisionLossScaleOptimizer:
     """Tests of the wrapper for optimizers of TensorFlow 1.

@@ -72,6 +72,26 @@ class TestTheExperimentalPolicy:
         api.ExperimentalPolicy.from_config(config)
         assert json.dumps(config) == before
 
+    def test_from_config_finds_a_loss_scale_among_the_custom_objects(self, api):
+        class Own(DynamicLossScale):
+            """A loss scale that the program defines."""
+
+        config = api.ExperimentalPolicy("mixed_float16", Own(4)).get_config()
+        copied = api.ExperimentalPolicy.from_config(config, {"Own": Own})
+        assert type(copied.loss_scale) is Own
+        assert float(copied.loss_scale()) == 4.0
+
+    @pytest.mark.parametrize(
+        ("name", "warns"),
+        [("mixed_float16", False), ("float16", False), ("mixed_bfloat16", True)],
+    )
+    def test_warns_of_a_loss_scale_without_use(
+        self, api, name, warns, monkeypatch, caplog
+    ):
+        monkeypatch.setattr(policies.experimental, "_once", log.Once())
+        api.ExperimentalPolicy(name, loss_scale=8)
+        assert ("A loss scale is of use only" in caplog.text) == warns
+
     def test_refuses_a_list(self, api):
         with pytest.raises(ValueError, match=r"\[8\]"):
             api.ExperimentalPolicy("mixed_float16", [8])
@@ -228,4 +248,8 @@ class TestTheDeviceCheck:
 
     def test_does_not_warn_of_fast_gpus(self, monkeypatch, caplog):
         self.log_with_gpu(monkeypatch, (7, 5))
+        assert caplog.text == ""
+
+    def test_does_not_warn_of_the_first_gpus_that_are_fast(self, monkeypatch, caplog):
+        self.log_with_gpu(monkeypatch, (7, 0))
         assert caplog.text == ""
