@@ -179,6 +179,20 @@ class TestCompile:
             assert number(model.optimizer.iterations) == steps
             assert np.isfinite(model.get_weights()[0]).all()
 
+    def test_wraps_if_only_some_float16_layers_have_float32_variables(
+        self, module, optimizers
+    ):
+        model = make_model(module, "mixed_float16")
+        model.add(module.layers.Dense(1, dtype="float16"))
+        model.compile(optimizers.SGD(0.1), "mse")
+        assert is_wrapped(model.optimizer)
+
+    @needs_keras3
+    def test_a_loss_scale_of_a_policy_overrides_auto_scale_loss(self):
+        policy = policies_of(keras).ExperimentalPolicy("mixed_float16", 16)
+        model = compiled_model(keras, "sgd", policy, auto_scale_loss=False)
+        assert float(model.optimizer.loss_scale) == 16.0
+
     @needs_keras3
     @pytest.mark.parametrize("auto_scale_loss", [True, False])
     def test_accepts_all_arguments_by_position(self, auto_scale_loss):
@@ -262,6 +276,17 @@ class TestOptimizersThatCompileDoesNotGet:
         assert "Gan.one (SGD)" in caplog.text
         assert "Gan.others (Adam)" in caplog.text
         assert "tf_lso.wrap(optimizer, model)" in caplog.text
+
+    @pytest.mark.parametrize("container", [list, tuple])
+    def test_a_warning_names_the_optimizers_in_a_list_or_tuple(
+        self, module, optimizers, container, caplog
+    ):
+        model = gan(module, "mixed_float16")
+        model.compile(tf_lso.wrap(optimizers.SGD(), model), None)
+        model.others = container([optimizers.SGD(), optimizers.Adam()])
+        model.fit(X, Y, verbose=0)
+        assert "Gan.others (SGD)" in caplog.text
+        assert "Gan.others (Adam)" in caplog.text
 
     @pytest.mark.parametrize("policy", ["mixed_float16", "float32", "no loss scale"])
     def test_no_warning_after_wrap(self, module, optimizers, policy, caplog):
