@@ -298,6 +298,23 @@ def test_a_warning_names_a_file_without_loss_scale(caplog):
 
 
 @needs_keras3
+def test_a_warning_names_a_file_of_keras_2_without_loss_scale(tmp_path, caplog):
+    path = readable(CASE_OF_2_15 / "model.h5", "keras3", tmp_path)
+    load(keras, path)
+    assert f"{path} has no loss scale" in caplog.text
+
+
+@needs_keras3
+def test_a_file_of_keras_2_may_end_with_hdf5(tmp_path):
+    written = artifacts.expected("TF2.15.1", CASE_OF_2_15.name, "model.h5")["after5"]
+    path = tmp_path / "model.hdf5"
+    shutil.copy(readable(CASE_OF_2_15 / "model.h5", "keras3", tmp_path), path)
+    model = load(keras, str(path))
+    assert artifacts.scale_of(model.optimizer) == (8.0, 0)
+    assert number(model.optimizer.iterations) == written["iterations"] > 0
+
+
+@needs_keras3
 def test_a_warning_says_that_a_file_of_keras_2_has_no_state(tmp_path, caplog):
     path = readable(CASE_OF_2_15 / "model.h5", "keras3", tmp_path)
     with h5py.File(path, "r+") as file:
