@@ -279,6 +279,17 @@ class TestVersions:
         with pytest.raises(ImportError, match=requirement):
             environment.require_tf_keras("like='2.4'", version)
 
+    @pytest.mark.skipif(tf.__version__ < "2.15", reason="needs the choice of a Keras")
+    @pytest.mark.parametrize("value", ["1", "true", "True"])
+    def test_of_a_missing_tf_keras_are_refused_for_each_value_that_chooses_it(
+        self, monkeypatch, value
+    ):
+        monkeypatch.setenv("TF_USE_LEGACY_KERAS", value)
+        monkeypatch.setitem(sys.modules, "tf_keras", None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(ImportError, match=f"^TF_USE_LEGACY_KERAS={value} "):
+            environment.require_legacy_keras()
+
     @pytest.mark.parametrize("changed", ["tensorflow", "keras"])
     def test_of_the_imported_frameworks_are_checked(self, monkeypatch, changed):
         monkeypatch.setattr(sys.modules[changed], "__version__", "1.2.3")
