@@ -317,6 +317,12 @@ def test_a_patch_that_was_written_under_an_ascii_locale_applies(script, tmp_path
     assert "# Größe\n" in changed and "\ntf_lso.train.experimental" in changed
 
 
+def test_check_escapes_the_characters_that_the_output_cannot_have(script, tmp_path):
+    script("import tensorflow as tf\ntf.train.experimental.LossScale\n", "größe.py")
+    done = run_tf_lso("check", "größe.py", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert r"gr\xf6\xdfe.py" in done.stdout
+
+
 @pytest.mark.parametrize("arguments", [[], ["a.h5", "b.keras", "--quiet"]])
 def test_the_removed_command_convert_prints_the_lines_that_replace_it(
     capsys, arguments
