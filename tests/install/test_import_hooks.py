@@ -1,0 +1,26 @@
+"""An import hook calls its function once, after a module has been imported."""
+
+import importlib
+import sys
+
+import pytest
+
+from tf_lso.install import import_hooks
+
+
+def test_an_import_that_fails_does_not_use_up_the_hook(tmp_path, monkeypatch):
+    """A notebook may repeat an import after an error."""
+    (tmp_path / "not_ready.py").write_text("import not_there")
+    monkeypatch.syspath_prepend(tmp_path)
+    calls = []
+    hook = import_hooks.ImportHook(lambda: calls.append("called"), "not_ready")
+    try:
+        with pytest.raises(ModuleNotFoundError, match="not_there"):
+            importlib.import_module("not_ready")
+        assert calls == []
+        monkeypatch.setitem(sys.modules, "not_there", sys)
+        importlib.import_module("not_ready")
+        assert calls == ["called"]
+    finally:
+        hook.remove()
+        sys.modules.pop("not_ready", None)
