@@ -140,6 +140,18 @@ def test_a_users_legacy_optimizer_may_add_hyperparameters():
 
 
 @pytest.mark.parametrize("family", ["keras3", "new"])
+def test_a_bool_of_a_users_newer_optimizer_is_not_delegated(family):
+    class Subclass(FAMILIES[family].SGD):
+        def __init__(self, is_sharp=True):
+            super().__init__(0.1)
+            self.is_sharp = is_sharp
+
+    optimizer = tf_lso.LossScaleOptimizer(Subclass())
+    with pytest.raises(AttributeError, match="is_sharp"):
+        _ = optimizer.is_sharp
+
+
+@pytest.mark.parametrize("family", ["keras3", "new"])
 @pytest.mark.parametrize("base", ["SGD", "Optimizer"])
 def test_numeric_arguments_of_a_users_newer_optimizer_are_delegated(family, base):
     class Subclass(getattr(FAMILIES[family], base)):

@@ -366,6 +366,16 @@ def test_set_weights_changes_nothing_if_a_later_array_is_not_a_number(family):
     assert state_of(optimizer, x) == before
 
 
+@pytest.mark.parametrize("value", ["8", b"8", None])
+def test_set_weights_changes_nothing_if_a_later_array_has_no_numbers(family, value):
+    optimizer, x = wrapped(family, momentum=0.9), tf.Variable(1.0)
+    optimizer.minimize(lambda: 2.0 * x, [x])
+    weights = [np.full(w.shape, 5) for w in optimizer.get_weights()]
+    message = "TypeError: 'weights' must hold numbers, but got"
+    with refused_unchanged(message, state_of, optimizer, x):
+        optimizer.set_weights([*weights[:-2], value, weights[-1]])
+
+
 @pytest.mark.parametrize(
     "call, call_of_other_protocol",
     [("get_scaled_loss", "scale_loss"), ("scale_loss", "get_scaled_loss")],

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, copies, here, keras, keras2, needs_keras3, raw
-from tests.generation import NO_LAMB
+from tests.generation import NO_CHECKPOINT, NO_LAMB
 from tf_lso.frameworks import optimizer_table as table
 
 # The arguments with which a class makes all its slots.
@@ -157,3 +157,32 @@ def test_add_weight_makes_a_variable_of_the_inner_optimizer(family, dtype):
     assert raw(weight).dtype == dtype
     if family != "legacy":  # OptimizerV2 lists only its step counter and slots
         assert any(raw(weight) is raw(w) for w in optimizer.weights)
+
+
+@NO_CHECKPOINT
+@pytest.mark.parametrize("family", here("keras3", "new"))
+def test_restored_slots_survive_a_build_that_fails(family, tmp_path):
+    class Own(FAMILIES[family].SGD):
+        """An optimizer whose build can fail."""
+
+        fails = True
+
+        def build(self, *args):
+            if self.fails:
+                raise OSError("no build")
+            super().build(*args)
+
+    saved, x = (
+        tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1, 0.5)),
+        tf.Variable(1.0),
+    )
+    saved.apply_gradients([(tf.constant(2.0), x)])
+    path = tf.train.Checkpoint(optimizer=saved).save(str(tmp_path / "ckpt"))
+    optimizer = tf_lso.LossScaleOptimizer(Own(0.1, 0.5))
+    tf.train.Checkpoint(optimizer=optimizer).restore(path)
+    with pytest.raises(OSError, match="no build"):
+        optimizer.build([x])
+    Own.fails = False
+    optimizer.build([x])
+    slots = [one.get_slot(x, "momentum") for one in (saved, optimizer)]
+    assert float(raw(slots[1])) == float(raw(slots[0])) != 0.0
