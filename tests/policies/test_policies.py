@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, GENERATIONS, PACKAGES, keras2
 from tf_lso import policies
-from tf_lso.frameworks import log
+from tf_lso.frameworks import keras_versions, log
 from tf_lso.optimizers import wrapping
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale
 
@@ -253,3 +253,9 @@ class TestTheDeviceCheck:
     def test_does_not_warn_of_the_first_gpus_that_are_fast(self, monkeypatch, caplog):
         self.log_with_gpu(monkeypatch, (7, 0))
         assert caplog.text == ""
+
+    def test_leaves_the_warning_to_keras_2(self, api, keras, monkeypatch, caplog):
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda *kind: [])
+        api.set_policy("mixed_float16")
+        is_keras2 = keras_versions.is_keras2(keras_versions.package_of(keras))
+        assert ("may run slowly, because" in caplog.text) is not is_keras2
