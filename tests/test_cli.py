@@ -360,6 +360,12 @@ def test_the_help_explains_a_command(capsys, command, words):
         assert word in output
 
 
+def test_a_command_runs_without_an_output(monkeypatch):
+    """`sys.stdout` is None under pythonw, for example."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["help", "stuck"]) == 0
+
+
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_the_version_is_printed(capsys, option):
     code, output, _ = run_to_exit(capsys, option)
