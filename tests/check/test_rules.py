@@ -39,6 +39,16 @@ def test_explain_prints_the_example_of_a_rule(rule, command):
         assert f"{example(rule)[0].splitlines()[0]}\n" in printed
 
 
+@pytest.mark.parametrize(("like", "is_reported"), [("2.10", False), ("2.11", True)])
+def test_methods_of_legacy_optimizers_are_reported_from_2_11_on(like, is_reported):
+    program = (
+        "import tensorflow as tf\n"
+        "class Own(tf.keras.optimizers.Adam):\n"
+        "    def _resource_apply_dense(self, grad, var): 1\n"
+    )
+    assert ("LSO110" in rules_found_in(program, "--like", like)) is is_reported
+
+
 @pytest.mark.parametrize(
     ("flags", "known_values"),
     [
