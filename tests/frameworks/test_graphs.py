@@ -1,8 +1,10 @@
-"""A switch is on in a block of a thread, and has its earlier state afterwards."""
+"""Where code runs: in which replica, and in the block of a switch."""
 
 import threading
+import types
 
 import pytest
+import tensorflow as tf
 
 from tf_lso.frameworks import graphs
 
@@ -30,3 +32,15 @@ def test_a_switch_is_on_in_one_thread_only():
         thread.start()
         thread.join()
     assert seen == [False]
+
+
+@pytest.mark.parametrize(
+    ("replica", "is_first"),
+    [(0, True), (1, False), (2, True), (3, False), (None, True)],
+)
+def test_each_of_two_workers_has_a_first_replica(replica, is_first, monkeypatch):
+    extended = types.SimpleNamespace(worker_devices=("GPU:0", "GPU:1"))
+    strategy = types.SimpleNamespace(num_replicas_in_sync=4, extended=extended)
+    monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
+    monkeypatch.setattr(graphs, "replica_id", lambda: replica)
+    assert graphs.is_first_replica() is is_first
