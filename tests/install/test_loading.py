@@ -442,6 +442,27 @@ def test_a_class_that_the_program_registered_as_policy_stays(monkeypatch):
     assert registered["Policy"] is keras.DTypePolicy
 
 
+def test_a_weights_file_has_the_slots_of_an_optimizer_of_some_layers(tmp_path):
+    """A model may keep an optimizer, which `compile` did not get, for some of its layers."""
+
+    def make_model():
+        model = artifacts.network(keras2)
+        model.own = tf_lso.LossScaleOptimizer(FAMILIES["legacy"].Adam(0.1))
+        model.own.build(model.layers[-1].trainable_variables)
+        return model
+
+    with tf_lso.install():
+        saved, loaded = make_model(), make_model()
+        saved.own.apply_gradients(
+            [(tf.ones(v.shape), v) for v in saved.layers[-1].trainable_variables]
+        )
+        expected = saved.own.get_weights()
+        saved.save_weights(str(tmp_path / "m.weights.h5"))
+        loaded.load_weights(str(tmp_path / "m.weights.h5"))
+    for one, other in zip(expected, loaded.own.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @needs_keras3
 def test_load_model_is_replaced_in_all_modules_that_contain_it():
     with tf_lso.install():
