@@ -88,6 +88,12 @@ def test_finds_the_entry_of_a_message(run_help, message, name):
     assert run_help(message) == run_help(name)
 
 
+def test_a_short_call_in_the_text_of_an_entry_is_no_message():
+    """The entry "wrapped-twice" contains a call that other messages recommend."""
+    message = "or pass tf_lso.wrap(optimizer, model) to compile()."
+    assert [entry.name for entry in help.entries() if entry.explains(message)] == []
+
+
 def test_says_in_one_line_that_no_entry_fits(run_help):
     code, out, error = run_help("no-such", "thing")
     assert (code, out) == (1, "")
