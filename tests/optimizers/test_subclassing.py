@@ -8,7 +8,9 @@ from tests.families import (
     FAMILIES,
     KERAS2_SPELLED,
     copies,
+    keras,
     legacy_step,
+    needs_keras3,
     number,
     per_replica,
     wrapped,
@@ -244,3 +246,22 @@ def test_a_users_optimizer_class_on_two_replicas(family, mirrored2):
     train(1.0, float("nan"))  # skipped on both replicas
     assert copies(x) == [2.0, 2.0]
     assert float(optimizer.loss_scale) == 4.0
+
+
+@needs_keras3
+def test_a_build_that_fails_after_it_made_a_variable_is_not_repeated():
+    """A second build would make the variable twice."""
+
+    class Own(keras.optimizers.SGD):
+        builds = 0
+
+        def build(self, variables):
+            Own.builds += 1
+            self.add_variable((), name="extra")
+            raise ValueError("no build")
+
+    optimizer, x = tf_lso.LossScaleOptimizer(Own()), tf.Variable(1.0)
+    step = tf.function(lambda: optimizer.apply_gradients([(tf.constant(1.0), x)]))
+    with pytest.raises(ValueError, match="no build"):
+        step()
+    assert Own.builds == 1
