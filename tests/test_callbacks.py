@@ -197,7 +197,8 @@ class TestTerminateOnStuckScale:
         """With several steps per execution, these may be more than `patience`."""
         callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
         model = compiled_model(family, scale=1.0, steps_per_execution=4)
-        with pytest.raises(RuntimeError, match="The last 4 steps were all skipped"):
+        # Keras 3.0 calls callbacks later.
+        with pytest.raises(RuntimeError, match=r"The last [48] steps were all skipped"):
             model.fit(data(*[NAN] * 8), verbose=0, callbacks=[callback])
 
     @one_family_is_quick

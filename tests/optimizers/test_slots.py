@@ -159,8 +159,7 @@ def test_add_weight_makes_a_variable_of_the_inner_optimizer(family, dtype):
         assert any(raw(weight) is raw(w) for w in optimizer.weights)
 
 
-@NO_CHECKPOINT
-@pytest.mark.parametrize("family", here("keras3", "new"))
+@pytest.mark.parametrize("family", [pytest.param("keras3", marks=NO_CHECKPOINT), "new"])
 def test_restored_slots_survive_a_build_that_fails(family, tmp_path):
     class Own(FAMILIES[family].SGD):
         """An optimizer whose build can fail."""
