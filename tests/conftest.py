@@ -39,6 +39,17 @@ def pytest_configure(config):
         devices.end_replicas_at_once(tf)
 
 
+# The longest files of the core, which run first, so that at the end no process has to wait for
+# another one. At first pytest-xdist gives the first and third file to one process, and the
+# second and fourth file to the next process.
+FIRST_FILES = [
+    HERE / "contract/test_contract.py",
+    HERE / "scaling/test_calls.py",
+    HERE / "scaling/test_rule.py",
+    HERE / "scaling/test_step.py",
+]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Drop the tests of absent families, and run the files with long tests first."""
@@ -48,7 +59,13 @@ def pytest_collection_modifyitems(items):
         for item in items
         if item.get_closest_marker("slow") or item.get_closest_marker("multiworker")
     }
-    items.sort(key=lambda item: item.path not in long_files)
+
+    def order(item):
+        if item.path in FIRST_FILES:
+            return FIRST_FILES.index(item.path)
+        return len(FIRST_FILES) + (item.path not in long_files)
+
+    items.sort(key=order)
 
 
 def pytest_collection_finish():
