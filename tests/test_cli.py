@@ -198,6 +198,7 @@ def test_the_old_names_exist_whatever_is_imported_first(script, first):
     assert done.stdout == "32768.0\n", done.stderr
 
 
+@pytest.mark.slow
 def test_the_old_names_exist_if_tensorflow_is_already_imported(script):
     """For example, a `sitecustomize` of the user may have imported TensorFlow."""
     path = script("""

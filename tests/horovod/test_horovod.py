@@ -56,10 +56,9 @@ def test_the_tape_works_on_keras_3():
     assert_expected(run_program("tape", 2), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.keras3
-@pytest.mark.parametrize(
-    "order", ["inside", pytest.param("outside", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("order", ["inside", "outside"])
 def test_the_optimizer_is_refused_on_keras_3(order):
     ((result, output),) = run_program(order, 1)
     assert result is None

@@ -151,6 +151,7 @@ def test_a_program_that_imports_keras_gets_no_hint(monkeypatch):
     assert hints.hint(MISSING_METHOD) is None
 
 
+@pytest.mark.slow
 def test_the_last_line_of_tf_lso_run_is_the_hint(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(

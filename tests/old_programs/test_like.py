@@ -14,14 +14,10 @@ import pathlib
 import pytest
 
 from tests.generation import LEGACY_KERAS
-from tests.old_programs.test_programs import differences, marked_slow, run
+from tests.old_programs.test_programs import differences, run
 
 PROGRAMS = pathlib.Path(__file__).parent / "like"
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
-
-# Each process takes some seconds. So only the program that reads most of the names that
-# `--like` restores is not slow.
-QUICK = ("removed_names 2.4",)
 
 
 def close(expected, got):
@@ -29,7 +25,8 @@ def close(expected, got):
     return math.isclose(expected, got, rel_tol=1e-2, abs_tol=2e-3)
 
 
-@pytest.mark.parametrize("name", marked_slow(EXPECTED, QUICK))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
 def test_each_start_prints_what_it_printed(name, tmp_path):
     program, like = name.split()
     command = ["-m", "tf_lso", "run", "--like", like, str(PROGRAMS / f"{program}.py")]

@@ -20,6 +20,7 @@ from tests.families import (
     here,
     legacy_step,
     number,
+    one_family_is_quick,
     wrapped,
 )
 from tf_lso.keras.mixed_precision import experimental
@@ -161,6 +162,7 @@ def on_replicas(family, mirrored2):
         return wrapped(family, "Adam", scale=8.0, growth=2), tf.Variable([1.0])
 
 
+@one_family_is_quick
 def test_a_copy_made_outside_the_scope_belongs_to_the_strategy(on_replicas, mirrored2):
     optimizer, x = on_replicas
     copied = copy.deepcopy(optimizer)
@@ -170,6 +172,7 @@ def test_a_copy_made_outside_the_scope_belongs_to_the_strategy(on_replicas, mirr
     assert all(len(copies(v)) == 2 for v in (*copied.weights, copied.dynamic_counter))
 
 
+@one_family_is_quick
 def test_a_copy_of_a_built_optimizer_made_outside_the_scope_trains_in_the_same_way(
     on_replicas, mirrored2
 ):
@@ -189,6 +192,7 @@ def test_a_copy_made_outside_a_strategy_of_one_device_has_the_slots(family):
     assert weights_of(copy.deepcopy(optimizer)) == weights_of(optimizer)
 
 
+@one_family_is_quick
 @pytest.mark.parametrize("built, traced", [(True, True), (False, False)])
 def test_an_optimizer_unpickled_outside_the_scope_trains_like_one_unpickled_inside(
     on_replicas, built, traced, mirrored2
