@@ -41,7 +41,7 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 #   TensorFlow's graph rewrite computes in float16.
 EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 
-# Each process takes some seconds. So only one program of each kind is not slow.
+# Each process takes some seconds. So only these programs, one of each kind, are not slow.
 QUICK = (
     "wild_02_exp_set_policy_fit",
     "wild_05_graph_rewrite",
