@@ -33,7 +33,7 @@ SLOW, WORKERS = pytest.mark.slow, pytest.mark.multiworker
         ),
         pytest.param(
             2,
-            f"multiworker --modes function --families {CURRENT} legacy --styles keras3",
+            "multiworker --modes function --styles keras3",
             marks=[SLOW, WORKERS],
         ),
         # Of three workers, one is neither the first nor the last worker. Such a worker matters

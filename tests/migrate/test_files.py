@@ -143,6 +143,19 @@ def left_alone():
     return dict(re.findall("^(.*): left alone  (.*)", printed, re.MULTILINE))
 
 
+def call_after_examination(monkeypatch, function):
+    """Make `migrate` call a function after it has read a.py, and before it writes a.py."""
+    original = files.examine
+
+    def examine(path, *arguments):
+        examined = original(path, *arguments)
+        if path == "./a.py":
+            function()
+        return examined
+
+    monkeypatch.setattr(files, "examine", examine)
+
+
 def test_a_link_stays_and_the_linked_file_is_changed():
     write_old("elsewhere/a.txt", "m.py")
     os.symlink("elsewhere/a.txt", "a.py")
@@ -170,31 +183,18 @@ class TestWhatIsLeftAlone:
 
     def test_a_file_that_another_process_deletes(self, monkeypatch):
         write_old("a.py")
-        original = files.examine
-
-        def examine_and_delete(path, *arguments):
-            examined = original(path, *arguments)
-            if path == "./a.py":
-                pathlib.Path(path).unlink()
-            return examined
-
-        monkeypatch.setattr(files, "examine", examine_and_delete)
+        call_after_examination(monkeypatch, lambda: os.unlink("a.py"))
         assert left_alone()["./a.py"].startswith("cannot be written")
         assert os.listdir() == ["z.py"]
 
     def test_a_file_that_another_process_changes(self, monkeypatch):
         write_old("a.py")
-        original = files.examine
-
-        def examine_and_change(path, *arguments):
-            examined = original(path, *arguments)
-            if path == "./a.py":
-                pathlib.Path(path).write_text("x = 1\n")
-            return examined
-
-        monkeypatch.setattr(files, "examine", examine_and_change)
+        changed_text = "x = 1\n"
+        call_after_examination(
+            monkeypatch, lambda: pathlib.Path("a.py").write_text(changed_text)
+        )
         assert left_alone() == {"./a.py": "cannot be written: it was changed meanwhile"}
-        assert pathlib.Path("a.py").read_text() == "x = 1\n"
+        assert pathlib.Path("a.py").read_text() == changed_text
         assert sorted(os.listdir()) == ["a.py", "z.py"]
 
     def test_a_file_on_which_tf_lso_itself_fails(self, monkeypatch):
