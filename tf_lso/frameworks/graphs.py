@@ -17,9 +17,19 @@ def in_xla():
     return not tf.executing_eagerly() and tf_private.in_xla(graph)
 
 
-def in_plain_function():
-    """Return whether a `tf.function` without XLA compilation is being traced."""
-    return tf.inside_function() and not in_xla()
+def plain_or_compiled(plain, compiled):
+    """Return `compiled()` where XLA compiles the running code, and `plain()` elsewhere.
+
+    A function that was traced outside of XLA may run inside a compiled function later, and the
+    reverse, both without a new trace. So the graph itself chooses when it runs. Both functions
+    must return tensors of the same dtypes.
+    """
+    if tf.executing_eagerly():
+        return plain()
+    # The index of the device on which the operation runs. XLA gives the operation the index
+    # after the last device, and then compiles only the third branch.
+    device = tf.raw_ops.DeviceIndex(device_names=["CPU", "GPU"])
+    return tf.switch_case(device, [plain, plain, compiled])
 
 
 def in_tensorflow_1():

@@ -118,6 +118,14 @@ def compute_gradients(optimizer, loss, var_list, grad_loss, tape):
     return optimizer._compute_gradients(loss, var_list, grad_loss, tape=tape)
 
 
+def transforms(optimizer, base):
+    """Return whether an optimizer overrides what `transformed` calls."""
+    method = optimizer._transform_unaggregated_gradients
+    return (
+        getattr(method, "__func__", None) is not base._transform_unaggregated_gradients
+    )
+
+
 def transformed(optimizer, grads_and_vars):
     """Transform gradients as a legacy optimizer does before it sums them over replicas.
 

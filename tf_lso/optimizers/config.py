@@ -17,8 +17,8 @@ import re
 
 from tf_lso.frameworks import keras_configs, keras_versions
 from tf_lso.optimizers import validation
-from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import options
+from tf_lso.scaling import loss_scale_configs
+from tf_lso.scaling import rule as rule_lib
 
 # Matches the class names under which LossScaleOptimizers were saved. In TensorFlow 2.4-2.8
 # the name of the experimental class ends with "v1". Since TensorFlow 2.9 the name of the
@@ -113,16 +113,16 @@ def from_config(cls, config, custom_objects=None, package=None):
         package, base = (family.package, family.base) if family else (package, None)
         inner = deserialize(inner, custom_objects, package, base)
     if "loss_scale" in config:
-        loss_scale = loss_scale_lib.get(config.pop("loss_scale"), custom_objects)
+        loss_scale = loss_scale_configs.get(config.pop("loss_scale"), custom_objects)
     elif issubclass(cls, experimental):
         loss_scale = _pop_loss_scale(config)
     else:
         return _made(cls, inner, config)
     if issubclass(cls, experimental):
         return cls(inner, loss_scale, **config)
-    is_usual = type(loss_scale) in loss_scale_lib.CLASSES.values()
+    is_usual = type(loss_scale) in loss_scale_configs.CLASSES.values()
     if is_usual and getattr(loss_scale, "multiplier", 2) == 2:
-        return cls(inner, **loss_scale_lib.arguments_of(loss_scale), **config)
+        return cls(inner, **loss_scale_configs.arguments_of(loss_scale), **config)
     if unbound(cls) is stable:
         return experimental(inner, loss_scale, **config)
     raise ValueError(
@@ -150,8 +150,8 @@ def _pop_loss_scale(config):
     """
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
-    names = config.keys() & options.OF_OPTIMIZER.values()
-    loss_scale = loss_scale_lib.make(dynamic, {n: config.pop(n) for n in names})
+    names = config.keys() & rule_lib.OF_OPTIMIZER.values()
+    loss_scale = loss_scale_configs.make(dynamic, {n: config.pop(n) for n in names})
     others = config.keys() - {"name"}
     validation.check_keras3_arguments({key: config.pop(key) for key in others})
     return loss_scale

@@ -9,6 +9,7 @@ from tf_lso.optimizers import experimental
 from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import loss_scale_configs
 
 # Keep TensorFlow's own functions and class, because `tf_lso.install` may replace them later.
 _tf_enable = tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite
@@ -65,7 +66,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
             self, tf_private.uses_locking(opt), opt.get_name()
         )
         self._optimizer = opt
-        self._loss_scale = loss_scale_lib.get(loss_scale)
+        self._loss_scale = loss_scale_configs.get(loss_scale)
         tf_private.track(self, opt, "base_optimizer")
         tf_private.track(self, self._loss_scale, "loss_scale")
 

@@ -31,7 +31,7 @@ from tf_lso.scaling import calls as calls_lib
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
 from tf_lso.scaling import loss_scale as loss_scale_lib
-from tf_lso.scaling import skipped
+from tf_lso.scaling import loss_scale_configs, skipped
 from tf_lso.scaling import step as step_lib
 from tf_lso.scaling.rule import ScaleRule
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 # `MISSING` is the value of an argument that was not passed.
 MISSING: Any = binding.MISSING
-_FLOAT16_MAX = 65504.0
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -99,26 +98,6 @@ def _check_loss_scale(value):
         )
 
 
-def _shown(
-    self,
-    optimizer: Any,
-    dynamic: bool = True,
-    initial_scale: float | None = None,
-    dynamic_growth_steps: int | None = None,
-    *,
-    name: str | None = None,
-    growth_factor: float = 2.0,
-    backoff_factor: float = 0.5,
-    hysteresis: int = 1,
-    min_scale: float = 1.0,
-    max_scale: float | None = None,
-):
-    """Provide the signature that Python's `inspect` and `help` show for the constructor.
-
-    This function is never called.
-    """
-
-
 @keras_versions.named_in_files("tf_lso>LossScaleOptimizer")
 class LossScaleOptimizer(tf_private.Dependencies):
     """An optimizer that scales the loss so that float16 gradients do not vanish.
@@ -133,8 +112,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     Keras 3, a legacy Keras 2 or a newer Keras 2 optimizer. The hyperparameters of the inner
     optimizer, such as `lr` and `beta_1`, are also attributes of the LossScaleOptimizer.
 
-    tf_lso adds the arguments `growth_factor`, `backoff_factor`, `hysteresis`, `min_scale` and
-    `max_scale`. The LossScaleOptimizers of TensorFlow and Keras do not have these arguments.
+    tf_lso adds the arguments `growth_factor`, `backoff_factor`, `min_scale` and `max_scale`.
+    The LossScaleOptimizers of TensorFlow and Keras do not have these arguments.
 
     Args:
       optimizer: the optimizer to wrap, of Keras 3 or Keras 2 (tf_keras, and `tf.keras`
@@ -151,8 +130,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
         grows. Defaults to 2.
       backoff_factor: number below 1. The scale is multiplied by this factor when it
         shrinks. Defaults to 0.5.
-      hysteresis: int, the number of steps that must be skipped in a row before the scale
-        shrinks. Defaults to 1, so that the scale shrinks at each skipped step.
       min_scale: number, the smallest scale. Defaults to 1.
       max_scale: number, the largest scale. Defaults to None. None allows all scales that
         float32 can represent.
@@ -207,7 +184,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
         # Do not use `ScaleRule.backoff_factor` here, because the type of this attribute allows
         # None. A test checks that the defaults here and in `ScaleRule` are equal.
         backoff_factor: float = 0.5,
-        hysteresis: int = ScaleRule.hysteresis,
         min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
         **keywords: "Unpack[table.Keras3Arguments]",
@@ -220,11 +196,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
             "dynamic_growth_steps": dynamic_growth_steps,
             "growth_factor": growth_factor,
             "backoff_factor": backoff_factor,
-            "hysteresis": hysteresis,
             "min_scale": min_scale,
             "max_scale": max_scale,
         }
-        self._start(inner, lambda: loss_scale_lib.make(dynamic, arguments), name)
+        self._start(inner, lambda: loss_scale_configs.make(dynamic, arguments), name)
 
     def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
         """Make an instance of the subclass of `cls` that fits the inner optimizer.
@@ -235,7 +210,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
 
-    __new__.__wrapped__ = _shown  # type: ignore[attr-defined]
+    # Make Python's `inspect` and `help` show the signature of the constructor.
+    __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
         """Check and wrap the inner optimizer.
@@ -373,45 +349,33 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Source: TensorFlow 2.0-2.15.
         """
-        self._calls.check_loss(loss, calls_lib.LEGACY)
-        scale = self._loss_scale()
+        self._calls.check_loss(loss, calls_lib.Call.GET_SCALED_LOSS)
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
-                # AutoGraph may convert the program's function `loss`. `_scaled_by_current` is
-                # excluded from AutoGraph, which would only warn about tf_lso's own code.
-                return self._scaled_by_current(loss())
+                # AutoGraph may convert the program's function `loss`. `_scaled` is excluded
+                # from AutoGraph, which would only warn about tf_lso's own code.
+                return self._scaled(loss())
 
         else:
-            scaled = self._scaled(loss, scale)
-        self._calls.scaled(calls_lib.LEGACY, scale, scaled)
+            scaled = self._scaled(loss)
+        self._calls.scaled(calls_lib.Call.GET_SCALED_LOSS, scaled)
         return scaled
 
     @_not_converted
-    def _scaled_by_current(self, loss):
-        # Read the loss scale when the program calls the function that `get_scaled_loss` has
-        # returned, and not in `get_scaled_loss` itself. TensorFlow 2.4-2.15 did the same.
-        scale = self._loss_scale()
-        self._calls.scale_was_read(scale)
-        return self._scaled(loss, scale)
-
-    def _scaled(self, loss, scale):
+    def _scaled(self, loss):
         if not hasattr(loss, "dtype"):
             raise TypeError(
                 "'loss' must be a tensor or a callable that returns one, but got: "
                 f"{loss!r}. Convert it with tf.convert_to_tensor()."
             )
-        scaled = gradients_lib.scale_loss(loss, scale)
-        if loss.dtype == tf.float16 and (
-            not tf.executing_eagerly()
-            or tf.reduce_any(tf.abs(tf.cast(loss, tf.float32)) * scale > _FLOAT16_MAX)
-        ):
+        if loss.dtype == tf.float16:
             self._once.warn(
                 "A float16 loss was scaled, and stays float16. If it exceeds 65504 after "
                 "scaling, it becomes inf and the step is skipped. Cast the loss to "
                 "float32 before get_scaled_loss(). See `tf-lso help float16-loss`"
             )
-        return scaled
+        return gradients_lib.scale_loss(loss, self._loss_scale._current())
 
     @_not_converted
     def get_unscaled_gradients(
@@ -428,7 +392,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
           division is done in float32 or a wider dtype.
 
         Raises:
-          TypeError: if `grads` is not iterable, or an element is not a gradient.
+          TypeError: if `grads` is not iterable, or an element is not a gradient or contains
+            integers.
           RuntimeError: if a gradient is already unscaled, because this method returned it.
 
         Example:
@@ -445,9 +410,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         grads = validation.as_list("grads", grads)
         validation.check_gradients(grads)
         self._calls.check_gradients(grads)
-        scale = self._calls.scale(self._loss_scale)
+        scale = self._loss_scale._current()
         unscaled = gradients_lib.unscale_gradients(grads, scale)
-        self._calls.unscaled(unscaled)
+        quotients = [gradients_lib.quotient_of(g, scale) for g in grads]
+        self._calls.unscaled(unscaled, quotients)
         return unscaled
 
     @_not_converted
@@ -467,9 +433,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError: if `loss` is None.
           RuntimeError: if the loss is already scaled, or `get_scaled_loss` has scaled a loss
-            in the same step. In `fit` of Keras 3, the method also raises this error if a
-            subclass overrides a method that `fit` of TensorFlow 2.4-2.15 called. `fit` of
-            Keras 3 would not call the overridden method in the same way.
+            in the same step. With a Keras 3 optimizer, the method also raises this error if
+            a subclass, or the program on the object, overrides a method that `fit` of
+            TensorFlow 2.4-2.15 called. `fit` of Keras 3 would not call it in the same way.
 
         Example:
         >>> import tensorflow as tf
@@ -486,14 +452,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
-        self._family.refuse_in_fit(type(self))
-        self._calls.check_loss(loss, calls_lib.KERAS3)
+        self._family.refuse_overridden(self)
+        self._calls.check_loss(loss, calls_lib.Call.SCALE_LOSS)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
-        scale = self._loss_scale()
-        scaled = gradients_lib.scale_loss(loss, scale)
-        self._calls.scaled(calls_lib.KERAS3, scale, scaled)
+        scaled = gradients_lib.scale_loss(loss, self._loss_scale._current())
+        self._calls.scaled(calls_lib.Call.SCALE_LOSS, scaled)
         return scaled
 
     # --- Applying.
@@ -634,23 +599,22 @@ class LossScaleOptimizer(tf_private.Dependencies):
             self._once.warn(f"Gradients do not exist for variables {missing}.")
         variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
-        if not self._skipped.knows(variables):
-            tf_private.once_for_replicas(self._skipped.watch, variables)
-        divisor = self._calls.divisor(
-            grads, self._loss_scale, unknown_is_scaled=unknown_is_scaled
-        )
-        self._warn_if_forgotten()
+        divides = self._calls.step_divides(grads, if_unknown=unknown_is_scaled)
+        if not divides:
+            self._warn_if_forgotten()
         if not tf.executing_eagerly():
             self._traced = True
-
+            if not self._skipped.knows(variables):
+                tf_private.once_for_replicas(self._skipped.prepare, variables)
         step = step_lib.Step(
-            self._family,
-            self._loss_scale,
-            self._skipped,
-            variables,
-            unscale=functools.partial(self._unscale, divisor=divisor),
+            family=self._family,
+            loss_scale=self._loss_scale,
+            skipped=self._skipped,
+            unscaled=self._calls.unscaled_gradients,
+            divisor=self._loss_scale._current() if divides else None,
             update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
             is_aggregated=not aggregate,
+            variables=variables,
         )
         if graphs.in_tensorflow_1() and not self._family.returns_operations:
             # Run the step in a `tf.function`, which runs all operations that have side
@@ -659,35 +623,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
             applied = tf.function(lambda: step.run(grads), autograph=False)()
             return applied.op if graphs.in_graph_of_tensorflow_1() else applied
         return step.run(grads)
-
-    def _unscale(self, grads, variables, divisor):
-        """Return a list of the unscaled gradients of a step.
-
-        The method divides a gradient by `divisor`, unless `get_unscaled_gradients` has already
-        unscaled the gradient. If no gradient is scaled, `divisor` is None and the method
-        divides no gradient.
-        """
-        scaled, results = [], []
-        for grad, variable in zip(grads, variables):
-            is_next_value = gradients_lib.overwrites(variable)
-            if self._calls.unscaled_gradients.has(grad):
-                if is_next_value:
-                    # For this variable of a float8 layer, Keras 3 passes the variable's next
-                    # value as a "gradient", so the value was never scaled. But
-                    # `get_unscaled_gradients` receives no variables, and has divided the
-                    # value like a gradient. Undo this division.
-                    scale = self._calls.scale(self._loss_scale)
-                    grad = grad * tf.cast(scale, grad.dtype)
-            elif divisor is not None and not is_next_value:
-                scaled.append(len(results))
-            results.append(grad)
-        if scaled:
-            divided = gradients_lib.unscale_gradients(
-                [results[place] for place in scaled], divisor
-            )
-            for place, grad in zip(scaled, divided):
-                results[place] = grad
-        return results
 
     def _warn_if_forgotten(self):
         # Warn if the program forgot to scale the loss or to unscale the gradients. Do not
@@ -1220,7 +1155,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         The dict does not contain the state of the optimizer.
         """
         config = {"inner_optimizer": self._family.serialize()}
-        config.update(loss_scale_lib.arguments_of(self.loss_scale_state))
+        config.update(loss_scale_configs.arguments_of(self.loss_scale_state))
         if self._own_name is not None:
             config["name"] = self._own_name
         return config

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_lso.frameworks import keras2_private, keras_versions
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.scaling import options
+from tf_lso.scaling import rule as rule_lib
 
 _SUPPORTED = (
     tf.distribute.OneDeviceStrategy,
@@ -44,7 +44,7 @@ def check_keras3_arguments(arguments):
                 "fixed scale write dynamic=False, initial_scale=..."
             )
         if name not in table.KERAS3_DEFAULTS:
-            accepted = ["optimizer", "dynamic", *options.OF_OPTIMIZER.values(), "name"]
+            accepted = ["optimizer", "dynamic", *rule_lib.OF_OPTIMIZER.values(), "name"]
             refuse_keyword(name, accepted, table.KERAS3_DEFAULTS)
         if value != table.KERAS3_DEFAULTS[name]:
             raise ValueError(

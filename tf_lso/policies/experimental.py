@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tf_lso.frameworks import log
-from tf_lso.scaling import loss_scale as loss_scale_lib
+from tf_lso.scaling import loss_scale_configs
 
 # Each of these values of the argument `loss_scale` selects the policy's default loss scale.
 # TensorFlow 2.0-2.3 used "USE_DEFAULT", and TensorFlow 2.4-2.8 used "auto".
@@ -57,7 +57,7 @@ class LossScalePolicy:
         is_default = isinstance(loss_scale, str) and loss_scale in _DEFAULTS
         if is_default:
             loss_scale = "dynamic" if name == "mixed_float16" else None
-        self._loss_scale = loss_scale_lib.get(loss_scale)
+        self._loss_scale = loss_scale_configs.get(loss_scale)
         self._loss_scale_is_default = is_default
         if loss_scale is not None and name not in ("mixed_float16", "float16"):
             _once.warn(
@@ -81,7 +81,7 @@ class LossScalePolicy:
         """Return a dict of the constructor's arguments that make an equal policy."""
         config = {"name": self.name}
         if not self._loss_scale_is_default:
-            config["loss_scale"] = loss_scale_lib.serialize(self.loss_scale)
+            config["loss_scale"] = loss_scale_configs.serialize(self.loss_scale)
         return config
 
     @classmethod
@@ -89,7 +89,7 @@ class LossScalePolicy:
         """Make a policy from a config that `get_config` returned."""
         config = dict(config)
         if isinstance(config.get("loss_scale"), dict):
-            config["loss_scale"] = loss_scale_lib.deserialize(
+            config["loss_scale"] = loss_scale_configs.deserialize(
                 config["loss_scale"], custom_objects
             )
         return cls(**config)

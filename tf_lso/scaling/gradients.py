@@ -1,6 +1,7 @@
 """Scale a loss, and unscale gradients that are dense, sparse or None."""
 
-from typing import TypeAlias
+import weakref
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -18,28 +19,82 @@ def scale_loss(loss, scale):
     return loss * tf.cast(scale, loss.dtype)
 
 
+class Quotient(NamedTuple):
+    """A dense gradient that is still to be divided: the gradient and its divisor.
+
+    In a traced step on one replica, the gradients stay quotients until the branch that applies
+    them divides. If quotients were tensors, TensorFlow would write them to memory before the
+    branch begins. In the branch the quotient is still in the processor's cache when the
+    variable is updated, and XLA divides and updates in one loop. For ResNet-50 under XLA, this
+    lowers the relative cost (see `fast.py`) from 0.45-0.58 to 0.19-0.26.
+    """
+
+    dividend: tf.Tensor
+    divisor: tf.Tensor
+
+    def divided(self):
+        """Add the division to the current graph, and return its result."""
+        return _quotient(self.dividend, self.divisor)
+
+    def reference(self):
+        """Return a function that returns this quotient while its tensors exist, then None.
+
+        The function does not keep the graph of the tensors alive.
+        """
+        references = [weakref.ref(tensor) for tensor in self]
+
+        def quotient():
+            tensors = [reference() for reference in references]
+            return None if any(t is None for t in tensors) else Quotient(*tensors)
+
+        return quotient
+
+
+def quotient_of(gradient, divisor):
+    """Return the `Quotient` of a dense gradient in a traced function, and None otherwise."""
+    is_dense = isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
+    return (
+        Quotient(gradient, divisor) if is_dense and not tf.executing_eagerly() else None
+    )
+
+
+def divided(gradients):
+    """Return a list of gradients, in which each `Quotient` is replaced by its result."""
+    return [g.divided() if isinstance(g, Quotient) else g for g in gradients]
+
+
+def _quotient(values, scale):
+    # Divide in float32 or a wider dtype. Do not multiply by the reciprocal: in float16 the
+    # reciprocal of 2**25 is 0, and a float32 reciprocal of 3 makes the eighth digit of a
+    # float64 gradient wrong.
+    narrow = values.dtype in (tf.float16, tf.bfloat16)
+    wide = tf.cast(values, tf.float32) if narrow else values
+    return tf.cast(wide / tf.cast(scale, wide.dtype), values.dtype)
+
+
 @fast.packed
-def _divided(tensors, scale):
-    results = []
-    for values in tensors:
-        # Divide in float32 or a wider dtype. Do not multiply by the reciprocal: in float16
-        # the reciprocal of 2**25 is 0, and a float32 reciprocal of 3 makes the eighth digit
-        # of a float64 gradient wrong.
-        narrow = values.dtype in (tf.float16, tf.bfloat16)
-        wide = tf.cast(values, tf.float32) if narrow else values
-        results.append(tf.cast(wide / tf.cast(scale, wide.dtype), values.dtype))
-    return results
+def _quotients(tensors, scale):
+    return [_quotient(values, scale) for values in tensors]
 
 
 def unscale_gradients(gradients, scale):
     """Divide each gradient by `scale`. Return a list of the results.
 
     The dtypes do not change. `tf.IndexedSlices` stay sparse, and None stays None.
+
+    Raises:
+      TypeError: if a gradient contains integers, which a division would round.
     """
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
-    divided = iter(_divided(values, tf.convert_to_tensor(scale)))
-    return [g if g is None else _with_values(g, next(divided)) for g in gradients]
+    for tensor in values:
+        if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+            raise TypeError(
+                "Gradients must contain floating-point or complex numbers to be divided by "
+                f"the loss scale, but got {tensor!r}. Cast it to float32."
+            )
+    results = iter(_quotients(values, tf.convert_to_tensor(scale)))
+    return [g if g is None else _with_values(g, next(results)) for g in gradients]
 
 
 def _with_values(gradient, values):
@@ -142,8 +197,8 @@ def _summed_rows(tensors):
     return results
 
 
-def _with_summed_rows_in_xla(slices):
-    """Return slices with as many rows as `slices`: first the sums, then rows of zeros.
+def _summed_rows_in_xla(slices):
+    """Return the same as `_summed_rows` for one gradient, and then rows of zeros.
 
     XLA must know the number of rows at compile time. If `tf.unique` determines the number,
     XLA cannot compile some optimizers. The rows of zeros have indices outside of the
@@ -156,7 +211,15 @@ def _with_summed_rows_in_xla(slices):
     shape = slices.dense_shape
     outside = indices.dtype.max if shape is None else tf.cast(shape[0], indices.dtype)
     sums = tf.math.unsorted_segment_sum(slices.values, places, count)
-    return tf.IndexedSlices(sums, tf.where(is_row, kept, outside), shape)
+    return [sums, tf.where(is_row, kept, outside)]
+
+
+def _with_summed_rows(slices):
+    rows, indices = graphs.plain_or_compiled(
+        lambda: _summed_rows([slices.values, slices.indices]),
+        lambda: _summed_rows_in_xla(slices),
+    )
+    return tf.IndexedSlices(rows, indices, dense_shape=slices.dense_shape)
 
 
 def with_summed_rows(gradients):
@@ -166,13 +229,7 @@ def with_summed_rows(gradients):
     these rows must be finite, and Adam must square the sum. This function never converts slices
     to dense tensors of the shape of the variable.
     """
-    sparse = [_in_tensors(g) for g in gradients if isinstance(g, tf.IndexedSlices)]
-    if graphs.in_xla():
-        summed = map(_with_summed_rows_in_xla, sparse)
-    else:
-        results = _summed_rows([t for g in sparse for t in (g.values, g.indices)])
-        summed = (
-            tf.IndexedSlices(rows, indices, dense_shape=g.dense_shape)
-            for g, rows, indices in zip(sparse, results[::2], results[1::2])
-        )
-    return [next(summed) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    return [
+        _with_summed_rows(_in_tensors(g)) if isinstance(g, tf.IndexedSlices) else g
+        for g in gradients
+    ]

@@ -1,14 +1,15 @@
-"""The rule by which a dynamic loss scale changes, as pure functions.
+"""The rule by which a dynamic loss scale changes: its parameters, and one pure function.
 
-Eager code, graphs and tests all use these functions. This module does not import TensorFlow.
-The numbers may be Python scalars, NumPy scalars or tensors. The argument `where` of a function
+Eager code, graphs and tests all use `next_state`. This module does not import TensorFlow. The
+numbers may be Python scalars, NumPy scalars or tensors. The argument `where` of a function
 chooses between two values. It is `tf.where` for tensors, and `select` for other numbers. The
 first of the two values in a call of `where` determines the dtype of the result, so the first
 value is never a Python constant.
 """
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
 _Where: TypeAlias = Callable[..., Any]
@@ -27,8 +28,6 @@ class ScaleRule:
     # None means that the scale is divided by the growth factor to shrink, as in
     # TensorFlow's `DynamicLossScale`.
     backoff_factor: float | None = 0.5
-    # The number of consecutive skipped steps after which the scale shrinks.
-    hysteresis: int = 1
     min_scale: float = 1.0
     max_scale: float = FLOAT32_MAX
 
@@ -41,9 +40,6 @@ class ScaleState(NamedTuple):
     # `count` is an int64 scalar: the number of finite steps since the scale last changed or a
     # step was last skipped.
     count: Any
-    # `skipped` is an int64 scalar: the number of consecutive skipped steps. The number is valid
-    # only while `count` is 0. So a step that only adds 1 to `count` need not write the number.
-    skipped: Any = 0
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -70,27 +66,23 @@ def next_state(
     returns to 0, and the scale is multiplied by `growth_factor` unless the product exceeds
     `max_scale`.
 
-    A nonfinite step sets the count to 0. If this step is at least the `hysteresis`-th
-    nonfinite step in a row, the scale is also multiplied by `backoff_factor`. The scale
-    does not fall below `min_scale`.
+    A nonfinite step sets the count to 0, and multiplies the scale by `backoff_factor`. The
+    scale does not fall below `min_scale`.
 
     If the scale is not usable, for instance because a checkpoint was damaged, the scale
     becomes `initial_scale`.
 
     Source: `DynamicLossScale.update` of TensorFlow 2.0-2.15. tf_lso adds `max_scale`,
-    values of `min_scale` other than 1, the recovery from an unusable scale,
-    `backoff_factor` (as in `torch.amp.GradScaler`) and `hysteresis` (as in NVIDIA Apex).
+    values of `min_scale` other than 1, the recovery from an unusable scale, and
+    `backoff_factor` (as in `torch.amp.GradScaler`).
 
     >>> rule = ScaleRule(growth_steps=2)
     >>> next_state(rule, ScaleState(8.0, 1), finite=True)
-    ScaleState(scale=16.0, count=0, skipped=0)
+    ScaleState(scale=16.0, count=0)
     >>> next_state(rule, ScaleState(8.0, 1), finite=False)
-    ScaleState(scale=4.0, count=0, skipped=1)
+    ScaleState(scale=4.0, count=0)
     """
     counts = only_counts(rule, state, finite)
-    # Compare by `count < 1` and not by `count == 0`, because `==` compares objects by identity
-    # in a graph of TensorFlow 1.
-    skipped = where(state.count < 1, state.skipped + 1, 1)
     scale = state.scale
     larger = scale * rule.growth_factor
     grown = where(larger <= rule.max_scale, larger, scale)
@@ -100,10 +92,132 @@ def next_state(
     # the quotient exceeds the largest float32.
     shrunk = where(smaller <= FLOAT32_MAX, smaller, scale)
     shrunk = where(shrunk >= rule.min_scale, shrunk, rule.min_scale)
-    shrunk = where(skipped >= rule.hysteresis, shrunk, scale)
     moved = where(is_usable(scale), where(finite, grown, shrunk), rule.initial_scale)
-    return ScaleState(
-        where(counts, scale, moved),
-        where(counts, state.count + 1, 0),
-        where(finite, where(counts, state.skipped, 0), skipped),
-    )
+    return ScaleState(where(counts, scale, moved), where(counts, state.count + 1, 0))
+
+
+# --- The arguments of constructors, and the rules that they make.
+
+# These dicts map each field of `ScaleRule` to the name of the same argument of
+# `LossScaleOptimizer` or of `DynamicLossScale`.
+OF_OPTIMIZER = {
+    "initial_scale": "initial_scale",
+    "growth_steps": "dynamic_growth_steps",
+    "growth_factor": "growth_factor",
+    "backoff_factor": "backoff_factor",
+    "min_scale": "min_scale",
+    "max_scale": "max_scale",
+}
+OF_DYNAMIC_LOSS_SCALE = {
+    "initial_scale": "initial_loss_scale",
+    "growth_steps": "increment_period",
+    "growth_factor": "multiplier",
+    "backoff_factor": "backoff_factor",
+    "min_scale": "min_loss_scale",
+    "max_scale": "max_loss_scale",
+}
+
+
+def positive_number(name: str, value: Any) -> float:
+    """Return `value` as a float. Raise TypeError or ValueError if this is not possible.
+
+    As in TensorFlow's own classes, `value` may be a number, a NumPy or TensorFlow scalar,
+    or a string. A bool is no number. The value must be positive and finite. Errors name the
+    argument `name`.
+    """
+    _refuse_bool(name, value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name!r} must be a number, but got: {value!r}.") from error
+    except OverflowError:
+        number = math.inf
+    if not (FLOAT32_TINY <= number <= FLOAT32_MAX):
+        raise ValueError(
+            f"{name!r} must be a positive and finite float32, but got: {value!r}."
+        )
+    return number
+
+
+def _refuse_bool(name: str, value: Any) -> None:
+    if isinstance(value, bool):
+        raise TypeError(f"{name!r} must be a number, but got the bool {value!r}.")
+
+
+def _whole_number(name: str, value: Any) -> int:
+    _refuse_bool(name, value)
+    refusal = f"{name!r} must be a positive whole number (int64), but got: {value!r}."
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(refusal) from error
+    if not 1 <= number < 2**63 or not (isinstance(value, str) or number == value):
+        raise ValueError(refusal)
+    return number
+
+
+def _shrinking_factor(name: str, value: Any) -> float:
+    number = positive_number(name, value)
+    if number >= 1:
+        raise ValueError(
+            f"{name!r} must be less than 1, so that the scale shrinks, but got: {value!r}."
+        )
+    return number
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "initial_scale": positive_number,
+    "growth_steps": _whole_number,
+    "growth_factor": positive_number,
+    "backoff_factor": _shrinking_factor,
+    "min_scale": positive_number,
+    "max_scale": positive_number,
+}
+
+
+def checked_rule(
+    names: dict[str, str], usual: ScaleRule, optional: Collection[str], **fields: Any
+) -> ScaleRule:
+    """Check values for the fields of a `ScaleRule`, and return a rule with these values.
+
+    Args:
+      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`. Error messages use the argument
+        names in this dict.
+      usual: `ScaleRule` that contains the defaults.
+      optional: names of the fields for which None means the default.
+      **fields: the values, by the names of the fields.
+
+    Raises:
+      TypeError: if a value is not a number.
+      ValueError: if a value is out of its range.
+    """
+    checked = {}
+    for field, value in fields.items():
+        if value is not None or field not in optional:
+            checked[field] = _CHECKS[field](names[field], value)
+    rule = dataclasses.replace(usual, **checked)
+    if not rule.min_scale <= rule.initial_scale <= rule.max_scale:
+        raise ValueError(
+            f"{names['initial_scale']!r} must be from {names['min_scale']!r} "
+            f"({rule.min_scale!r}) to {names['max_scale']!r} ({rule.max_scale!r}), but got: "
+            f"{rule.initial_scale!r}."
+        )
+    return rule
+
+
+def arguments_of(
+    rule: ScaleRule, names: dict[str, str], usual: ScaleRule, always: Collection[str]
+) -> dict[str, Any]:
+    """Return a dict of constructor arguments that make a `ScaleRule` equal to `rule`.
+
+    The dict maps the name of each argument to its value. `usual` is the `ScaleRule` with the
+    default values. The dict omits the arguments of the fields whose values are the same in
+    `rule` and in `usual`, except for the fields in `always`. `names` is `OF_OPTIMIZER` or
+    `OF_DYNAMIC_LOSS_SCALE`. Both map the name of each field to the name of its argument.
+    """
+    return {
+        name: getattr(rule, field)
+        for field, name in names.items()
+        if field in always or getattr(rule, field) != getattr(usual, field)
+    }

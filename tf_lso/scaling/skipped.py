@@ -1,5 +1,6 @@
 """Count the steps that an optimizer skips, and record which gradients overflowed."""
 
+import threading
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -7,30 +8,44 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, log
 from tf_lso.scaling import gradients as gradients_lib
 
-# A bit for infinity and a bit for NaN. The sum of a gradient's bits is an index into `_KINDS`.
-_INF, _NAN = 1, 2
-_KINDS = ["", "inf", "nan", "inf, nan"]
-_MOST = 5  # the largest number of variables that one warning names
+_KINDS = ("", "inf", "nan", "inf, nan")  # by the bits of `finite.INF` and `finite.NAN`
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
-    "in a row: {}). Not finite: {}. Scaling cannot help: look for NaN or infinity in the "
-    "data and the loss, lower the learning rate, or set `min_scale` lower. "
-    "See `tf-lso help stuck`"
+    "in a row: {}). Scaling cannot help: look for NaN or infinity in the data and the loss, "
+    "lower the learning rate, or set `min_scale` lower. `optimizer.last_overflow` names the "
+    "variables, and tf_lso.debugging.explain() finds the layer. See `tf-lso help stuck`"
 )
 
 
 class Overflow(NamedTuple):
-    """A variable whose gradient was not finite."""
+    """A variable whose gradient was not finite.
 
-    # `variable` is the path of the variable, or its name if it has no path.
+    Fields:
+      variable: str, the path of the variable, or its name if it has no path.
+      kind: "inf", "nan" or "inf, nan", what the gradient contained.
+    """
+
     variable: str
-    # `kind` says what the gradient contained: "inf", "nan" or "inf, nan".
     kind: str
 
 
 def _path(variable):
     path = gradients_lib.attribute_of(variable, "path")
     return path or variable.name.removesuffix(":0")
+
+
+class _Record(NamedTuple):
+    """What the last skipped step with these variables has found.
+
+    Fields:
+      number: int. The optimizer stores the number of the record that was written last.
+      variables: list of variables.
+      kinds: int64 vector, or variable of it, with the kind of each variable's gradient.
+    """
+
+    number: int
+    variables: list[Any]
+    kinds: Any
 
 
 class Skipped:
@@ -40,48 +55,44 @@ class Skipped:
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # A vector with one number for each variable. The number says what the gradient of the
-        # variable contained in the last skipped step. It is an index into `_KINDS`, which lists
-        # the possible contents. The vector grows if a legacy optimizer gets further variables.
-        self._overflowed = graphs.unsaved_variable([], "overflowed", [None])
-        # The variables in the order of the vector `_overflowed`. This list keeps the variables
-        # alive, so that no other object can get their ids.
-        self._variables: list[Any] = []
-        # Maps the id of each variable to the index of the variable in `_variables`.
-        self._places: dict[int, int] = {}
-        # True if XLA compiled a step that may be skipped. XLA cannot print the warning about a
-        # skipped step, so `report` logs the warning later.
+        # The number of the record that was written last. Eager steps share the number 0.
+        self._last = graphs.unsaved_variable(0, "last_skipped_step")
+        self._of_eager_step = _Record(0, [], [])
+        # The records of traced steps, by the ids of their variables. Steps with the same
+        # variables share a record.
+        self._of_traced_steps: dict[tuple[int, ...], _Record] = {}
+        self._lock = threading.Lock()
+        # True if XLA compiled a step that may be skipped.
         self._is_unreported = False
         self._reported_total = 0
 
     def knows(self, variables):
-        """Return whether `watch` has been called with each of these variables."""
-        return all(id(variable) in self._places for variable in variables)
+        """Return whether `prepare` was called with these variables."""
+        return tuple(map(id, variables)) in self._of_traced_steps
 
-    def watch(self, variables):
-        """Prepare to record which gradients of `variables` overflow.
-
-        Call this method before a step that updates new variables. The vector `_overflowed` has
-        one number for each variable. The method makes the vector longer if variables are new.
-        """
-        for variable in variables:
-            if id(variable) not in self._places:
-                self._places[id(variable)] = len(self._variables)
-                self._variables.append(variable)
-        with tf.init_scope():
-            if tf.executing_eagerly():
-                new = len(self._variables) - int(tf.size(self._overflowed))
-                self._overflowed.assign(tf.pad(self._overflowed, [[0, new]]))
+    def prepare(self, variables):
+        """Prepare the record of a traced step, and return it."""
+        key = tuple(map(id, variables))
+        if key not in self._of_traced_steps:
+            kinds = graphs.unsaved_variable([0] * len(variables), "overflowed")
+            with self._lock:
+                number = len(self._of_traced_steps) + 1
+                record = _Record(number, list(variables), kinds)
+                self._of_traced_steps.setdefault(key, record)
+        return self._of_traced_steps[key]
 
     def variables(self):
-        """Return a dict of the variables of this object that traced steps use.
+        """Return {name: variable} for the variables that traced steps use.
 
-        The dict maps names to variables. A SavedModel with traced steps must contain the
-        variables.
+        A SavedModel with traced steps must contain the variables.
         """
-        variables = [self._total, self._in_a_row, self._overflowed]
-        names = ["skipped_steps", "consecutive_skipped_steps", "overflowed"]
-        return dict(zip(names, variables))
+        records = list(self._of_traced_steps.values())
+        return {
+            "skipped_steps": self._total,
+            "consecutive_skipped_steps": self._in_a_row,
+            "last_skipped_step": self._last,
+            **{f"overflowed_{record.number}": record.kinds for record in records},
+        }
 
     # --- Called by a step.
 
@@ -90,55 +101,41 @@ class Skipped:
         return [self._in_a_row.assign(0, read_value=False)]
 
     def note_skipped(self, kinds, variables):
-        """Count a skipped step, and record which gradients overflowed. Return the assign ops.
+        """Count a skipped step, and record the kinds of its gradients. Return the assign ops.
 
-        Call this method before the scale changes. `kinds` is a bool tensor with one row for
-        each of `variables`. The first column says whether the gradient of the variable contains
-        infinity. The second column says whether the gradient contains NaN.
+        Call this method before the scale changes. `kinds` is an int64 vector with the kind of
+        the gradient of each variable, as the module `finite` defines it.
         """
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
-        kinds, places = self._by_place(kinds, variables)
-        if graphs.in_xla():
-            # XLA cannot print the warning about skipped steps, so `report` logs it later.
-            self._is_unreported = True
-        else:
-            self._warn_if_stuck(in_a_row, tf.gather(kinds, places), places)
+        # XLA cannot print, so `report` logs the warning later.
+        self._is_unreported |= graphs.in_xla()
+        warned = graphs.plain_or_compiled(
+            lambda: self._warn_if_stuck(in_a_row), lambda: tf.constant(True)
+        )
         return [
+            warned,
             self._total.assign(total, read_value=False),
             self._in_a_row.assign(in_a_row, read_value=False),
-            self._overflowed.assign(kinds, read_value=False),
+            *self._write(kinds, variables),
         ]
 
-    def _by_place(self, kinds, variables):
-        """Return the new value of the vector `_overflowed`, and indices into this vector.
+    def _write(self, kinds, variables):
+        if tf.executing_eagerly():
+            self._of_eager_step = _Record(0, variables, kinds)
+            return [self._last.assign(0, read_value=False)]
+        record = self.prepare(variables)
+        return [
+            record.kinds.assign(kinds, read_value=False),
+            self._last.assign(record.number, read_value=False),
+        ]
 
-        The indices of `variables` are a list in ascending order. `kinds` is a tensor like that
-        of `note_skipped`.
-        """
-        places = [self._places[id(variable)] for variable in variables]
-        # Read the size of `_overflowed` when the graph runs, because `watch` may make this
-        # vector longer after this code was traced. In TensorFlow 1 `watch` cannot make the
-        # vector longer, so use the number of variables instead.
-        is_fixed = graphs.in_tensorflow_1()
-        size = len(self._variables) if is_fixed else tf.size(self._overflowed)
-        bits = tf.cast(kinds, tf.int64)
-        # If a variable occurs several times in `variables`, the segment maximum combines its
-        # rows of `bits`. If a variable does not occur in `variables`, its segment maximum is
-        # the smallest int64, which `tf.maximum` replaces by 0.
-        bits = tf.maximum(tf.math.unsorted_segment_max(bits, places, size), 0)
-        kinds = tf.linalg.matvec(bits, tf.constant([_INF, _NAN], tf.int64))
-        return kinds, sorted(set(places))
-
-    def _warn_if_stuck(self, in_a_row, kinds, places):
+    def _warn_if_stuck(self, in_a_row):
         # Warn after 1, 2, 4, 8, ... skipped steps in a row, so that a run that cannot
         # recover does not fill the log.
         is_due = tf.reduce_any(tf.equal(in_a_row, [2**power for power in range(63)]))
-        paths = [_path(self._variables[place]) for place in places]
-        texts = tf.strings.join([paths, " (", tf.gather(_KINDS, kinds), ")"])
-        found = tf.boolean_mask(texts, kinds > 0)[:_MOST]
-        found = tf.strings.reduce_join(found, separator=", ")
         is_stuck = self._loss_scale._is_at_minimum() & is_due
-        graphs.warn(is_stuck, _STUCK, self._loss_scale(), in_a_row, found)
+        graphs.warn(is_stuck, _STUCK, self._loss_scale(), in_a_row)
+        return tf.constant(True)
 
     # --- Called when programs ask for the counts.
 
@@ -151,10 +148,7 @@ class Skipped:
         return graphs.read_or_zero(self._in_a_row)
 
     def stuck(self):
-        """Return the result of `in_a_row` if the loss scale is at its minimum, else 0.
-
-        `in_a_row` counts the consecutive skipped steps.
-        """
+        """Return the result of `in_a_row` if the loss scale is at its minimum, else 0."""
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
@@ -162,8 +156,14 @@ class Skipped:
 
         The result is a list. Call this method in eager code only.
         """
-        kinds = zip(self._variables, self._overflowed.numpy())
-        return [Overflow(_path(v), _KINDS[kind]) for v, kind in kinds if kind]
+        records = [self._of_eager_step, *self._of_traced_steps.values()]
+        _, variables, kinds = records[self._last.numpy()]
+        # A variable may have several gradients in one step.
+        bits: dict[int, int] = {}
+        for variable, kind in zip(variables, tf.convert_to_tensor(kinds).numpy()):
+            bits[id(variable)] = bits.get(id(variable), 0) | int(kind)
+        found = {id(v): Overflow(_path(v), _KINDS[bits[id(v)]]) for v in variables}
+        return [overflow for overflow in found.values() if overflow.kind]
 
     def report(self):
         """Log the warning that a step in XLA could not print. In a graph do nothing."""
@@ -171,6 +171,5 @@ class Skipped:
             return
         total, stuck = int(self.total()), int(self.stuck())
         if total != self._reported_total and stuck:
-            found = ", ".join(f"{path} ({kind})" for path, kind in self.overflows())
-            log.logger().warning(_STUCK.format(float(self._loss_scale()), stuck, found))
+            log.logger().warning(_STUCK.format(float(self._loss_scale()), stuck))
         self._reported_total = total

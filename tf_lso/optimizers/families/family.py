@@ -94,12 +94,12 @@ class Family(abc.ABC):
 
     # --- A step calls these methods in this order.
 
-    def refuse_in_fit(self, cls):  # noqa: B027
-        """Raise RuntimeError if `fit` is running and does not support the class `cls`.
+    def refuse_overridden(self, wrapper):  # noqa: B027
+        """Raise RuntimeError if `scale_loss` must not be used with this wrapper.
 
-        `cls` is the wrapper's class. If `cls` is a user's subclass, it may override a method
-        that `fit` of TensorFlow 2.4-2.15 called but `fit` of Keras 3 does not call in the
-        same way. In families other than Keras 3, this method does nothing.
+        A subclass or the program may have replaced a method that `fit` of TensorFlow
+        2.4-2.15 called but Keras 3, which calls `scale_loss`, does not call in the same way.
+        In families other than Keras 3, this method does nothing.
         """
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
@@ -143,6 +143,7 @@ class Family(abc.ABC):
         if self.aggregates_in_full and replicas == 1:
             return gradients, variables
         aggregate = keras2_private.aggregation(self.inner) or _sum_over_replicas
+        gradients = gradients_lib.divided(gradients)
         return validation.unzip(aggregate(list(zip(gradients, variables))))
 
     @property

@@ -13,6 +13,7 @@ from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
+from tf_lso.scaling import gradients as gradients_lib
 
 # After `install(like=...)`, the method `_aggregate_gradients` of legacy optimizers may return
 # only gradients. While this switch is on, the method returns (gradient, variable) pairs
@@ -139,10 +140,12 @@ class Legacy(keras2.Keras2):
         return copied
 
     def aggregate(self, gradients, variables):
-        pairs = list(zip(gradients, variables))
-        pairs = private.transformed(self.inner, pairs)
+        if private.transforms(self.inner, self.base):
+            pairs = list(zip(gradients_lib.divided(gradients), variables))
+            pairs = private.transformed(self.inner, pairs)
+            gradients, variables = validation.unzip(pairs)
         with aggregates_pairs.on():
-            return super().aggregate(*validation.unzip(pairs))
+            return super().aggregate(gradients, variables)
 
     @property
     def aggregates_in_full(self):

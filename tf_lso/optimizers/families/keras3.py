@@ -1,9 +1,6 @@
 """The adapter to Keras 3 optimizers on the TensorFlow backend."""
 
 import contextlib
-import inspect
-import itertools
-import traceback
 import weakref
 from typing import Any
 
@@ -19,8 +16,7 @@ from tf_lso.optimizers.families import family
 from tf_lso.scaling import gradients as gradients_lib
 
 # `fit` of TensorFlow 2.4-2.15 called these methods of an optimizer. `fit` of Keras 3 does
-# not call these methods, or calls them differently. So `refuse_in_fit` raises an error if a
-# subclass overrides one of these methods.
+# not call these methods, or calls them differently.
 _LEGACY_METHODS = (
     "get_scaled_loss",
     "get_unscaled_gradients",
@@ -32,9 +28,6 @@ _LEGACY_METHODS = (
 # `_changed` contains the optimizers that the method `_take_over_parts` has changed. The method
 # changes no optimizer twice.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
-
-# The number of frames of the call stack in which `refuse_in_fit` looks for `train_step`.
-_DEPTH = 12
 
 
 def _aggregate_gradients(self, grads_and_vars):
@@ -142,17 +135,19 @@ class Keras3(family.Family):
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
-    def refuse_in_fit(self, cls):
-        of_lso = validation.is_of_tf_lso
-        own = [n for n in _LEGACY_METHODS if not of_lso(getattr(cls, n))]
-        frames = traceback.walk_stack(inspect.currentframe()) if own else ()
-        step = keras.Model.train_step.__code__
-        if any(f.f_code is step for f, _ in itertools.islice(frames, _DEPTH)):
+    def refuse_overridden(self, wrapper):
+        cls, of_lso = type(wrapper), validation.is_of_tf_lso
+        own = [
+            name
+            for name in _LEGACY_METHODS
+            if name in vars(wrapper) or not of_lso(getattr(cls, name))
+        ]
+        if own:
             raise RuntimeError(
-                f"{cls.__name__} overrides {', '.join(own)}, which `fit` of Keras 3 does "
-                "not call as TensorFlow 2.4-2.15 did. Override train_step() of the model "
-                "and call them there, or set TF_USE_LEGACY_KERAS=1. "
-                "See `tf-lso help overrides-in-fit`"
+                f"{cls.__name__} overrides {', '.join(own)}, which `fit` of Keras 3, and other "
+                "code that calls scale_loss(), does not call as TensorFlow 2.4-2.15 did. "
+                "Override train_step() of the model and call them there, or set "
+                "TF_USE_LEGACY_KERAS=1. See `tf-lso help overrides-in-fit`"
             )
 
     def prepare(self, wrapper, variables, used):

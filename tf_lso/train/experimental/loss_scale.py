@@ -4,12 +4,8 @@ This module of TensorFlow is private, but some old programs import names from it
 """
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
-from tf_lso.scaling.loss_scale import (
-    DynamicLossScale,
-    FixedLossScale,
-    LossScale,
-    get,
-)
+from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+from tf_lso.scaling.loss_scale_configs import get
 
 __all__ = ["DynamicLossScale", "FixedLossScale", "LossScale", "get"]
 
