@@ -142,7 +142,7 @@ GUARDS = {
         message="strategy.scope",
     ),
     "halve the scale": Guard(
-        target="tf_lso.scaling.scale_variables.rule_lib:next_state",
+        target="tf_lso.scaling.loss_scale.rule_lib:next_state",
         replacement=lambda rule, state, finite, where: state,
         case="nonfinite_on_one_replica_skips_on_all",
         family="new",

@@ -704,7 +704,7 @@ def test_the_class_of_an_optimizer_makes_inner_optimizers_of_its_family(
 ROUND_TRIPS = {
     "defaults": STABLE,
     "limits": lambda o: STABLE(o, True, 4.0, 3, min_scale=0.5, max_scale=64.0),
-    "rule": lambda o: STABLE(o, growth_factor=4.0, backoff_factor=0.25, hysteresis=2),
+    "rule": lambda o: STABLE(o, growth_factor=4.0, backoff_factor=0.25),
     "fixed": lambda o: STABLE(o, False, 4.0, name="mine"),
     "experimental": lambda o: EXPERIMENTAL(o, 4.0),
     "multiplier": lambda o: EXPERIMENTAL(o, tf_lso.DynamicLossScale(4.0, 3, 8.0)),
@@ -719,7 +719,7 @@ REQUIRED_KEYS = {
 # The keys that a config contains only if the caller passed the argument.
 OPTIONAL_KEYS = {
     "limits": {"min_scale": 0.5, "max_scale": 64.0},
-    "rule": {"growth_factor": 4.0, "backoff_factor": 0.25, "hysteresis": 2},
+    "rule": {"growth_factor": 4.0, "backoff_factor": 0.25},
 }
 
 
@@ -752,10 +752,10 @@ def test_a_config_survives_a_round_trip_through_json(family, kind):
 
 
 def test_the_stable_class_reads_the_rule_in_an_experimental_config(family):
-    scale = tf_lso.DynamicLossScale(16.0, backoff_factor=0.25, hysteresis=3)
+    scale = tf_lso.DynamicLossScale(16.0, backoff_factor=0.25)
     config = EXPERIMENTAL(FAMILIES[family].SGD(0.1), scale).get_config()
     loaded = STABLE.from_config(config).loss_scale_state
-    assert (loaded.backoff_factor, loaded.hysteresis) == (0.25, 3)
+    assert (loaded.initial_loss_scale, loaded.backoff_factor) == (16.0, 0.25)
 
 
 def test_a_config_may_contain_an_inner_optimizer_instead_of_its_config(family):

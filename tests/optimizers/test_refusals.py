@@ -93,7 +93,6 @@ ONLY_DYNAMIC = [
     "max_scale",
     "growth_factor",
     "backoff_factor",
-    "hysteresis",
 ]
 FIXED = {"dynamic": False, "initial_scale": 2}
 
@@ -111,17 +110,21 @@ ARGUMENTS = [
     *rows(["min_scale", "max_scale"], [0], "ValueError: must be"),
     *rows(["dynamic_growth_steps"], [[2.0]], "TypeError: must be"),
     *rows(["dynamic_growth_steps"], NOT_STEP_COUNTS, "ValueError: must be"),
+    *rows(["growth_factor", "backoff_factor"], [0], "ValueError: must be"),
     *rows(
-        ["growth_factor", "backoff_factor", "hysteresis"], [0], "ValueError: must be"
+        ["initial_scale", "dynamic_growth_steps", "min_scale", "growth_factor"],
+        [True],
+        "TypeError: must be a number ... bool True",
     ),
     *rows(["growth_factor"], [0.5], "ValueError: at least 1"),
     *rows(["backoff_factor"], [1.0, 2], "ValueError: less than 1"),
     (
         {"min_scale": 8.0, "max_scale": 4, "initial_scale": 2},
-        ("ValueError: 'min_scale' ... 8.0 ... 'max_scale' (4"),
+        ("ValueError: 'min_scale' (8.0) to 'max_scale' (4.0) ... 2.0"),
     ),
     *rows(["initial_scale"], [16.0], "ValueError: 'max_scale' (4", max_scale=4),
-    ({"max_scale": 4}, "ValueError: 'initial_scale' (32768 ... 'max_scale' (4"),
+    *rows(["initial_scale"], [2], "ValueError: 'min_scale' (4", min_scale=4),
+    ({"max_scale": 4}, "ValueError: 'initial_scale' must be ... 'max_scale' (4"),
     ({"dynamic": False}, "ValueError: 'initial_scale' must be specified ... 'dynamic'"),
     *rows(ONLY_DYNAMIC, [3.0], "ValueError: must not be given ... 'dynamic'", **FIXED),
     ({"initial_scal": 2}, "TypeError: 'initial_scal'. Did you mean 'initial_scale'?"),
@@ -581,7 +584,7 @@ def test_a_value_of_a_fixed_loss_scale_is_refused(value):
             "ValueError: must be",
         ),
         *rows(["initial_loss_scale"], [[2.0]], "TypeError: must be"),
-        *rows(["initial_loss_scale"], [16], "ValueError: (16 ... (8", max_loss_scale=8),
+        *rows(["initial_loss_scale"], [16], "ValueError: 16 ... (8", max_loss_scale=8),
         (
             {"initial_loss_scale": 2, "min_loss_scale": 9, "max_loss_scale": 8},
             ("ValueError: 'min_loss_scale' (9 ... 'max_loss_scale' (8"),

@@ -1,14 +1,13 @@
 """Both protocols on one optimizer: each scaled gradient is unscaled exactly once.
 
-The four rules, and the terms *place* and *pending*, are those of the page
-compat_docs/explanation/step.md. `test_random_programs.py` combines these programs at random.
+The four rules, and the terms *place* and *pending*, are those of `tf_lso/scaling/calls.py`.
+`test_random_programs.py` combines these programs at random.
 
 Each test makes a `Bench`, with one optimizer and one variable. `bench.steps` is the number of
 correct steps that the variable shows. A gradient that was divided too often, or not at all,
 gives another number.
 """
 
-import concurrent.futures
 import gc
 import logging
 
@@ -18,6 +17,7 @@ import tensorflow as tf
 from tests.families import STYLES, copies, wrapped
 from tests.scaling.bench import KERAS3, LEGACY, METHODS, NAN, OTHER, Bench, in_thread
 from tf_lso.scaling import calls as calls_lib
+from tf_lso.scaling import gradients as gradients_lib
 
 pytestmark = pytest.mark.core
 
@@ -65,7 +65,7 @@ def test_an_unscaled_gradient_is_known_after_another_loss_was_scaled(bench, in_m
     assert bench.steps == 3
 
 
-# --- Rule 2: in a place with a scaling call, the last scaling call decides.
+# --- Rule 2: the pending call of a place decides.
 
 
 def test_both_protocols_may_take_turns(bench, in_mode, scaling_warnings):
@@ -108,7 +108,7 @@ def test_reading_a_gradient_does_not_change_later_steps(
         assert bench.steps == steps
 
 
-# --- Rule 3: in a place without a pending loss, the loss that is pending elsewhere decides.
+# --- Rule 3: in a place without a pending call, the only protocol decides.
 
 
 @for_each_method
@@ -125,18 +125,8 @@ def test_eager_code_may_apply_the_gradient_of_an_ended_thread(bench, method):
     assert bench.steps == 1
 
 
-def test_a_gradient_waiting_in_a_thread_decides_before_finished_steps_of_functions(
-    bench,
-):
-    tf.function(lambda: bench.step(LEGACY))()
-    # The thread that scales must still run when the gradient is applied.
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        bench.apply(thread.submit(bench.scaled, KERAS3).result())
-    assert bench.steps == 2
-
-
 @for_each_method
-def test_a_step_of_a_thread_does_not_change_a_waiting_gradient_of_the_other_protocol(
+def test_a_step_of_a_thread_does_not_change_a_pending_gradient_of_the_other_protocol(
     bench, method
 ):
     gradient = bench.gradient(method)
@@ -173,46 +163,37 @@ def test_eager_code_after_a_legacy_step_is_refused_a_scaled_gradient_of_a_functi
     assert bench.steps == 1
 
 
-def test_eager_code_with_a_pending_gradient_is_refused_one_of_the_other_kind(bench):
-    bench.gradient(LEGACY)
-    scaled = tf.function(lambda: bench.scaled(KERAS3))
-    gradient = scaled()
-    with step_is_refused():
-        bench.apply(gradient)
-    assert bench.steps == 0
-
-
-@pytest.mark.parametrize("unscaled_in", MODES)
-def test_a_gradient_of_a_deleted_function_is_refused(bench, unscaled_in):
-    """An unscaled gradient is pending in eager code or in a function."""
-    unscaled = MODES[unscaled_in](lambda: bench.gradient(LEGACY))
-    unscaled()
-    gradient = tf.function(lambda: bench.scaled(KERAS3))()
-    gc.collect()
-    with step_is_refused():
-        bench.apply(gradient)
-    assert bench.steps == 0
-
-
-def test_a_deleted_function_whose_gradient_was_applied_is_forgotten(bench):
-    bench.apply(tf.function(lambda: bench.scaled(KERAS3))())
-    gc.collect()
-    gradient = tf.function(lambda: bench.scaled(LEGACY))()
-    bench.apply(bench.unscale(gradient) * 1.0)
-    assert bench.steps == 2
-
-
-def test_gradients_of_functions_are_refused_if_both_kinds_wait(bench):
+def test_gradients_of_functions_are_refused_after_both_protocols(bench):
     scaled = tf.function(lambda: bench.scaled(KERAS3))
     unscaled = tf.function(lambda: bench.gradient(LEGACY))
-    for gradient in (scaled(), unscaled()):
-        with step_is_refused():
-            bench.apply(gradient)
-    del scaled, unscaled
-    gc.collect()
-    with step_is_refused():
-        bench.apply(gradient)
+    gradients = [scaled(), unscaled()]
+    for _ in range(2):
+        for gradient in gradients:
+            with pytest.raises(
+                RuntimeError, match=r"cannot know.*make a new optimizer"
+            ):
+                bench.apply(gradient)
+        scaled = unscaled = None  # the answer does not depend on the garbage collector
+        gc.collect()
     assert bench.steps == 0
+
+
+@for_each_method
+def test_a_failed_trace_does_not_change_eager_steps_of_the_other_protocol(
+    bench, method
+):
+    @tf.function
+    def failing():
+        bench.scaled(OTHER[method])
+        raise ValueError("of the program")
+
+    with pytest.raises(ValueError, match="of the program"):
+        failing()
+    bench.step(method)
+    del failing
+    gc.collect()
+    bench.step(method)
+    assert bench.steps == 2
 
 
 def test_applying_zeros_to_create_the_slots_chooses_no_protocol(bench):
@@ -253,22 +234,56 @@ def test_a_function_that_only_applies_keeps_the_protocol_of_its_trace(
     assert bench.steps == 1 + 2 * 8
 
 
-# --- Rule 4: by which scale the optimizer divides.
+# --- By which scale the optimizer divides: the scale as it is at that moment.
 
 
 @for_each_method
-def test_a_function_divides_by_the_scale_that_its_own_loss_read(bench, method):
-    @tf.function
+def test_the_scale_at_the_moment_of_the_division_divides(bench, in_mode, method):
     def step():
         gradient = bench.scaled(method)
         bench.assign_scale(64.0)
         bench.apply(gradient if method == KERAS3 else bench.unscale(gradient))
         bench.assign_scale(8.0)
 
-    tf.function(lambda: bench.scaled(method))()
+    step = in_mode(step)
     step()
     step()
-    assert bench.steps == 2
+    assert bench.steps == 2 * 8 / 64
+
+
+@for_each_method
+@pytest.mark.parametrize("is_traced_before", [True, False])
+def test_two_steps_of_a_function_with_gradients_of_an_inner_function(
+    bench, method, is_traced_before
+):
+    """The scale that divides does not depend on the order of the traces."""
+    gradient = tf.function(lambda factor: bench.gradient(method, factor))
+
+    @tf.function
+    def two_steps(batch):
+        bench.step(method, NAN * batch[0])
+        bench.apply(gradient(batch[0]))
+
+    if is_traced_before:
+        gradient(tf.constant(1.0))
+    for size in (1, 2):  # the second size is a new trace
+        two_steps(tf.ones(size))
+        assert bench.steps == size
+    assert float(bench.optimizer.loss_scale) == 2.0
+
+
+def test_an_inner_function_of_the_other_protocol_is_refused(bench):
+    gradient = tf.function(lambda: bench.scaled(KERAS3))
+    gradient()
+
+    @tf.function
+    def two_steps():
+        bench.step(LEGACY)
+        bench.apply(gradient())
+
+    with step_is_refused():
+        two_steps()
+    assert bench.steps == 0
 
 
 @for_each_method
@@ -287,12 +302,11 @@ def test_other_places_divide_by_the_current_scale(bench, in_mode, method, jit_co
     assert bench.steps == 2 * 8 / 64
 
 
-@pytest.mark.parametrize("mode, steps", [("eager", 2), ("function", 1)])
-def test_two_losses_of_which_the_first_overflows(bench, mode, steps):
+def test_two_losses_of_which_the_first_overflows(bench, in_mode):
     """The overflow halves the scale after both losses were scaled.
 
-    With `scale_loss`, eager code divides by the current scale, as in Keras 3. This is half the
-    scale of the second loss, so its step counts twice.
+    With `scale_loss` the optimizer then divides by half the scale of the second loss, as in
+    Keras 3, so its step counts twice.
     """
 
     def scale_two_losses_and_apply(method):
@@ -300,33 +314,20 @@ def test_two_losses_of_which_the_first_overflows(bench, mode, steps):
         for gradient in gradients:
             bench.apply(gradient)
 
-    MODES[mode](lambda: scale_two_losses_and_apply(KERAS3))()
-    assert bench.steps == steps
-    MODES[mode](lambda: scale_two_losses_and_apply(LEGACY))()
-    assert bench.steps == steps + 1
+    in_mode(lambda: scale_two_losses_and_apply(KERAS3))()
+    assert bench.steps == 2
+    in_mode(lambda: scale_two_losses_and_apply(LEGACY))()
+    assert bench.steps == 3
 
 
-@for_each_method
-def test_three_losses_of_a_function_of_which_the_first_overflows(bench, method):
-    @tf.function
-    def step():
-        gradients = [bench.gradient(method, factor) for factor in (NAN, 1.0, 1.0)]
-        for gradient in gradients:
-            bench.apply(gradient)
-
-    step()
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
-
-
-def test_a_function_may_scale_all_losses_before_it_unscales(bench):
-    @tf.function
+def test_a_legacy_program_that_unscales_after_the_scale_has_moved(bench, in_mode):
     def step():
         gradients = [bench.scaled(LEGACY, factor) for factor in (NAN, 1.0)]
         for gradient in gradients:
             bench.apply(bench.unscale(gradient))
 
-    step()
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (1, 4.0)
+    in_mode(step)()
+    assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
 
 
 @for_each_method
@@ -544,33 +545,34 @@ def test_scaling_losses_of_one_step_by_both_methods_is_refused(bench, first, sec
 # --- The memory that the class `Calls` needs.
 
 
-def current_scale():
-    return tf.constant(64.0)
-
-
 def test_calls_keep_no_graph_alive():
     calls = calls_lib.Calls()
 
     @tf.function(autograph=False)
     def step(x):
-        scale = x * 1.0
-        calls.scaled(calls_lib.KERAS3, scale, None)
-        divisor = calls.divisor([x], current_scale, unknown_is_scaled=False)
-        calls.unscaled([x * 2.0])
-        return divisor
+        calls.scaled(calls_lib.Call.SCALE_LOSS, x * 1.0)
+        divides = calls.step_divides([x], if_unknown=False)
+        quotient = gradients_lib.quotient_of(x * 2.0, x * 4.0)
+        calls.unscaled([quotient.divided()], [quotient])
+        return divides
 
-    assert float(step(tf.constant(8.0))) == 8.0
-    assert len(calls._functions) == len(calls._scales) == 1
-    assert len(calls.unscaled_gradients._references) == 1
+    assert step(tf.constant(8.0))
+    assert len(calls._of_functions) == 1
+    assert len(calls.unscaled_gradients._tensors) == 1
     del step
     gc.collect()
-    assert len(calls._functions) == len(calls._scales) == 0
-    assert len(calls.unscaled_gradients._references) == 0
+    assert len(calls._of_functions) == 0
+    assert len(calls.unscaled_gradients._tensors) == 0
 
 
-def test_calls_forget_the_states_of_ended_threads():
-    calls, scale = calls_lib.Calls(), tf.constant(8.0)
-    for _ in range(200):
-        in_thread(calls.scaled, calls_lib.KERAS3, scale, None)
-    assert len(calls._threads) < 10  # Python may delete the last threads a little later
-    assert float(calls.divisor([scale], current_scale, unknown_is_scaled=False)) == 64.0
+@for_each_method
+def test_calls_do_not_grow_when_functions_are_traced_again_and_again(bench, method):
+    calls = bench.optimizer._calls
+    for _ in range(20):
+        gradient = tf.function(lambda: bench.gradient(method))()
+        tf.function(bench.apply)(gradient)
+    del gradient
+    gc.collect()
+    assert bench.steps == 20
+    assert len(calls._of_functions) < 5
+    assert len(calls.unscaled_gradients._tensors) < 5

@@ -5,12 +5,15 @@ each TensorFlow version.
 """
 
 import copy
+import functools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import per_replica
+from tests.families import FAMILIES, STYLES, per_replica
+from tf_lso.keras.mixed_precision import experimental
 
 NAN = float("nan")
 
@@ -75,6 +78,35 @@ def test_a_loss_scale_has_the_attributes_of_a_scalar_tensor():
     assert (scale.dtype, scale.shape, scale.numpy()) == (tf.float32, (), 8.0)
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_loss_scale_is_compared_by_its_value_with_numbers_and_tensors(traced):
+    scale = tf_lso.DynamicLossScale(8.0)
+
+    def compared(tensor):
+        return [
+            scale == 8,
+            scale != 8,
+            scale == tensor,
+            scale != tensor,
+            tensor != scale,
+        ]
+
+    results = (tf.function(compared) if traced else compared)(tf.constant(4.0))
+    assert [bool(result) for result in results] == [True, False, False, True, True]
+    other = tf_lso.DynamicLossScale(8.0)
+    assert scale != other and scale == scale and scale != "dynamic"
+
+
+def test_a_loss_scale_has_arithmetic_only_with_tensors():
+    scale = tf_lso.DynamicLossScale(8.0)
+    two = tf.constant(2.0)
+    results = [two * scale, scale * two, two / scale, scale / two, scale - two]
+    assert [float(result) for result in results] == [16.0, 16.0, 0.25, 4.0, 6.0]
+    assert (float(scale), f"{scale:g}") == (8.0, "8")
+    with pytest.raises(TypeError, match="unsupported operand"):
+        scale * 2
+
+
 class Halving(tf_lso.LossScale):
     """A loss scale that a user has written. It has a variable."""
 
@@ -126,3 +158,88 @@ def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path)
         tf.compat.v1.train.Saver().restore(session, path)
         session.run(scale.update([tf.constant([NAN])])[0])
         assert session.run(scale()) == 2.0
+
+
+# What the `__call__` of a user's own loss scale may return.
+VALUES = {
+    "tensor of eager code": tf.constant(8.0),
+    "variable": tf.Variable(8.0, trainable=False),
+    "NumPy number": np.float32(8.0),
+    "NumPy double": np.float64(8.0),
+    "float": 8.0,
+    "int": 8,
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("value", VALUES)
+def test_a_users_own_scale_may_return_what_converts_to_a_tensor(
+    family, value, style, mode
+):
+    class Own(tf_lso.LossScale):
+        def __call__(self):
+            return VALUES[value]
+
+        def update(self, grads):
+            return None, tf.reduce_all(tf.math.is_finite(grads[0]))
+
+        def get_config(self):
+            return {}
+
+    inner, x = FAMILIES[family].SGD(0.5), tf.Variable(1.0)
+    optimizer = experimental.LossScaleOptimizer(inner, Own())
+    optimizer.build([x])
+
+    def step(factor):
+        STYLES[style](optimizer, lambda: factor * x, [x])
+
+    if mode != "eager":
+        step = tf.function(step, jit_compile=mode == "xla")
+    for factor in (1.0, NAN, 1.0):
+        step(tf.constant(factor))
+    assert float(x) == 0.0
+    assert int(optimizer.skipped_steps) == 1
+
+
+# --- A step calls a user's `update` wherever it comes from.
+
+
+class Mixin:
+    def update(self, grads):
+        return None, tf.reduce_all(grads[0] < 100.0)
+
+
+def by_a_mixin():
+    return type("Mine", (Mixin, tf_lso.DynamicLossScale), {})(8.0)
+
+
+def on_the_object():
+    scale = tf_lso.DynamicLossScale(8.0)
+    scale.update = functools.partial(Mixin.update, scale)
+    return scale
+
+
+def on_the_class_later():
+    cls = type("Mine", (tf_lso.DynamicLossScale,), {})
+    scale = cls(8.0)
+    cls.update = Mixin.update
+    return scale
+
+
+@pytest.mark.parametrize("mode", ["eager", "function"])
+@pytest.mark.parametrize("make", [by_a_mixin, on_the_object, on_the_class_later])
+def test_a_users_update_is_called_wherever_it_comes_from(family, make, mode):
+    scale, x = make(), tf.Variable(1.0)
+    optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.5), scale)
+    optimizer.build([x])
+
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, x)])
+
+    step = tf.function(step) if mode == "function" else step
+    step(tf.constant(1.0))
+    step(tf.constant(200.0))  # finite, but the user's update skips it
+    assert float(x) == 0.5
+    assert int(optimizer.skipped_steps) == 1
+    assert float(scale) == 8.0  # the user's update does not change the scale

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import needs_keras3, wrapped
+from tests.families import wrapped
 from tf_lso.frameworks import graphs, log
 
 PAGES = pathlib.Path(__file__).parents[2] / "compat_docs"
@@ -153,27 +153,10 @@ class TestAStuckScale:
         for _ in range(12):
             step()
         first, *_, last = reported(STUCK)
-        assert "steps in a row: 1). Not finite: x (nan)." in first
+        assert "steps in a row: 1)" in first
+        assert "last_overflow" in first and "debugging.explain" in first
         assert "steps in a row: 8)" in last
         assert float(x) == 1.0
-
-    @needs_keras3
-    def test_names_at_most_five_variables(self, reported):
-        optimizer = wrapped("keras3", scale=1.0)
-        variables = [tf.Variable(1.0, name=f"v{i}") for i in range(12)]
-        gradients = [tf.constant(INF if i % 2 else 1.0) for i in range(12)]
-        gradients[3] = tf.constant(NAN)
-
-        def step():
-            optimizer.apply_gradients(zip(gradients, variables))
-
-        step()
-        optimizer.loss_scale = 1.0  # resets the count of skipped steps
-        tf.function(step)()
-        names = "v1 (inf), v3 (nan), v5 (inf), v7 (inf), v9 (inf)"
-        reports = reported(STUCK)
-        assert len(reports) == 2
-        assert all(f"Not finite: {names}." in report for report in reports)
 
     @pytest.mark.parametrize(
         "read", ["skipped_steps", "consecutive_skipped_steps", "last_overflow"]
@@ -186,7 +169,7 @@ class TestAStuckScale:
         assert not reported(STUCK)  # XLA cannot print
         getattr(step.optimizer, read)
         (line,) = reported(STUCK)
-        assert "1.0 (steps in a row: 1). Not finite: x (nan)." in line
+        assert "1.0 (steps in a row: 1)" in line
         assert int(step.optimizer.skipped_steps) == 1
         assert bool(step.optimizer.last_step_skipped)
         # Later reads do not report the same step again.

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tf_lso
-from tf_lso.scaling import options
 from tf_lso.scaling import rule as rule_lib
 
 pytestmark = pytest.mark.core
@@ -21,19 +20,17 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 class Model:
     """A loss scale as specified, in float32 and plain statements.
 
-    `count` is the number of finite steps in a row, and `skipped` the number of skipped steps in
-    a row.
+    `count` is the number of finite steps in a row.
     """
 
     def __init__(self, rule):
         self.rule, self.scale = rule, np.float32(rule.initial_scale)
-        self.count = self.skipped = 0
+        self.count = 0
 
     @np.errstate(all="ignore")
     def step(self, finite):
         rule, scale = self.rule, np.float32(self.scale)
         factor = np.float32(rule.growth_factor)
-        self.skipped = 0 if finite else self.skipped + 1
         self.count = self.count + 1 if finite else 0
         if not (np.isfinite(scale) and scale > 0):
             self.scale, self.count = np.float32(rule.initial_scale), 0
@@ -41,7 +38,7 @@ class Model:
             self.count = 0
             if scale * factor <= np.float32(rule.max_scale):
                 self.scale = scale * factor
-        elif self.skipped >= rule.hysteresis:
+        elif not finite:
             if rule.backoff_factor is None:
                 smaller = scale / factor
             else:
@@ -62,7 +59,6 @@ def rules(draw):
         growth_factor=draw(st.sampled_from([2.0, 4.0, 3.0, 1.5, 10.0, 1.0])),
         # The defaults of TensorFlow stand twice, so that Hypothesis draws them more often.
         backoff_factor=draw(st.sampled_from([None, None, 0.5, 0.25, 0.75, 0.0625])),
-        hysteresis=draw(st.sampled_from([1, 1, 2, 3])),
         min_scale=minimum,
         max_scale=draw(st.sampled_from([maximum, FLOAT32_MAX])),
     )
@@ -127,7 +123,6 @@ def test_the_defaults_are_those_of_tensorflow():
         growth_steps=2000,
         growth_factor=2.0,
         backoff_factor=0.5,
-        hysteresis=1,
         min_scale=1.0,
         max_scale=FLOAT32_MAX,
     )
@@ -136,16 +131,16 @@ def test_the_defaults_are_those_of_tensorflow():
 @pytest.mark.parametrize(
     ("scale", "count", "finite", "expected"),
     [
-        (64.0, 1999, True, (128.0, 0, 0)),
-        (64.0, 1998, True, (64.0, 1999, 0)),
-        (64.0, 1999, False, (32.0, 0, 1)),
-        (1.0, 7, False, (1.0, 0, 1)),  # 1 is the smallest scale
-        (2.0**127, 1999, True, (2.0**127, 0, 0)),  # the next scale would be infinite
+        (64.0, 1999, True, (128.0, 0)),
+        (64.0, 1998, True, (64.0, 1999)),
+        (64.0, 1999, False, (32.0, 0)),
+        (1.0, 7, False, (1.0, 0)),  # 1 is the smallest scale
+        (2.0**127, 1999, True, (2.0**127, 0)),  # the next scale would be infinite
         (
             4.0,
             5000,
             True,
-            (8.0, 0, 0),
+            (8.0, 0),
         ),  # a checkpoint with a larger count than any step sets
     ],
 )
@@ -154,36 +149,18 @@ def test_the_defaults_move_as_in_tensorflow(scale, count, finite, expected):
     assert next_float32(rule_lib.ScaleRule(), state, finite) == expected
 
 
-def test_the_scale_falls_only_after_hysteresis_skipped_steps_in_a_row():
-    rule = rule_lib.ScaleRule(initial_scale=16.0, growth_steps=100, hysteresis=3)
-    state = rule_lib.ScaleState(16.0, 0)
-    for finite, scale in [
-        (False, 16.0),
-        (False, 16.0),
-        (True, 16.0),
-        (False, 16.0),
-        (False, 16.0),
-        (False, 8.0),
-        (False, 4.0),
-        (True, 4.0),
-        (False, 4.0),
-    ]:
-        state = rule_lib.next_state(rule, state, finite)
-        assert state.scale == scale
-
-
 def test_rules_and_states_are_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         rule_lib.ScaleRule().growth_factor = 3.0
     state = rule_lib.ScaleState(8.0, 1)
     rule_lib.next_state(rule_lib.ScaleRule(), state, False)
-    assert state == (8.0, 1, 0)
+    assert state == (8.0, 1)
 
 
 def dynamic_loss_scale(rule):
     """Return a `DynamicLossScale` with the arguments that correspond to the rule."""
-    names = options.OF_DYNAMIC_LOSS_SCALE
-    return tf_lso.DynamicLossScale(**options.arguments_of(rule, names, rule, names))
+    names = rule_lib.OF_DYNAMIC_LOSS_SCALE
+    return tf_lso.DynamicLossScale(**rule_lib.arguments_of(rule, names, rule, names))
 
 
 # The first arguments are the initial scale and the number of steps after which it grows.
@@ -197,8 +174,6 @@ RULES = {
     "backoff": rule_lib.ScaleRule(
         8.0, 3, growth_factor=4.0, backoff_factor=0.125, min_scale=0.01
     ),
-    "hysteresis": rule_lib.ScaleRule(2.0**20, 3, hysteresis=3),
-    "hysteresis_and_growth": rule_lib.ScaleRule(2.0**20, 1, hysteresis=2),
     "largest_float32": rule_lib.ScaleRule(2.0**125, 1),
     "grows_by_1": rule_lib.ScaleRule(5.0, 1, growth_factor=1.0),
 }

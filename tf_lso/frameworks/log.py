@@ -17,6 +17,10 @@ class Once:
     def __init__(self) -> None:
         self._logged: set[str] = set()
 
+    def has_logged(self, message: str) -> bool:
+        """Return whether `warn` has logged this message."""
+        return message in self._logged
+
     def warn(self, message: str | None) -> None:
         """Log `message` as a warning unless it is None or was logged before."""
         if message is not None and message not in self._logged:

@@ -11,7 +11,14 @@ from typing import Any
 from tf_lso.frameworks import keras_versions
 from tf_lso.optimizers import copying, families
 
-MISSING: Any = object()
+
+class _Missing:
+    def __repr__(self):
+        return "MISSING"
+
+
+# The value of an argument that was not passed.
+MISSING: Any = _Missing()
 
 _bound_classes: dict[tuple[type, type], type] = {}
 

@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 
     from tf_lso.frameworks import optimizer_table as table
 
-# `MISSING` is the value of an argument that was not passed.
 MISSING: Any = binding.MISSING
+_FLOAT16_LOSS = (
+    "A float16 loss was scaled, and stays float16. If it exceeds 65504 after scaling, it "
+    "becomes inf and the step is skipped. Cast the loss to float32 before "
+    "get_scaled_loss(). See `tf-lso help float16-loss`"
+)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -369,13 +373,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 "'loss' must be a tensor or a callable that returns one, but got: "
                 f"{loss!r}. Convert it with tf.convert_to_tensor()."
             )
-        if loss.dtype == tf.float16:
-            self._once.warn(
-                "A float16 loss was scaled, and stays float16. If it exceeds 65504 after "
-                "scaling, it becomes inf and the step is skipped. Cast the loss to "
-                "float32 before get_scaled_loss(). See `tf-lso help float16-loss`"
+        scaled = gradients_lib.scale_loss(loss, self._loss_scale._current())
+        if loss.dtype == tf.float16 and not self._once.has_logged(_FLOAT16_LOSS):
+            # In eager code the check waits for the device, so it ends with the warning.
+            is_infinite = tf.reduce_any(
+                tf.math.is_inf(scaled) & tf.math.is_finite(loss)
             )
-        return gradients_lib.scale_loss(loss, self._loss_scale._current())
+            if not tf.executing_eagerly() or is_infinite:
+                self._once.warn(_FLOAT16_LOSS)
+        return scaled
 
     @_not_converted
     def get_unscaled_gradients(
@@ -392,8 +398,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
           division is done in float32 or a wider dtype.
 
         Raises:
-          TypeError: if `grads` is not iterable, or an element is not a gradient or contains
-            integers.
+          TypeError: if `grads` is not iterable, or an element is not a gradient.
           RuntimeError: if a gradient is already unscaled, because this method returned it.
 
         Example:
@@ -759,7 +764,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           AttributeError: if the program sets a scale that is not dynamic.
         """
-        return tf.convert_to_tensor(self.loss_scale_state())
+        return self.loss_scale_state._current()
 
     @loss_scale.setter
     def loss_scale(self, value: float) -> None:

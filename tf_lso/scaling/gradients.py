@@ -67,9 +67,12 @@ def _quotient(values, scale):
     # Divide in float32 or a wider dtype. Do not multiply by the reciprocal: in float16 the
     # reciprocal of 2**25 is 0, and a float32 reciprocal of 3 makes the eighth digit of a
     # float64 gradient wrong.
-    narrow = values.dtype in (tf.float16, tf.bfloat16)
-    wide = tf.cast(values, tf.float32) if narrow else values
-    return tf.cast(wide / tf.cast(scale, wide.dtype), values.dtype)
+    wide = values.dtype
+    if wide.is_integer:
+        wide = tf.float64
+    elif wide in (tf.float16, tf.bfloat16):
+        wide = tf.float32
+    return tf.cast(tf.cast(values, wide) / tf.cast(scale, wide), values.dtype)
 
 
 @fast.packed
@@ -81,18 +84,9 @@ def unscale_gradients(gradients, scale):
     """Divide each gradient by `scale`. Return a list of the results.
 
     The dtypes do not change. `tf.IndexedSlices` stay sparse, and None stays None.
-
-    Raises:
-      TypeError: if a gradient contains integers, which a division would round.
     """
     gradients = list(gradients)
     values = values_of([g for g in gradients if g is not None])
-    for tensor in values:
-        if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
-            raise TypeError(
-                "Gradients must contain floating-point or complex numbers to be divided by "
-                f"the loss scale, but got {tensor!r}. Cast it to float32."
-            )
     results = iter(_quotients(values, tf.convert_to_tensor(scale)))
     return [g if g is None else _with_values(g, next(results)) for g in gradients]
 

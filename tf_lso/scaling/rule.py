@@ -197,7 +197,10 @@ def checked_rule(
         if value is not None or field not in optional:
             checked[field] = _CHECKS[field](names[field], value)
     rule = dataclasses.replace(usual, **checked)
-    if not rule.min_scale <= rule.initial_scale <= rule.max_scale:
+    # With the default `min_scale`, TensorFlow accepted an initial scale below 1, and a skipped
+    # step then raised the scale to 1.
+    is_too_low = rule.initial_scale < rule.min_scale > usual.min_scale
+    if is_too_low or not rule.min_scale <= rule.max_scale >= rule.initial_scale:
         raise ValueError(
             f"{names['initial_scale']!r} must be from {names['min_scale']!r} "
             f"({rule.min_scale!r}) to {names['max_scale']!r} ({rule.max_scale!r}), but got: "

@@ -134,7 +134,7 @@ class Skipped:
         # recover does not fill the log.
         is_due = tf.reduce_any(tf.equal(in_a_row, [2**power for power in range(63)]))
         is_stuck = self._loss_scale._is_at_minimum() & is_due
-        graphs.warn(is_stuck, _STUCK, self._loss_scale(), in_a_row)
+        graphs.warn(is_stuck, _STUCK, self._loss_scale._current(), in_a_row)
         return tf.constant(True)
 
     # --- Called when programs ask for the counts.
@@ -171,5 +171,7 @@ class Skipped:
             return
         total, stuck = int(self.total()), int(self.stuck())
         if total != self._reported_total and stuck:
-            log.logger().warning(_STUCK.format(float(self._loss_scale()), stuck))
+            log.logger().warning(
+                _STUCK.format(float(self._loss_scale._current()), stuck)
+            )
         self._reported_total = total
