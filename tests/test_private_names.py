@@ -449,16 +449,15 @@ WITHOUT_PRIVATE_NAMES = """
 def nested_graphs():
     """Trace a function in a branch in a function.
 
-    Return three dicts whose keys are "outer", "branch" and "inner": the graph, its outermost
-    graph, and the names of the earlier graphs whose tensors can be used in the graph.
+    Return two dicts whose keys are "outer", "branch" and "inner": the graph, and its outermost
+    graph.
     """
-    graphs, outermost, usable = {}, {}, {}
+    graphs, outermost = {}, {}
 
     def record(name):
         graph = tf.compat.v1.get_default_graph()
         graphs[name] = graph
         outermost[name] = tf_private.outermost(graph)
-        usable[name] = [n for n, other in graphs.items() if tf_private.is_within(other)]
 
     @tf.function
     def inner(x):
@@ -475,7 +474,7 @@ def nested_graphs():
         return tf.cond(x > 0, branch, lambda: x)
 
     outer.get_concrete_function(tf.constant(1.0))
-    return graphs, outermost, usable
+    return graphs, outermost
 
 
 class TestTensorFlow:
@@ -506,45 +505,11 @@ class TestTensorFlow:
         with tf.autodiff.ForwardAccumulator(tf.Variable(1.0), tf.constant(1.0)):
             assert tf_private.is_recording()
 
-    def test_graph_around(self, nested_graphs):
-        graphs, _, _ = nested_graphs
-        assert tf_private.graph_around(graphs["branch"]) is graphs["outer"]
-        assert tf_private.graph_around(tf.Graph()) is None
-
     def test_outermost(self, nested_graphs):
-        graphs, outermost, _ = nested_graphs
+        graphs, outermost = nested_graphs
         assert all(graph is graphs["outer"] for graph in outermost.values())
         with tf.Graph().as_default() as graph:
             assert tf_private.outermost(graph) is graph
-
-    def test_is_within(self, nested_graphs):
-        _, _, usable = nested_graphs
-        assert usable == {
-            "outer": ["outer"],
-            "branch": ["outer", "branch"],
-            "inner": ["inner"],
-        }
-
-    def test_has_returned(self):
-        graphs, x = [], tf.Variable(1.0)
-
-        @tf.function
-        def step(returns, updates, fails):
-            graphs.append(tf.compat.v1.get_default_graph())
-            y = x.read_value()
-            if updates:
-                x.assign_add(1.0)
-            if fails:
-                raise KeyError
-            return y if returns else None
-
-        step(True, False, False)
-        step(False, True, False)
-        with pytest.raises(KeyError):
-            step(True, True, True)
-        returned = [tf_private.has_returned(graph) for graph in graphs]
-        assert returned == [True, True, False]
-        assert tf_private.has_returned(tf.Graph())
 
     def test_once_for_replicas(self, mirrored2):
         calls = []

@@ -150,12 +150,13 @@ def warn(condition, text, *values):
     The warning is `text` with its placeholders `{}` replaced by `values`.
     """
     # Eager code logs the warning. A graph prints the warning to standard error, unless
-    # TensorFlow's logger ignored warnings during the trace. XLA cannot print.
+    # TensorFlow's logger ignored warnings during the trace. XLA cannot print, so callers call
+    # this function in the first argument of `plain_or_compiled`.
     if tf.executing_eagerly():
         if condition:
             values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
             log.logger().warning(text.format(*values))
-    elif not in_xla() and log.logger().isEnabledFor(logging.WARNING):
+    elif log.logger().isEnabledFor(logging.WARNING):
         # Leave string tensors as they are, because `tf.strings.format` would put quotation
         # marks around the strings.
         strings = [

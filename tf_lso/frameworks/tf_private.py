@@ -39,6 +39,7 @@ def _find(module, path):
         raise moved("TensorFlow", tf().__version__, name, __file__) from error
 
 
+@functools.cache
 def tf():
     """Import TensorFlow only when this function is called, and return the module."""
     return importlib.import_module("tensorflow")
@@ -58,39 +59,15 @@ def is_recording():
     return _find("tensorflow.python.eager.record", "could_possibly_record")()
 
 
-def graph_around(graph):
-    """Return the graph that encloses the graph of a branch, loop or function, or None."""
-    return getattr(graph, "outer_graph", None)
-
-
 def outermost(graph):
     """Return the graph of the outermost function around `graph`, or `graph` itself."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
-    around = graph_around(graph)
+    around = getattr(graph, "outer_graph", None)
     # In a program with eager mode, the graph of the outermost `tf.function` has an outer graph
     # too. Ignore this outer graph, because the outer graph does not belong to a function.
     while around is not None and (around.building_function or not eager):
-        graph, around = around, graph_around(around)
+        graph, around = around, getattr(around, "outer_graph", None)
     return graph
-
-
-def is_within(graph):
-    """Return whether tensors of `graph` can be used in the graph that is being built."""
-    # The tensors can be used in `graph` itself and in its branches and loops. They cannot be
-    # used in a function that is traced inside `graph`, since another graph may call the
-    # function later.
-    here = tf().compat.v1.get_default_graph()
-    while here is not graph and getattr(here, "is_control_flow_graph", False):
-        here = graph_around(here)
-    return here is graph
-
-
-def has_returned(graph):
-    """Return whether the function to which a graph belongs was traced to its end."""
-    if not graph.building_function:
-        return True
-    # If the trace has failed, the graph has neither results nor control outputs.
-    return bool(graph.control_outputs) or graph.structured_outputs is not None
 
 
 def eager_context():

@@ -514,8 +514,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         grads, variables = validation.unzip(grads_and_vars)
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
-        own_apply = not validation.is_of_tf_lso(type(self).apply)
-        if own_apply and aggregate and self._family.name == "keras3":
+        is_keras3 = self._family.name == "keras3"
+        if is_keras3 and aggregate and not validation.is_of_tf_lso(type(self).apply):
             # Call the `apply` of the user's subclass, because `apply_gradients` of Keras 3
             # also calls `apply`.
             return self.apply(grads, variables)
@@ -608,7 +608,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if not divides:
             self._warn_if_forgotten()
         if not tf.executing_eagerly():
-            self._traced = True
+            if not self._traced:
+                self._traced = True
             if not self._skipped.knows(variables):
                 tf_private.once_for_replicas(self._skipped.prepare, variables)
         step = step_lib.Step(
@@ -633,9 +634,10 @@ class LossScaleOptimizer(tf_private.Dependencies):
         # Warn if the program forgot to scale the loss or to unscale the gradients. Do not
         # warn if a user's subclass overrides `get_scaled_loss` or `get_unscaled_gradients`,
         # because the subclass may do this work without the methods of tf_lso.
+        forgotten = self._calls.forgotten()
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
-        if all(map(validation.is_of_tf_lso, methods)):
-            self._once.warn(self._calls.forgotten())
+        if forgotten and all(map(validation.is_of_tf_lso, methods)):
+            self._once.warn(forgotten)
 
     # --- Minimizing.
 

@@ -116,15 +116,27 @@ def _tensor(gradient):
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
+class _Place:
+    """A traced function. `pending` is its pending `Call`, or None."""
+
+    pending: Call | None = None
+
+
+class _PlaceOfThread(threading.local):
+    """A thread of eager code, like `_Place`: each thread sees attributes of its own."""
+
+    pending: Call | None = None
+
+
 class Calls:
     """Remembers the scaling calls of one optimizer, as the docstring of the module says."""
 
     def __init__(self):
         self.unscaled_gradients = Returned()
         self._losses = Returned()
-        # The pending call of each traced function, by its graph, and of each thread.
+        # The place of each traced function, by its graph, and of the running thread.
         self._of_functions = weakref.WeakKeyDictionary()
-        self._of_thread = threading.local()
+        self._of_thread = _PlaceOfThread()
         # All scaling calls that were made in any place, for rule 3.
         self._seen = set()
         # What traced functions do that only apply gradients: True if they divide.
@@ -134,7 +146,7 @@ class Calls:
 
     def check_loss(self, loss, call):
         """Raise RuntimeError if the method `call` must not scale `loss` now, by rule 4."""
-        pending = self._pending
+        pending = self._place().pending
         if pending in _SCALED and pending is not call:
             raise RuntimeError(_PENDING.format(call=call.value, other=pending.value))
         if self._losses.has(loss):
@@ -143,7 +155,7 @@ class Calls:
     def scaled(self, call, result):
         """Record that the method `call` returns the scaled loss `result`."""
         self._losses.add(result)
-        self._pending = call
+        self._place().pending = call
         self._see(call)
 
     def check_gradients(self, gradients):
@@ -155,7 +167,7 @@ class Calls:
         """Record that `get_unscaled_gradients` returns `results`, made from `quotients`."""
         for result, quotient in zip(results, quotients):
             self.unscaled_gradients.add(result, quotient)
-        self._pending = Call.GET_UNSCALED_GRADIENTS
+        self._place().pending = Call.GET_UNSCALED_GRADIENTS
         self._see(Call.GET_UNSCALED_GRADIENTS)
 
     # --- The step.
@@ -169,13 +181,14 @@ class Calls:
         Raises:
           RuntimeError: if this optimizer has seen both protocols, and nothing is pending.
         """
-        pending = self._pending
+        place = self._place()
+        pending = place.pending
         if all(map(self.unscaled_gradients.has, gradients)):
             # The program may have scaled its next loss already, which then stays pending.
             if pending is Call.GET_UNSCALED_GRADIENTS:
-                self._pending = None
+                place.pending = None
             return False
-        self._pending = None
+        place.pending = None
         if pending is not None:
             return pending is Call.SCALE_LOSS
         possible = {call is Call.SCALE_LOSS for call in self._seen} or {if_unknown}
@@ -208,18 +221,13 @@ class Calls:
 
     # --- Places.
 
-    @property
-    def _pending(self):
+    def _place(self):
+        """Return the place of the running code, with its attribute `pending`."""
         if tf.executing_eagerly():
-            return getattr(self._of_thread, "pending", None)
-        return self._of_functions.get(_function())
-
-    @_pending.setter
-    def _pending(self, call):
-        if tf.executing_eagerly():
-            self._of_thread.pending = call
-        else:
-            self._of_functions[_function()] = call
+            return self._of_thread
+        function = tf_private.outermost(tf.compat.v1.get_default_graph())
+        # Several threads may trace parts of one function, such as its replicas.
+        return self._of_functions.setdefault(function, _Place())
 
     def _see(self, call):
         if call in self._seen:
@@ -232,8 +240,3 @@ class Calls:
                 "unscaled gradients" if divides else "scaled gradients and divides them"
             )
             log.logger().warning(_ASSUMED.format(call=call.value, gradients=takes))
-
-
-def _function():
-    """Return the graph of the outermost function that is being traced."""
-    return tf_private.outermost(tf.compat.v1.get_default_graph())

@@ -140,7 +140,7 @@ class Family(abc.ABC):
         Return a list of the sums and a list of their variables.
         """
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        if self.aggregates_in_full and replicas == 1:
+        if replicas == 1 and self.aggregates_in_full:
             return gradients, variables
         aggregate = keras2_private.aggregation(self.inner) or _sum_over_replicas
         gradients = gradients_lib.divided(gradients)
