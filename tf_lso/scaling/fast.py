@@ -14,8 +14,6 @@ from tf_lso.frameworks import graphs, tf_private
 # needs its own graph, and all models share these graphs. A graph needs about 50 kB of
 # memory for each tensor.
 MOST = 64
-# The function `joined` copies only tensors that have at most this number of elements.
-_SMALL = 4096
 
 
 def either(condition, true_fn, false_fn, of=()):
@@ -74,25 +72,6 @@ def seldom(branch):
         )
     except ValueError:  # TensorFlow 2.12 does not accept the attribute `_noinline`.
         return branch
-
-
-def joined(tensors):
-    """Return a list in which the small tensors of each dtype are joined into one vector.
-
-    Each operation of a traced step costs some microseconds, even if it computes little. If a
-    tensor is joined to others, the cost is one copy. If the tensor is reduced alone, the cost
-    is several operations. With 400 small variables, this trick lowers the relative cost from
-    0.97 to 0.87 with a legacy optimizer, and from 0.84 to 0.62 with a Keras 3 optimizer.
-    """
-    small, others = {}, []
-    for tensor in tensors:
-        # `num_elements` returns None if the shape is not fully known.
-        size = tensor.shape.num_elements()
-        if size is not None and size <= _SMALL:
-            small.setdefault(tensor.dtype, []).append(tf.reshape(tensor, [-1]))
-        else:
-            others.append(tensor)
-    return [*others, *(tf.concat(vectors, axis=0) for vectors in small.values())]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,6 +1,7 @@
 """Decide whether all gradients are finite. All replicas get the same answer."""
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -12,6 +13,8 @@ from tf_lso.scaling import gradients as gradients_lib
 # The *kind* of a gradient says whether it contains infinity and NaN: it is the sum of these
 # bits, and 0 if the gradient is finite.
 INF, NAN = 1, 2
+# Gradients with at most this number of values are joined into one vector.
+_SMALL = 4096
 
 
 class Verdict(NamedTuple):
@@ -25,6 +28,56 @@ class Verdict(NamedTuple):
 
     finite: Any
     kinds: Any = None
+
+
+class _Part(NamedTuple):
+    """A part of the gradients of a step: one gradient, or a vector of small ones.
+
+    Fields:
+      places: list of the indices of the gradients.
+      sizes: list with the number of values of each gradient, or None for one gradient.
+      values: tensor.
+      divisor: scalar tensor by which the values are still to be divided, or None.
+    """
+
+    places: list[int]
+    sizes: list[int] | None
+    values: tf.Tensor
+    divisor: Any
+
+    def divided(self):
+        if self.divisor is None:
+            return self.values
+        return gradients_lib.Quotient(self.values, self.divisor).divided()
+
+
+def _parts(gradients):
+    """Return a list of `_Part`s. In a graph, small gradients of one dtype are joined.
+
+    Each operation of a traced step costs some microseconds, even if it computes little. To
+    join a small gradient to others costs one copy, and to reduce it alone several operations.
+    With 400 small variables, this lowers the relative cost (see `fast.py`) from 0.97 to 0.87
+    with a legacy optimizer, and from 0.84 to 0.62 with a Keras 3 optimizer.
+    """
+    parts, small = [], {}
+    for place, gradient in enumerate(gradients):
+        is_quotient = isinstance(gradient, gradients_lib.Quotient)
+        values, divisor = gradient if is_quotient else (gradient, None)
+        (values,) = gradients_lib.values_of([values])
+        size = values.shape.num_elements()  # None if the shape is not fully known
+        is_small = size is not None and size <= _SMALL and values.dtype.is_floating
+        part = _Part([place], None, values, divisor)
+        if is_small and not tf.executing_eagerly():
+            small.setdefault((values.dtype, id(divisor)), []).append(part)
+        else:
+            parts.append(part)
+    for joined in small.values():
+        vectors = [tf.reshape(part.values, [-1]) for part in joined]
+        places = [place for part in joined for place in part.places]
+        sizes = [vector.shape[0] for vector in vectors]
+        vector = tf.concat(vectors, axis=0)
+        parts.append(_Part(places, sizes, vector, joined[0].divisor))
+    return parts
 
 
 @fast.packed(in_graphs=True)
@@ -42,11 +95,7 @@ def _sums_are_finite(tensors):
     return [tf.math.is_finite(tf.reduce_sum(tf.stack(sums), axis))]
 
 
-def _all(verdicts):
-    return verdicts[0] if len(verdicts) == 1 else tf.reduce_all(tf.stack(verdicts))
-
-
-def _proof(gradients):
+def _proof(parts):
     """Return a scalar bool tensor that is True only if all gradients are finite.
 
     If the result is False, the gradients may still be finite, because a sum of finite numbers
@@ -55,20 +104,16 @@ def _proof(gradients):
     ResNet-50, the sums take 7.8 ms in a `tf.function` and 6.6 ms under XLA. The exact check
     takes 11.0 and 13.5 ms.
 
-    Of a quotient the dividend is summed, so that the division can be done later. If the
-    divisor is at least 1 and the dividend is finite, the quotient is finite too.
+    The values are summed before their division. If the divisor is at least 1 and the dividend
+    is finite, the quotient is finite too.
     """
-    quotients = [g for g in gradients if isinstance(g, gradients_lib.Quotient)]
-    summands = [
-        g.dividend if isinstance(g, gradients_lib.Quotient) else g for g in gradients
-    ]
-    tensors = gradients_lib.values_of(summands)
-    # In eager code `packed` already saves operations, so there is no need to join tensors.
-    if not tf.executing_eagerly():
-        tensors = fast.joined(tensors)
-    is_proved = _all(_sums_are_finite(tensors))
-    for divisor in {id(q.divisor): q.divisor for q in quotients}.values():
-        is_proved &= divisor >= 1
+    verdicts = _sums_are_finite([part.values for part in parts])
+    is_proved = verdicts[0]
+    if len(verdicts) > 1:
+        is_proved = tf.reduce_all(tf.stack(verdicts))
+    for divisor in {id(part.divisor): part.divisor for part in parts}.values():
+        if divisor is not None:
+            is_proved &= divisor >= 1
     return is_proved
 
 
@@ -80,17 +125,38 @@ def _kinds(tensors):
         for test in (tf.math.is_inf, tf.math.is_nan):
             parts = [tf.reduce_any(test(vector), axis) for vector in vectors]
             found.append(functools.reduce(tf.logical_or, parts or [tf.constant(False)]))
-    bits = tf.cast(tf.reshape(tf.stack(found), [-1, 2]), tf.int64)
-    return [tf.linalg.matvec(bits, tf.constant([INF, NAN], tf.int64))]
+    return [_kinds_of_bits(tf.reshape(tf.stack(found), [-1, 2]))]
+
+
+def _kinds_of_bits(bits):
+    return tf.linalg.matvec(tf.cast(bits, tf.int64), tf.constant([INF, NAN], tf.int64))
+
+
+def _kinds_in_vector(vector, sizes):
+    """Return an int64 vector with the kind of each gradient of a joined vector."""
+    last = tf.constant(list(itertools.accumulate(sizes)))
+    owners = tf.searchsorted(last, tf.range(sum(sizes)), side="right")
+    tests = tf.stack([tf.math.is_inf(vector), tf.math.is_nan(vector)], axis=1)
+    counts = tf.math.unsorted_segment_sum(tf.cast(tests, tf.int64), owners, len(sizes))
+    return _kinds_of_bits(counts > 0)
+
+
+def _kinds_of_parts(parts):
+    """Return an int64 vector with the kind of each gradient, in the order of the places."""
+    alone = [part for part in parts if part.sizes is None]
+    kinds = _kinds([part.divided() for part in alone]) if alone else []
+    for part in parts:
+        if part.sizes is not None:
+            kinds.append(_kinds_in_vector(part.divided(), part.sizes))
+    joined = [part for part in parts if part.sizes is not None]
+    places = [place for part in [*alone, *joined] for place in part.places]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return tf.gather(tf.concat(kinds, axis=0), order)
 
 
 def kinds_of(gradients):
     """Return an int64 vector with the kind of each gradient of one replica."""
-    if not gradients:
-        return tf.zeros([0], tf.int64)
-    tensors = gradients_lib.values_of(gradients_lib.divided(gradients))
-    # `packed` loses the static shape, so set the shape again.
-    return tf.reshape(tf.concat(_kinds(tensors), axis=0), [len(tensors)])
+    return _kinds_of_parts(_parts(gradients))
 
 
 def _verdict(gradients):
@@ -98,20 +164,20 @@ def _verdict(gradients):
 
     The caller has already summed the rows of slices that have equal indices.
     """
-    gradients = [g for g in gradients if g is not None]
-    if not gradients:
+    parts = _parts([g for g in gradients if g is not None])
+    if not parts:
         return Verdict(tf.constant(True))
-    proved = _proof(gradients)
+    proved = _proof(parts)
     if tf.executing_eagerly():
         if proved:
             return Verdict(proved)
-        kinds = kinds_of(gradients)
+        kinds = _kinds_of_parts(parts)
     else:
         kinds = fast.either(
             proved,
-            lambda: tf.zeros([len(gradients)], tf.int64),
-            fast.seldom(lambda: kinds_of(gradients)),
-            of=gradients,
+            lambda: tf.zeros([sum(len(part.places) for part in parts)], tf.int64),
+            fast.seldom(lambda: _kinds_of_parts(parts)),
+            of=[part.values for part in parts],
         )
     return Verdict(tf.reduce_all(tf.equal(kinds, 0)), kinds)
 
