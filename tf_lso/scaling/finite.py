@@ -144,11 +144,9 @@ def _kinds_in_vector(vector, sizes):
 def _kinds_of_parts(parts):
     """Return an int64 vector with the kind of each gradient, in the order of the places."""
     alone = [part for part in parts if part.sizes is None]
-    kinds = _kinds([part.divided() for part in alone]) if alone else []
-    for part in parts:
-        if part.sizes is not None:
-            kinds.append(_kinds_in_vector(part.divided(), part.sizes))
     joined = [part for part in parts if part.sizes is not None]
+    kinds = _kinds([part.divided() for part in alone]) if alone else []
+    kinds += [_kinds_in_vector(part.divided(), part.sizes) for part in joined]
     places = [place for part in [*alone, *joined] for place in part.places]
     order = sorted(range(len(places)), key=places.__getitem__)
     return tf.gather(tf.concat(kinds, axis=0), order)

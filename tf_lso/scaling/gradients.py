@@ -24,7 +24,7 @@ class Quotient(NamedTuple):
 
     In a traced step on one replica, the gradients stay quotients until the branch that applies
     them divides. If quotients were tensors, TensorFlow would write them to memory before the
-    branch begins. In the branch the quotient is still in the processor's cache when the
+    branch begins. In the branch, the quotient is still in the processor's cache when the
     variable is updated, and XLA divides and updates in one loop. For ResNet-50 under XLA, this
     lowers the relative cost (see `fast.py`) from 0.45-0.58 to 0.19-0.26.
     """
@@ -53,9 +53,9 @@ class Quotient(NamedTuple):
 def quotient_of(gradient, divisor):
     """Return the `Quotient` of a dense gradient in a traced function, and None otherwise."""
     is_dense = isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
-    return (
-        Quotient(gradient, divisor) if is_dense and not tf.executing_eagerly() else None
-    )
+    if tf.executing_eagerly() or not is_dense:
+        return None
+    return Quotient(gradient, divisor)
 
 
 def divided(gradients):
@@ -176,23 +176,15 @@ def with_dense_shape(gradient, variable):
 
 @fast.packed
 def _summed_rows(tensors):
-    """Sum the rows that have equal indices.
-
-    The argument is a list [rows, indices, rows, indices, ...]. The result is a list
-    [sums, indices, sums, indices, ...] in the same order.
-    """
-    results = []
-    for rows, indices in zip(tensors[::2], tensors[1::2]):
-        if indices.shape.rank != 1:
-            indices = tf.reshape(indices, [-1])
-        unique = tf.unique(indices)
-        sums = tf.math.unsorted_segment_sum(rows, unique.idx, tf.size(unique.y))
-        results += [sums, unique.y]
-    return results
+    """Sum the rows that have equal indices. Rows and indices are given and returned."""
+    rows, indices = tensors
+    unique = tf.unique(tf.reshape(indices, [-1]))
+    sums = tf.math.unsorted_segment_sum(rows, unique.idx, tf.size(unique.y))
+    return [sums, unique.y]
 
 
 def _summed_rows_in_xla(slices):
-    """Return the same as `_summed_rows` for one gradient, and then rows of zeros.
+    """Return the same as `_summed_rows`, and then rows of zeros.
 
     XLA must know the number of rows at compile time. If `tf.unique` determines the number,
     XLA cannot compile some optimizers. The rows of zeros have indices outside of the
