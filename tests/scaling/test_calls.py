@@ -251,6 +251,33 @@ def test_the_scale_at_the_moment_of_the_division_divides(bench, in_mode, method)
     assert bench.steps == 2 * 8 / 64
 
 
+def test_dropping_a_loss_is_no_use_of_the_legacy_protocol(bench, in_mode):
+    def step():
+        bench.scaled(KERAS3)
+        bench.drop_scaled_loss()
+        bench.step(KERAS3)
+
+    in_mode(step)()
+    bench.apply(tf.function(lambda: bench.scaled(KERAS3))())
+    assert bench.steps == 2
+
+
+@for_each_method
+def test_replicas_that_meet_between_scaling_and_applying(family, mirrored2, method):
+    """The pending call of a replica does not end with the step of another replica."""
+    bench = Bench(family, strategy=mirrored2)
+    mirrored2.run(lambda: bench.step(OTHER[method]))
+
+    def step():
+        gradient = bench.gradient(method) * 1.0
+        context = tf.distribute.get_replica_context()
+        context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+        bench.apply(gradient)
+
+    tf.function(lambda: mirrored2.run(step))()
+    assert bench.steps == 2
+
+
 @for_each_method
 @pytest.mark.parametrize("is_traced_before", [True, False])
 def test_two_steps_of_a_function_with_gradients_of_an_inner_function(
@@ -551,7 +578,7 @@ def test_calls_keep_no_graph_alive():
     @tf.function(autograph=False)
     def step(x):
         calls.scaled(calls_lib.Call.SCALE_LOSS, x * 1.0)
-        divides = calls.step_divides([x], if_unknown=False)
+        divides = calls.begin_step([x], if_unknown=False)
         quotient = gradients_lib.quotient_of(x * 2.0, x * 4.0)
         calls.unscaled([quotient.divided()], [quotient])
         return divides

@@ -100,8 +100,8 @@ class Program(RuleBasedStateMachine):
 
     A rule is either a whole step or a part of a step. The parts pass their gradients to later
     rules by the bundles `scaled` and `gradients`. In a program of both protocols, all waiting
-    gradients have the same protocol, and the parts run only in eager code and in functions that
-    are not deleted. Otherwise the optimizer could not know whether the gradients are scaled.
+    gradients have the same protocol, and the parts run only in eager code. Programs that keep
+    gradients of both protocols in flight in several places are not supported.
     """
 
     scaled, gradients = Bundle("scaled"), Bundle("gradients")
@@ -114,9 +114,7 @@ class Program(RuleBasedStateMachine):
         # A "thread" ends after the call, and the "worker" is a thread that does not end. A
         # "collected" function is deleted after the call.
         self.places = (*EAGER, "thread", "worker", "function", "collected", "xla")
-        self.places_for_parts = (
-            (*EAGER, "function") if self.is_mixed else self.places[:-1]
-        )
+        self.places_for_parts = EAGER if self.is_mixed else self.places[:-1]
         self.worker = concurrent.futures.ThreadPoolExecutor(1)
         self.functions, self.old_functions = {}, []
         self.waiting = []  # the gradients that may still be applied

@@ -417,7 +417,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._calls.check_gradients(grads)
         scale = self._loss_scale._current()
         unscaled = gradients_lib.unscale_gradients(grads, scale)
-        quotients = [gradients_lib.quotient_of(g, scale) for g in grads]
+        quotients = [None] * len(unscaled)
+        if gradients_lib.are_divided_late():
+            quotients = [gradients_lib.quotient_of(grad, scale) for grad in grads]
         self._calls.unscaled(unscaled, quotients)
         return unscaled
 
@@ -604,7 +606,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             self._once.warn(f"Gradients do not exist for variables {missing}.")
         variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
-        divides = self._calls.step_divides(grads, if_unknown=unknown_is_scaled)
+        divides = self._calls.begin_step(grads, if_unknown=unknown_is_scaled)
         if not divides:
             self._warn_if_forgotten()
         if not tf.executing_eagerly():
@@ -616,7 +618,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             family=self._family,
             loss_scale=self._loss_scale,
             skipped=self._skipped,
-            unscaled=self._calls.unscaled_gradients,
+            unscaled_gradients=self._calls.unscaled_gradients,
             divisor=self._loss_scale._current() if divides else None,
             update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
             is_aggregated=not aggregate,

@@ -6,23 +6,25 @@ One optimizer supports two protocols. A legacy program calls `get_scaled_loss` a
 they are scaled, so the optimizer remembers these three *scaling calls*.
 
 A *place* is one traced function with everything that is traced inside it, or one thread of
-eager code. Each place remembers one thing, its *pending* call: the last scaling call whose
-gradients it has not applied yet. Four rules follow. The first of rules 1 to 3 that fits
-decides whether a step divides the gradients:
+eager code. Under a strategy, each replica of a traced function is a place of its own. A place
+remembers one thing, its *pending* call: its last scaling call, until the next step in this
+place. The first of these rules that fits decides whether a step divides its gradients:
 
 1. Gradients that `get_unscaled_gradients` returned are not divided. They are known by
    identity, so a clipped or summed gradient is another tensor. Unscaling them again is an
    error.
 2. The pending call of this place decides: after `scale_loss` the gradients are divided, after
-   `get_scaled_loss` or `get_unscaled_gradients` they are not. The step ends the pending call.
-3. The only protocol decides that this optimizer has seen in any place. If it has seen both,
-   the step is refused. If it has seen none, `apply`, which only Keras 3 has, divides, and
-   `apply_gradients` does not.
-4. `get_scaled_loss` and `scale_loss` refuse a loss while a loss of the other is pending in the
-   same place and still scaled.
+   `get_scaled_loss` or `get_unscaled_gradients` they are not.
+3. If this optimizer has seen only one protocol, in any place, that protocol decides. If it has
+   seen both, the step is refused. If it has seen none, `apply`, which only Keras 3 has,
+   divides, and `apply_gradients` does not.
 
-The divisor is always the loss scale as it is at the moment of the division, in eager code and
-in functions, as in TensorFlow 2.0-2.15 and Keras 3.
+A fourth rule keeps the protocols apart: `get_scaled_loss` and `scale_loss` refuse a loss while
+a loss of the other is pending in the same place and still scaled.
+
+The divisor is always the loss scale as it is when a gradient is unscaled: when
+`get_unscaled_gradients` is called, or when the step begins. This holds in eager code and in
+functions, as in TensorFlow 2.0-2.15 and Keras 3.
 """
 
 import enum
@@ -32,7 +34,7 @@ import weakref
 
 import tensorflow as tf
 
-from tf_lso.frameworks import log, tf_private
+from tf_lso.frameworks import graphs, log, tf_private
 
 
 class Call(enum.Enum):
@@ -70,7 +72,7 @@ _UNSCALED_TWICE = (
 )
 _ASSUMED = (
     "{call}() is called, but a tf.function that only applies gradients was traced before. "
-    "It takes {gradients}. Scale, unscale and apply in one function, or call "
+    "That function takes {gradients}. Scale, unscale and apply in one function, or call "
     "get_unscaled_gradients() in that function. See `tf-lso help waiting-gradients`"
 )
 _FORGOTTEN = (
@@ -85,12 +87,12 @@ class Returned:
     """Remembers the tensors that an optimizer has returned, as long as the tensors exist."""
 
     def __init__(self):
-        # Maps the id of each tensor to a weak reference to it, and to what
-        # `Quotient.reference` returned, or None.
+        # Maps the id of each tensor to a weak reference to it, and to the weak reference to a
+        # `Quotient` that `Quotient.reference` returned, or None.
         self._tensors = {}
 
     def add(self, result, quotient=None):
-        """Remember a tensor, slices or a callable. Ignore None."""
+        """Remember a tensor, slices or a callable, and the `Quotient` that it results from."""
         if result is None:
             return
         result = _tensor(result)
@@ -107,7 +109,7 @@ class Returned:
         return remembered is not None and remembered[0]() is value
 
     def quotient(self, value):
-        """Return the `Quotient` that `value` was added with, or None."""
+        """Return the `Quotient` from which the known `value` results, or None."""
         _, origin = self._tensors[id(_tensor(value))]
         return None if origin is None else origin()
 
@@ -117,13 +119,11 @@ def _tensor(gradient):
 
 
 class _Place:
-    """A traced function. `pending` is its pending `Call`, or None."""
-
     pending: Call | None = None
 
 
 class _PlaceOfThread(threading.local):
-    """A thread of eager code, like `_Place`: each thread sees attributes of its own."""
+    """Like `_Place`, but each thread has a `pending` of its own."""
 
     pending: Call | None = None
 
@@ -134,18 +134,21 @@ class Calls:
     def __init__(self):
         self.unscaled_gradients = Returned()
         self._losses = Returned()
-        # The place of each traced function, by its graph, and of the running thread.
+        # Maps the graph of each traced function to a dict, which maps replicas to places.
         self._of_functions = weakref.WeakKeyDictionary()
         self._of_thread = _PlaceOfThread()
         # All scaling calls that were made in any place, for rule 3.
         self._seen = set()
-        # What traced functions do that only apply gradients: True if they divide.
+        # For functions that only apply gradients, what rule 3 has decided: True if they divide.
         self._assumed = set()
 
     # --- The three scaling calls.
 
     def check_loss(self, loss, call):
-        """Raise RuntimeError if the method `call` must not scale `loss` now, by rule 4."""
+        """Raise RuntimeError if the method `call` must not scale `loss` now.
+
+        This is so by the fourth rule, and if `loss` is scaled already.
+        """
         pending = self._place().pending
         if pending in _SCALED and pending is not call:
             raise RuntimeError(_PENDING.format(call=call.value, other=pending.value))
@@ -153,7 +156,7 @@ class Calls:
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
     def scaled(self, call, result):
-        """Record that the method `call` returns the scaled loss `result`."""
+        """Make `call` the pending call. `result` is the scaled loss that it returns."""
         self._losses.add(result)
         self._place().pending = call
         self._see(call)
@@ -164,7 +167,14 @@ class Calls:
             raise RuntimeError(_UNSCALED_TWICE)
 
     def unscaled(self, results, quotients):
-        """Record that `get_unscaled_gradients` returns `results`, made from `quotients`."""
+        """Make `get_unscaled_gradients`, which returns `results`, the pending call.
+
+        `quotients` contains the `Quotient` of each result, or None. If there are no results,
+        drop the pending call.
+        """
+        if not results:
+            self._place().pending = None
+            return
         for result, quotient in zip(results, quotients):
             self.unscaled_gradients.add(result, quotient)
         self._place().pending = Call.GET_UNSCALED_GRADIENTS
@@ -172,11 +182,12 @@ class Calls:
 
     # --- The step.
 
-    def step_divides(self, gradients, *, if_unknown):
-        """Return whether a step must divide gradients that it applies, by rules 1 to 3.
+    def begin_step(self, gradients, *, if_unknown):
+        """End the pending call, and return whether a step must divide its gradients.
 
         If `get_unscaled_gradients` returned only some of the gradients, the result is about
-        the others. `if_unknown` is the result if this optimizer has seen no scaling call.
+        the others. If it returned all of them, a loss that the program has scaled since then
+        stays pending. `if_unknown` is the result if this optimizer has seen no scaling call.
 
         Raises:
           RuntimeError: if this optimizer has seen both protocols, and nothing is pending.
@@ -184,7 +195,6 @@ class Calls:
         place = self._place()
         pending = place.pending
         if all(map(self.unscaled_gradients.has, gradients)):
-            # The program may have scaled its next loss already, which then stays pending.
             if pending is Call.GET_UNSCALED_GRADIENTS:
                 place.pending = None
             return False
@@ -222,21 +232,24 @@ class Calls:
     # --- Places.
 
     def _place(self):
-        """Return the place of the running code, with its attribute `pending`."""
         if tf.executing_eagerly():
-            return self._of_thread
+            return self._of_thread  # each eager replica runs in a thread of its own
         function = tf_private.outermost(tf.compat.v1.get_default_graph())
-        # Several threads may trace parts of one function, such as its replicas.
-        return self._of_functions.setdefault(function, _Place())
+        is_alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
+        replica = None if is_alone else graphs.replica_id()
+        places = self._of_functions.setdefault(function, {})
+        return places.setdefault(replica, _Place())
 
     def _see(self, call):
         if call in self._seen:
             return
         self._seen.add(call)
-        divides = call is Call.SCALE_LOSS
-        if (not divides) in self._assumed:
-            self._assumed.discard(not divides)
-            takes = (
-                "unscaled gradients" if divides else "scaled gradients and divides them"
+        opposite = call is not Call.SCALE_LOSS
+        if opposite in self._assumed:
+            self._assumed.discard(opposite)
+            taken = (
+                "scaled gradients and divides them"
+                if opposite
+                else "unscaled gradients"
             )
-            log.logger().warning(_ASSUMED.format(call=call.value, gradients=takes))
+            log.logger().warning(_ASSUMED.format(call=call.value, gradients=taken))

@@ -50,12 +50,16 @@ class Quotient(NamedTuple):
         return quotient
 
 
+def are_divided_late():
+    """Return whether a step of the running code keeps its gradients as quotients."""
+    is_alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
+    return is_alone and not tf.executing_eagerly()
+
+
 def quotient_of(gradient, divisor):
-    """Return the `Quotient` of a dense gradient in a traced function, and None otherwise."""
+    """Return the `Quotient` of a dense gradient, and None for slices, integers and None."""
     is_dense = isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
-    if tf.executing_eagerly() or not is_dense:
-        return None
-    return Quotient(gradient, divisor)
+    return Quotient(gradient, divisor) if is_dense else None
 
 
 def divided(gradients):
@@ -86,6 +90,8 @@ def unscale_gradients(gradients, scale):
     The dtypes do not change. `tf.IndexedSlices` stay sparse, and None stays None.
     """
     gradients = list(gradients)
+    if not gradients:
+        return []
     values = values_of([g for g in gradients if g is not None])
     results = iter(_quotients(values, tf.convert_to_tensor(scale)))
     return [g if g is None else _with_values(g, next(results)) for g in gradients]

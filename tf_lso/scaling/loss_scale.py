@@ -342,8 +342,7 @@ class DynamicLossScale(LossScale):
 
     def _has_users_update(self):
         """Return whether a class, a mixin or the program has replaced `update`."""
-        function = getattr(self.update, "__func__", None)
-        return function is not DynamicLossScale.update
+        return getattr(self.update, "__func__", None) is not _OWN_UPDATE
 
     def _judge(self, gradients, are_equal):
         """Return the `finite.Verdict` on the gradients of all replicas."""
@@ -417,6 +416,9 @@ class DynamicLossScale(LossScale):
         return rule_lib.arguments_of(
             self._rule, rule_lib.OF_DYNAMIC_LOSS_SCALE, _DIVIDING, always=IN_CONFIGS
         )
+
+
+_OWN_UPDATE = DynamicLossScale.update
 
 
 def _warn_if_unusable(scale, initial_scale):

@@ -2,18 +2,21 @@
 
     unscale -> aggregate -> are all finite? -> apply or skip -> next scale
 
-The order is the same for every optimizer, loss scale, strategy and mode. `Step.run` makes the
-first two calls, and `Step._finish` the other three.
+The stages are the same for every optimizer, loss scale, strategy and mode. `Step.run` calls
+the first two, and `Step._finish` the other three.
 
-*Who runs them.* Each replica unscales and aggregates its own gradients. Under a strategy whose
-replicas must merge, such as MirroredStrategy, they then meet in one `merge_call`: `_finish`
-runs once for all of them, and within it each replica updates its variables. Without such a
-strategy, and where XLA compiles a step for several GPUs, each replica runs `_finish` itself.
+*Who runs them.* Each replica unscales its own gradients, and all replicas sum them. Under a
+strategy whose replicas must merge, such as MirroredStrategy, the replicas then meet in one
+`merge_call`: `_finish` runs once for all of them, and within it each replica updates its
+variables. Without such a strategy, and where XLA compiles a step for several GPUs, each replica
+runs `_finish` itself.
 
 *When the division happens.* In eager code and on several replicas, `unscale` divides. In a
-traced step on one replica, `unscale` only pairs each dense gradient with its divisor (a
-`gradients.Quotient`). The check reads the gradient as it is, which proves that the quotient is
-finite, and the branch that applies divides next to the update, where the division is free.
+traced step on one replica, `unscale` only pairs each dense gradient with its divisor, the loss
+scale that it reads (a `gradients.Quotient`). The check then reads the undivided gradients: if
+they are finite and the scale is at least 1, the quotients are finite too, and otherwise the
+check divides. The branch that applies the gradients divides them next to the update, where the
+division costs nothing.
 """
 
 import numbers
@@ -29,12 +32,12 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 class Sums(NamedTuple):
-    """The gradients of a step after the aggregation, which differ only in sparse gradients.
+    """The aggregated gradients of a step. The two lists differ only in sparse gradients.
 
     Fields:
       to_check: list of gradients. In slices, rows with equal indices are summed.
-      to_apply: list of gradients. Inner optimizers that clip each row and then sum the rows
-        themselves get the rows before the summation.
+      to_apply: list of gradients. The rows are not summed if the inner optimizer does it,
+        because it clips each row before.
     """
 
     to_check: list[Any]
@@ -48,8 +51,10 @@ class Step(NamedTuple):
       family: the adapter to the inner optimizer.
       loss_scale: the optimizer's `LossScale`.
       skipped: the optimizer's `Skipped`, which counts the skipped steps.
-      unscaled: the `calls.Returned` that knows what `get_unscaled_gradients` returned.
-      divisor: the loss scale, by which all other gradients are divided, or None.
+      unscaled_gradients: the `calls.Returned` that knows the gradients that
+        `get_unscaled_gradients` returned.
+      divisor: the value of the loss scale, by which all other gradients must be divided, or
+        None if no other gradient is scaled.
       update: function of gradients and variables that runs the inner optimizer.
       is_aggregated: whether the caller has summed the gradients over the replicas.
       variables: list with the variable of each gradient.
@@ -58,7 +63,7 @@ class Step(NamedTuple):
     family: Any
     loss_scale: Any
     skipped: Any
-    unscaled: Any
+    unscaled_gradients: Any
     divisor: Any
     update: Any
     is_aggregated: bool
@@ -88,35 +93,30 @@ class Step(NamedTuple):
 
     def _unscale(self, gradients):
         """Divide the gradients that are still scaled, or pair them with their divisor."""
-        divides_later = (
-            not tf.executing_eagerly()
-            and tf.distribute.get_strategy().num_replicas_in_sync == 1
-        )
-        results, now = list(gradients), []
-        for place, (gradient, variable) in enumerate(zip(gradients, self.variables)):
+        is_late = gradients_lib.are_divided_late()
+        results, to_divide = list(gradients), []
+        for index, (gradient, variable) in enumerate(zip(gradients, self.variables)):
             is_next_value = gradients_lib.overwrites(variable)
-            if self.unscaled.has(gradient):
+            if self.unscaled_gradients.has(gradient):
                 if is_next_value:
                     # A float8 layer of Keras 3 passes the next value of this variable as its
                     # "gradient". `get_unscaled_gradients`, which receives no variables, has
                     # divided it like a gradient. Undo the division.
                     scale = self.loss_scale._current()
-                    results[place] = gradient * tf.cast(scale, gradient.dtype)
-                elif divides_later:
-                    results[place] = self.unscaled.quotient(gradient) or gradient
+                    results[index] = gradient * tf.cast(scale, gradient.dtype)
+                elif is_late:
+                    quotient = self.unscaled_gradients.quotient(gradient)
+                    results[index] = gradient if quotient is None else quotient
             elif self.divisor is not None and not is_next_value:
-                is_dense = (
-                    isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
-                )
-                if divides_later and is_dense:
-                    results[place] = gradients_lib.Quotient(gradient, self.divisor)
+                quotient = gradients_lib.quotient_of(gradient, self.divisor)
+                if is_late and quotient is not None:
+                    results[index] = quotient
                 else:
-                    now.append(place)
-        if now:
-            divided = [results[place] for place in now]
-            divided = gradients_lib.unscale_gradients(divided, self.divisor)
-            for place, gradient in zip(now, divided):
-                results[place] = gradient
+                    to_divide.append(index)
+        divided = [results[index] for index in to_divide]
+        divided = gradients_lib.unscale_gradients(divided, self.divisor)
+        for index, gradient in zip(to_divide, divided):
+            results[index] = gradient
         return results
 
     # --- Aggregate.
@@ -146,8 +146,8 @@ class Step(NamedTuple):
 
     def _are_all_finite(self, sums):
         """Return the `finite.Verdict` of the loss scale, the same for all replicas."""
-        # If the replicas have equal gradients, it is enough to check those of one replica.
-        # Gradients that the caller has aggregated may differ. A "gradient" that overwrites its
+        # If the replicas have equal gradients, it is enough to check those of one replica. What
+        # the caller says it has aggregated may still differ. A "gradient" that overwrites its
         # variable may differ too, since such gradients are never summed.
         is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
         are_equal = is_summed_here and not any(
@@ -161,10 +161,10 @@ class Step(NamedTuple):
         """Update the variables or leave them unchanged. Return whether the step was applied."""
         if tf.executing_eagerly():
             finite = bool(finite)
-        # In eager code `finite` is a Python bool. With a fixed scale it is always True.
+        # A fixed scale and users' own loss scales return a Python bool in graphs, too.
         if isinstance(finite, numbers.Integral):
             return self._apply(sums) if finite else self._skip(kinds, sums)
-        # `fast.either` does what `tf.cond` does.
+        # This is a `tf.cond`. The functions in `fast` say what makes it faster.
         return fast.either(
             finite,
             lambda: self._apply(sums),
