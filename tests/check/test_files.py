@@ -218,7 +218,7 @@ def test_a_link_to_nothing_fails_only_if_the_command_names_it():
         ({"b.py": "def loss_scale(:\n"}, 2),
     ],
 )
-@pytest.mark.parametrize("report_format", ["text", "json", "github"])
+@pytest.mark.parametrize("report_format", ["text", "json"])
 def test_exit_codes(sources, code, report_format):
     for name, text in sources.items():
         write(name, text)

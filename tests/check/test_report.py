@@ -1,4 +1,4 @@
-"""What `check` and `migrate` print: as text, as JSON, and for pull requests on GitHub."""
+"""What `check` and `migrate` print: as text and as JSON."""
 
 import io
 import json
@@ -31,8 +31,6 @@ tf.keras.mixed_precision.global_policy()
 # The files in the recorded reports.
 FILES = {
     "a.ipynb": notebook("x", PROGRAM),
-    # GitHub's workflow commands must escape these characters.
-    "a,b:c%\n.py": PROGRAM,
     "broken.ipynb": notebook("x", "loss_scale("),
     "broken.py": "x\nloss_scale(\n",
     "computed.py": "import tensorflow as tf\ngetattr(tf.keras.mixed_precision, name)\n",
@@ -46,7 +44,6 @@ REPORTS = ROOT / "tests/check/reports"
 # `tf-lso COMMAND --verbose . missing.py` prints in this format.
 RECORDED = {
     ("check", "text"): "check.text",
-    ("check", "github"): "check.github",
     ("check", "json"): "check.json",
     ("migrate", "text"): "migrate.text",
 }
@@ -108,7 +105,7 @@ def test_the_last_line_says_what_was_not_checked(command, files, flags, closing)
 WORKS = "import tensorflow as tf\nprint(tf.keras.mixed_precision.global_policy())\n"
 
 
-@pytest.mark.parametrize("report_format", ["text", "json", "github"])
+@pytest.mark.parametrize("report_format", ["text", "json"])
 def test_only_verbose_shows_names_that_work(program, report_format):
     program.write_text(WORKS)
     command = ["check", "--format", report_format, "program.py"]
@@ -220,7 +217,7 @@ def test_the_report_does_not_depend_on_the_order_of_sets(program):
 def test_the_commands_import_no_large_package():
     program = """
         import sys
-        from tf_lso.migrate import files, machine, report, writing
+        from tf_lso.migrate import files, report, writing
 
         files.check([])
         writing.migrate([])

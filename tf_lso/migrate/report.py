@@ -1,5 +1,7 @@
-"""Write the text reports of `tf-lso check` and `tf-lso migrate`."""
+"""Write the reports of `tf-lso check` and `tf-lso migrate`."""
 
+import dataclasses
+import json
 import os
 import re
 import sys
@@ -11,6 +13,8 @@ from tf_lso.migrate.findings import LABELS, Finding
 from tf_lso.migrate.writing import diff
 
 _RED, _GREEN, _YELLOW, _BOLD = "31", "32", "33", "1"
+# The attributes of a finding in the JSON report.
+_WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 _COLOURS = {"wrong": _RED, "breaks": _RED, "unsure": _YELLOW, "works": _GREEN}
 
 
@@ -52,6 +56,24 @@ def check_text(outcome: Outcome, style: Style) -> str:
         summary += f"; {len(outcome.unreadable)} unreadable"
     parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
     return "".join([*parts, closing(outcome)])
+
+
+def check_json(outcome: Outcome, style: Style) -> str:
+    """Return the results of `tf-lso check` as the text of one JSON object, in ASCII."""
+    findings = [
+        {key: getattr(found, key) for key in _WHERE} | dataclasses.asdict(found.verdict)
+        for found in outcome.findings
+        if style.verbose or found.is_problem
+    ]
+    document = {
+        "version": 4,
+        "like": outcome.options.like or None,
+        "files": len(outcome.files),
+        "findings": findings,
+        "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
+        "exit_code": outcome.exit_code,
+    }
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def migrate_text(outcome: Outcome, style: Style) -> str:
