@@ -20,9 +20,10 @@ EPILOG = """\
 exit codes:
   0  nothing would break
   1  something would break or train wrong
-  2  something could not be read; everything else was checked
+  2  something could not be read or parsed; everything else was checked
 
 examples:
+  tf-lso check                               the current folder
   tf-lso check train.py notebooks/
   tf-lso check --like 2.4 src                with the Keras of `tf-lso run --like 2.4`
   tf-lso check --select LSO101,LSO104 src
@@ -57,8 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from tf_lso.migrate import files, report
 
     outcome = files.check(args.paths, selected)
-    style = report.Style(report.wants_colour(), args.verbose)
     write = report.check_json if args.format == "json" else report.check_text
-    print(write(outcome, style), end="")
+    print(write(outcome, args.verbose), end="")
     code = outcome.exit_code
     return 0 if args.exit_zero and code == 1 else code

@@ -127,6 +127,7 @@ def examine(data: bytes, options: Options) -> Examined:
             if code := python(text):
                 parsed.append(Cell(number, text, code))
         except engine.ERRORS as error:
+            # Many notebooks have cells that are not Python, such as "your code ...".
             if engine.may_have_old_names(text):
                 failed.append(unreadable(error, number))
     result = engine.examine(_BETWEEN.join(cell.python for cell in parsed), options)

@@ -21,6 +21,21 @@ from tf_lso.names.targets import TODAY, Target
 # Matches the redundant beginning of a path with several `compat` parts. For example,
 # `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
+# Maps the private names of some functions and classes to their public names.
+_TRAINING = "tensorflow.python.training.experimental"
+_V1 = "tensorflow.compat.v1.mixed_precision"
+_PUBLIC = {
+    **{
+        f"{_TRAINING}.mixed_precision.{verb}_mixed_precision_graph_rewrite{end}": (
+            f"{module}.{verb}_mixed_precision_graph_rewrite"
+        )
+        for verb in ("enable", "disable")
+        for end, module in (("_v1", _V1), ("", "tensorflow.train.experimental"))
+    },
+    f"{_TRAINING}.loss_scale_optimizer.MixedPrecisionLossScaleOptimizer": (
+        f"{_V1}.MixedPrecisionLossScaleOptimizer"
+    ),
+}
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
@@ -51,13 +66,16 @@ class Program:
         # bindings, so `paths` must treat the names as unknown.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        # Maps the target of each assignment such as `x = a.b` to the dotted name.
-        self._assigned: dict[Any, cst.BaseExpression] = {
-            target.target: node.value
-            for node in self.nodes(cst.Assign)
-            for target in node.targets
-            if isinstance(node.value, (cst.Name, cst.Attribute))
-        }
+        # Maps the target of each assignment such as `x = a.b` to the dotted name, and of each
+        # assignment such as `x = f()` to the call.
+        self._assigned: dict[Any, cst.BaseExpression] = {}
+        self._made: dict[Any, cst.Call] = {}
+        for node in self.nodes(cst.Assign):
+            for assigned in node.targets:
+                if isinstance(node.value, (cst.Name, cst.Attribute)):
+                    self._assigned[assigned.target] = node.value
+                elif isinstance(node.value, cst.Call):
+                    self._made[assigned.target] = node.value
         # The values whose paths `paths` is looking up now. `paths` needs this list to detect
         # names that refer to themselves.
         self._followed: list[cst.CSTNode] = []
@@ -127,9 +145,10 @@ class Program:
     def imported_path(self, alias: cst.ImportAlias) -> str:
         """Return the full path of an imported module or name."""
         statement = self.parent(alias)
-        if isinstance(statement, cst.ImportFrom):
-            return f"{imported_module(statement)}.{alias.evaluated_name}"
-        return alias.evaluated_name
+        if not isinstance(statement, cst.ImportFrom):
+            return alias.evaluated_name
+        path = f"{imported_module(statement)}.{alias.evaluated_name}"
+        return _PUBLIC.get(path, path)
 
     def path(self, node: cst.CSTNode) -> str:
         """Return the dotted path to which an expression refers.
@@ -149,7 +168,20 @@ class Program:
             return []
         starts = {p for a in self._assignments(first) for p in self._paths_of(a)}
         paths = {start and ".".join([start, *rest]) for start in starts}
-        return sorted(_COMPAT.sub("tensorflow", path) for path in paths)
+        paths = {_COMPAT.sub("tensorflow", path) for path in paths}
+        return sorted(_PUBLIC.get(path, path) for path in paths)
+
+    def makers(self, node: cst.CSTNode) -> list[str]:
+        """Return the paths of the functions that may have made the value of an expression.
+
+        "" stands for an unknown function. The list is empty for a name that is bound nowhere.
+        """
+        if isinstance(node, cst.Call):
+            return [self.path(node.func)]
+        calls = [
+            self._made.get(getattr(a, "node", None)) for a in self._assignments(node)
+        ]
+        return [self.path(call.func) if call else "" for call in calls]
 
     def _paths_of(self, assignment: md.BaseAssignment) -> list[str]:
         """Return the paths to which a name may refer because of one assignment or import."""

@@ -4,7 +4,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from tf_lso import names
-from tf_lso.migrate import guards, verdicts
+from tf_lso.migrate import guards, install, verdicts
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
@@ -20,7 +20,7 @@ from tf_lso.migrate.findings import (
 )
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.arguments import NUMBER
-from tf_lso.migrate.rules.methods import BARE
+from tf_lso.migrate.rules.methods import BARE, IS_BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
 # The functions in `_POLICY` set a policy, and `compile` then wraps the optimizer in a
@@ -34,8 +34,9 @@ _KERAS_3_PATHS = tuple(
     for keras in ("keras", "tensorflow.keras")
     for name in KERAS_3_ONLY
 )
+_BARE = (BARE, IS_BARE)
 _OWN_NAME = "The program uses the name tf_lso for something of its own."
-_INSTALLED = "tf_lso.install() is called in this file."
+_INSTALLED = "This file installs tf_lso."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
@@ -49,8 +50,8 @@ def settle(program: Program) -> list[Finding]:
     for found in findings:
         _settle_guard(program, found)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
-        # Optimizer arguments and calls that read files do not concern loss scaling by
-        # themselves. So they are not reported in a program without other findings.
+        # Optimizers and calls that read files do not concern loss scaling by themselves. So
+        # they are not reported in a program without other findings.
         return []
     if is_installed(program):
         _settle_installed(findings)
@@ -66,12 +67,12 @@ def settle(program: Program) -> list[Finding]:
     return findings
 
 
-def settle_by_install(findings: list[Finding]) -> None:
-    """Set the fix of the findings that need no change except the added `tf_lso.install()`."""
+def settle_by_install(findings: list[Finding], like: str) -> None:
+    """Set the fix of the findings that need no change but the line that installs tf_lso."""
     for found in findings:
-        of_method = found.rule in (METHOD, SILENT) and found.why_not != BARE
+        of_method = found.rule in (METHOD, SILENT) and found.why_not not in _BARE
         if of_method or (found.needs_install and not found.guarded):
-            found.fix, found.why_not = "tf_lso.install()", ""
+            found.fix, found.why_not = install.line(like), ""
 
 
 def installs_for_policy(program: Program) -> set[str]:
@@ -87,8 +88,8 @@ def installs_for_policy(program: Program) -> set[str]:
 
 
 def is_installed(program: Program) -> bool:
-    """Return whether the program calls `tf_lso.install()`."""
-    return "tf_lso.install" in program.called
+    """Return whether the program installs tf_lso."""
+    return "tf_lso.install" in program.called or "tf_lso.installed" in program.imported
 
 
 def _settle_guard(program: Program, found: Finding) -> None:
@@ -123,7 +124,7 @@ def _settle_installed(findings: list[Finding]) -> None:
     Uses that work after this call get the status WORKS and need no fix.
     """
     for found in findings:
-        if found.rule in _INSTALLABLE and found.why_not != BARE:
+        if found.rule in _INSTALLABLE and found.why_not not in _BARE:
             found.leave("")
             found.now(WORKS, _INSTALLED)
         found.needs_install = ""
@@ -167,7 +168,7 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
         for found in findings:
             if found.why_not == BARE:
                 found.now(UNSURE, f"{found.verdict.today} tf_lso's optimizers have it.")
-            elif found.rule in (METHOD, SILENT):
+            elif found.rule in (METHOD, SILENT) and found.why_not != IS_BARE:
                 found.fix = "" if already else _BY_MAKER
                 found.why_not = found.needs_install = ""
                 if already:

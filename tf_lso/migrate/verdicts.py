@@ -1,6 +1,9 @@
 """Look up in the tables of `tf_lso.names` what happens today with an old name."""
 
+import re
+
 from tf_lso import names
+from tf_lso.frameworks import optimizer_table
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.targets import TODAY, Target
@@ -8,6 +11,17 @@ from tf_lso.names.targets import TODAY, Target
 # Maps the full name of each old module to the module of tf_lso that replaces it, without the
 # leading `tf_lso.`.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
+
+
+_CLASS = re.compile(
+    r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"
+)
+
+
+def optimizer_class(path: str) -> str:
+    """Return the name of the optimizer class of `tf.keras` or Keras at a path, or ""."""
+    found = _CLASS.match(path)
+    return found[5] if found and found[5] in optimizer_table.OLD else ""
 
 
 def _use(path: str) -> names.Use | None:
