@@ -61,4 +61,5 @@ def _is_called_rate(program: Program, node: cst.Attribute) -> bool:
         return False
     if node.attr.value not in _RATES or len(positional(call) or ()) != 1:
         return False
-    return bool(_OPTIMIZER.search(program.code(node.value)))
+    is_named = _OPTIMIZER.search(program.code(node.value)) is not None
+    return is_named or is_bare(program, node.value)
