@@ -35,7 +35,7 @@ def test_sorted_imports_still_install(tmp_path):
         "print(experimental, tf)\n"
     )
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--fix", "-q"]
-    subprocess.run([*command, "--select", "E,F,I", path], check=True)
+    subprocess.run([*command, "--select", "E,F,I", path], check=True, cwd=tmp_path)
     lines = path.read_text().splitlines()
     assert lines.index("import tf_lso.installed  # noqa: F401") < next(
         number for number, line in enumerate(lines) if line.startswith("from")
