@@ -16,7 +16,14 @@ import tf_lso
 from tests.processes import HANGS_AFTER, ROOT
 from tools.support import PAIRS
 
-_TOOLS = ("tools/run", "tools/test", "tools/lint", "tools/benchmark", "tools/docs", ".ci/run")
+_TOOLS = (
+    "tools/run",
+    "tools/test",
+    "tools/lint",
+    "tools/benchmark",
+    "tools/docs",
+    ".ci/run",
+)
 
 
 @pytest.fixture(scope="module")

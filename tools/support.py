@@ -129,7 +129,9 @@ def row(pair, result):
         results[1] += " (a part)" * result["quick"]
         results.append(result["date"])
     # One cell has all versions, so that the columns with the results need no scrolling.
-    named = [f"{_NAMES[name]} {versions[name]}" for name in FRAMEWORKS if versions.get(name)]
+    named = [
+        f"{_NAMES[name]} {versions[name]}" for name in FRAMEWORKS if versions.get(name)
+    ]
     cells = [pair.name, ", ".join(named), *results]
     return f"| {' | '.join(cells)} |\n"
 

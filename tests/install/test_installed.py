@@ -48,8 +48,9 @@ def test_sorted_imports_still_install(tmp_path):
 
 def test_find_spec_knows_the_modules_that_install_adds():
     """Programs ask for an old module by `importlib.util.find_spec`."""
-    assert run(
-        """
+    assert (
+        run(
+            """
         import importlib.util
         import tf_lso.installed
         for name in (
@@ -60,4 +61,6 @@ def test_find_spec_knows_the_modules_that_install_adds():
         ):
             print(importlib.util.find_spec(name) is not None)
         """
-    ) == ["True"] * 4
+        )
+        == ["True"] * 4
+    )

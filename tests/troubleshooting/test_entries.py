@@ -15,7 +15,9 @@ from tests.troubleshooting.page import ENTRIES
 
 # What a program has done before the block of an entry runs. The block of "super-init-self"
 # stands in a method.
-_HALF = "keras.mixed_precision.set_global_policy('mixed_float16'); model = one_layer(opt)"
+_HALF = (
+    "keras.mixed_precision.set_global_policy('mixed_float16'); model = one_layer(opt)"
+)
 _STRATEGY = "strategy = tf.distribute.OneDeviceStrategy('/cpu:0'); step = lambda: None"
 _MOMENTUM = "opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))"
 _CHECKPOINT = f"path = old_checkpoint(); {_MOMENTUM}"

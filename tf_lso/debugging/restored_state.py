@@ -10,8 +10,7 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The seeds for the random operations in `explain`. Each call of `explain` passes a new seed to
-# TensorFlow, so that TensorFlow makes new kernels for these operations.
+# Each call of `explain` passes a new seed to TensorFlow, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
@@ -75,8 +74,7 @@ def _local_variables(*objects):
 
 
 def _use_other_seeds(undo):
-    # The kernel of an operation such as `tf.random.uniform` contains a counter that cannot be
-    # reset. TensorFlow caches such kernels separately for each seed. With a seed of its own,
-    # `explain` uses new kernels, and the counters in the program's kernels do not change.
+    # The kernel of an operation such as `tf.random.uniform` has a counter that cannot be reset.
+    # TensorFlow caches kernels for each seed. With a seed of its own, `explain` uses new ones.
     # `tf.random.set_seed` would delete the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

@@ -63,15 +63,8 @@ def examine(
 ) -> Examined:
     """Return an `Examined` with the findings in a program, and with the migrated program.
 
-    Args:
-      source: the program, as a text or as the bytes of a file.
-      options: the options of the command.
-      may_install: bool, whether the migrated program may get the line that installs tf_lso.
-        If False, the function does not add the line, but still returns the reasons why the
-        program needs it.
-
-    Raises:
-      SyntaxError, ValueError, RecursionError, MemoryError: if `source` is not Python.
+    Without `may_install` the line that installs tf_lso is not added, but the result still has
+    the reasons why the program needs it. If `source` is not Python, one of `ERRORS` is raised.
     """
     # The error of Python's own parser says more than the error of LibCST. Python's parser also
     # refuses code that is nested too deeply.
@@ -123,7 +116,6 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     installs = _installs(program, findings, bool(edits), options)
     result = Examined(source, source, findings, len(edits), sorted(installs))
     may_install &= bool(program.packages & _FRAMEWORKS)
-    may_install &= not program.binds_otherwise("tf_lso")
     if edits or (installs and may_install):
         module = _applied(program, result, edits, options.like, may_install)
         result.new = _written(program, module, source)
@@ -147,10 +139,9 @@ def _installs(
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings of the selected rules, without the findings that are silenced.
+    """Return the findings of the selected rules that no comment `# tf-lso: ignore` silences.
 
-    A comment `# tf-lso: ignore` silences findings on the same line. Another finding loses its
-    fix if the fix has an edit in common with a silenced finding.
+    A finding loses its fix if the fix has an edit in common with a silenced finding.
     """
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
@@ -205,11 +196,8 @@ def _written(program: Program, module: cst.Module, source: str | bytes) -> str |
 
 
 def _compiles(source: str | bytes) -> bool:
-    """Return whether a program compiles.
-
-    `await` may stand outside a function, because IPython allows this in notebooks.
-    """
     try:
+        # IPython allows `await` outside a function.
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compile(source, "program", "exec", flags, dont_inherit=True)
     except SyntaxError:

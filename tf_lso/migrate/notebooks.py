@@ -48,11 +48,7 @@ class Cell(NamedTuple):
 
 
 def cells(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield (number, source) for each code cell of a Python notebook.
-
-    Raises:
-      ValueError: if the file is not a notebook.
-    """
+    """Yield (number, source) for each code cell. Raise ValueError if `data` is no notebook."""
     try:
         notebook = json.loads(data)
         metadata = notebook.get("metadata", {})
@@ -68,13 +64,10 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def python(text: str) -> str:
-    """Return the source code of a cell in a form that Python can parse.
+    """Return the source code of a cell in a form that Python can parse, or raise SyntaxError.
 
     The result is "" if the cell is blank or not Python. Lines are hidden only if Python cannot
     parse the cell. So a line that begins with the operator `%` stays unchanged.
-
-    Raises:
-      SyntaxError: if the cell is not Python even with hidden lines.
     """
     stripped = text.lstrip()
     magic = re.match(r"%%\s*(\S*)", stripped)
@@ -167,14 +160,9 @@ def _restored(text: str) -> str:
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
-    """Return the bytes of a notebook in which some cells have new sources.
+    """Return the bytes of a notebook in which the cells of some numbers have new sources.
 
-    Args:
-      data: the bytes of the notebook.
-      sources: dict that maps the numbers of the changed cells to their new sources.
-
-    Raises:
-      ValueError: if the module `json` cannot write the rest of the file byte for byte.
+    Raises ValueError if the module `json` cannot write the rest of the file byte for byte.
     """
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     text = data.removeprefix(mark).decode()

@@ -42,15 +42,9 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 class Program:
     """A parsed program with LibCST's metadata and the findings of the rules.
 
-    Attributes:
-      module: LibCST's tree.
-      target: the TensorFlow on which the program will run.
-      findings: the findings that the rules have reported so far.
-      imported: the full names of all imported modules and names.
-      packages: the top-level packages of all imports.
-      defined: the names of all functions that the program defines.
-      called: the full paths of all called objects and base classes.
-      words: the names of all attributes and the texts of all string literals.
+    `imported` has the full names of all imports and `packages` their first parts, `defined` the
+    names of all functions, `called` the paths of all called objects and base classes, and
+    `words` the names of all attributes and the texts of all string literals.
     """
 
     def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
@@ -133,10 +127,7 @@ class Program:
         return self._parents.get(node)
 
     def is_stored(self, node: cst.CSTNode) -> bool:
-        """Return whether the program assigns to an expression or deletes it.
-
-        `x += 1` is not counted, since it reads the expression too.
-        """
+        """Return whether the program assigns to an expression, but does not read it."""
         stores = self._contexts.get(node) not in (None, md.ExpressionContext.LOAD)
         return stores and not isinstance(self.parent(node), cst.AugAssign)
 
@@ -151,10 +142,9 @@ class Program:
         return _PUBLIC.get(path, path)
 
     def path(self, node: cst.CSTNode) -> str:
-        """Return the dotted path to which an expression refers.
+        """Return the dotted path of an expression, or "" if it is unknown or one of several.
 
-        Return "" if the path is unknown or the expression may refer to several paths. The path
-        begins with a dot if it comes from a relative import.
+        The path begins with a dot if it comes from a relative import.
         """
         paths = self.paths(node)
         return paths[0] if len(paths) == 1 else ""
@@ -202,10 +192,7 @@ class Program:
         return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 
     def bindings(self, name: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the nodes to which the program binds a name.
-
-        A node is an imported name, or the expression `a.b` in an assignment `name = a.b`.
-        """
+        """Yield the imported names and the expressions to which the program binds a name."""
         for assignment in self._assignments(name):
             node = getattr(assignment, "node", None)
             if isinstance(node, (cst.Import, cst.ImportFrom)):
@@ -213,14 +200,3 @@ class Program:
                 yield from (a for a in aliases if bound_name(a) == assignment.name)
             elif node in self._assigned:
                 yield self._assigned[node]
-
-    def binds_otherwise(self, package: str) -> bool:
-        """Return whether the program binds the name `package` to anything but this package."""
-        itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
-        scopes = {scope for scope in self._scopes.values() if scope}
-        return package in self._captured or any(
-            assignment.name.partition(".")[0] == package
-            and assignment.get_qualified_names_for(package) != itself
-            for scope in scopes
-            for assignment in scope.assignments
-        )

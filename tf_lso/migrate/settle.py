@@ -35,7 +35,6 @@ _KERAS_3_PATHS = tuple(
     for name in KERAS_3_ONLY
 )
 _BARE = (BARE, IS_BARE)
-_OWN_NAME = "The program uses the name tf_lso for something of its own."
 _INSTALLED = "This file installs tf_lso."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
@@ -59,11 +58,6 @@ def settle(program: Program) -> list[Finding]:
         _settle_keras_3(findings)
     elif not program.target.keras_2:
         _settle_methods(program, findings)
-    if program.binds_otherwise("tf_lso"):
-        for found in findings:
-            if found.fix or found.needs_install:
-                found.leave(_OWN_NAME)
-                found.needs_install = ""
     return findings
 
 
@@ -76,11 +70,7 @@ def settle_by_install(findings: list[Finding], like: str) -> None:
 
 
 def installs_for_policy(program: Program) -> set[str]:
-    """Return a set with the reason for `install()` if the program uses `compile` with a policy.
-
-    The set is empty if the program does not set a policy, does not call `compile`, or runs on
-    Keras 2.
-    """
+    """Return a set with the reason for `install()` if `compile` would wrap an optimizer."""
     sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
         return {"`compile` under a policy"}
@@ -108,10 +98,7 @@ def _settle_guard(program: Program, found: Finding) -> None:
 
 
 def _merged(findings: list[Finding]) -> list[Finding]:
-    """Return the findings in the order of their positions, only one for each position.
-
-    If there are several findings at a position, the one about arguments is preferred.
-    """
+    """Return one finding for each position, if possible the one about arguments."""
     merged: dict[tuple[int, int], Finding] = {}
     for found in sorted(findings, key=lambda found: found.rule != ARGUMENTS):
         merged.setdefault((found.line, found.column), found)
@@ -119,10 +106,7 @@ def _merged(findings: list[Finding]) -> list[Finding]:
 
 
 def _settle_installed(findings: list[Finding]) -> None:
-    """Adjust the findings of a program that already calls `install()`.
-
-    Uses that work after this call get the status WORKS and need no fix.
-    """
+    """Let the uses work that do so in a program which installs tf_lso."""
     for found in findings:
         if found.rule in _INSTALLABLE and found.why_not not in _BARE:
             found.leave("")
@@ -131,7 +115,6 @@ def _settle_installed(findings: list[Finding]) -> None:
 
 
 def _settle_keras_3(findings: list[Finding]) -> None:
-    """Adjust the findings of a program that was written for Keras 3."""
     for found in findings:
         if found.rule in (CHANGED, SAME, ARGUMENTS):
             found.leave(_KERAS_3)
@@ -140,10 +123,7 @@ def _settle_keras_3(findings: list[Finding]) -> None:
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
-    """Return whether the program was written for Keras 3.
-
-    Such a program uses names that only Keras 3 has, and does not use the old API.
-    """
+    """Return whether a program uses names that only Keras 3 has, and nothing of the old API."""
     if any(f.rule in (GONE, METHOD, SILENT) and f.is_problem for f in findings):
         return False
     words = program.words
@@ -158,11 +138,7 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
 
 
 def _settle_methods(program: Program, findings: list[Finding]) -> None:
-    """Adjust the findings about methods to the optimizers that the program makes itself.
-
-    If the program makes a LossScaleOptimizer of tf_lso, or will do so after the migration, the
-    old methods work on this optimizer.
-    """
+    """Let methods work if the program makes tf_lso's optimizer, perhaps once it is migrated."""
     already = any(map(_wraps_already, program.called))
     if already or any(_moving_symbol(path) in _WRAPPING for path in program.called):
         for found in findings:

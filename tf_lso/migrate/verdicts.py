@@ -37,18 +37,14 @@ def symbol(path: str) -> str:
 
 
 def is_old(path: str) -> bool:
-    """Return whether `path` is the full name of an old module, or of an old class or function.
-
-    For example, `path` may be "tensorflow.keras.mixed_precision.Policy".
-    """
+    """Return whether `path` is the full name of an old module, class or function."""
     return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
     """Return whether `migrate` may change an import of `path` to an import from tf_lso.
 
-    `migrate` must not change the import of a module such as `tf.train.experimental`, because
-    this module also has names that do not concern loss scaling.
+    A module such as `tf.train.experimental` also has names that do not concern loss scaling.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
@@ -74,13 +70,8 @@ def of_path(
     """Return what happens today with an old name, as a `Verdict`.
 
     The result is None if `path` is not an old name, or if the old module still exists but also
-    has names that do not concern loss scaling.
-
-    Args:
-      path: the full name, such as `tensorflow.keras.mixed_precision.Policy`.
-      imported: bool, whether an import statement contains the path. A few modules can be
-        reached as attributes but cannot be imported.
-      target: the TensorFlow on which the program will run.
+    has names that do not concern loss scaling. `imported` says whether an import statement has
+    the path, since a few modules can be reached as attributes but cannot be imported.
     """
     module, _, name = path.rpartition(".")
     if name == "*" and module in MODULES:
@@ -110,11 +101,7 @@ def _gone(path: str, imported: bool, target: Target) -> str:
 
 
 def _spelled(module: str) -> tuple[str, str]:
-    """Return the names of an old module and of the module of tf_lso that replaces it.
-
-    The old name is the public one. For example, the result for `keras.src.mixed_precision` is
-    ("tf.keras.mixed_precision", "tf_lso.keras.mixed_precision").
-    """
+    """Return the public name of an old module, and the module of tf_lso that replaces it."""
     namespace = MODULES[module]
     if in_tf_keras(module):
         # The private packages `tf_keras.api._v1` and `tf_keras.api._v2` are reported under the

@@ -14,7 +14,6 @@ from typing import Any
 
 from tf_lso import names
 
-
 # Names of the tools, which programs look for at the top level.
 _TOOLS = {
     "LossScaleMonitor": "callbacks",

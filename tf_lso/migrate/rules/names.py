@@ -158,11 +158,9 @@ def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict)
 
 
 def _unseen(program: Program, node: cst.Attribute) -> bool:
-    """Return whether a chain such as `self.tf.keras.mixed_precision.Policy` may be an old name.
+    """Return whether a chain ends like an old name. If so, report it.
 
-    The rule cannot know what `self.tf` is. It reports the chain, because the chain ends like an
-    old name. The same holds if the first name of a chain is imported from another module of
-    the program, or from another package.
+    The rule cannot know what `self.tf` is in `self.tf.keras.mixed_precision.Policy`.
     """
     new = _meant(program, node)
     if new:
@@ -192,11 +190,7 @@ def _meant(program: Program, node: cst.Attribute) -> str:
 
 
 def _guesses(path: str) -> list[str]:
-    """Return possible TensorFlow paths that end with the last three or more names of a path.
-
-    For the path `x.keras.mixed_precision.Policy`, one of the guesses is
-    `tensorflow.keras.mixed_precision.Policy`.
-    """
+    """Return TensorFlow's paths that end with the last three or more names of a path."""
     steps = path.split(".")
     ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
     return [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
