@@ -18,7 +18,9 @@ _UNDEFINED = (
     "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
 )
 
-# The square root of 65536: only a product with a value above it overflows float16.
+# A product of two values overflows float16 only if at least one of the values is above 256, the
+# square root of 65536. A sum of many values, or a product with a factor from the layer's own
+# code, can overflow without such a value.
 _LARGE = 256.0
 
 
@@ -86,12 +88,15 @@ def _in_input(call):
 def _in_output(call):
     """Return a `First` for a layer call with finite inputs, whose outputs are not finite."""
     values = call.output_values
-    # A softmax turns inf into NaN. So large inputs or weights count as an overflow.
+    # Outputs with NaN but without inf may also come from an overflow. For example, a softmax
+    # turns inf into NaN. So large inputs or weights count as an overflow, too.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
     message = (
         f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
         f"{_cause(call, is_overflow)}"
     )
+    if is_overflow and not values.infinite:
+        message += f" Or the layer computes NaN without an overflow. {_UNDEFINED}"
     return First(_kind(is_overflow), call.layer.name, call.path, message)
 
 
@@ -116,13 +121,22 @@ def _cause(call, is_overflow):
             )
     if not is_overflow:
         return _UNDEFINED
-    ranges = f"Its input has values up to {call.input_values.largest:g}"
+    inputs, weight = _largest(call)
+    and_weights = "it has no weights"
     if weights:
-        name, values = max(weights, key=lambda pair: pair[1].largest)
-        ranges += f", and its weights up to {values.largest:g} ({name})"
+        name, _ = max(weights, key=lambda pair: pair[1].largest)
+        and_weights = f"its weights up to {weight:g} ({name})"
+    ranges = f"Its input has values up to {inputs:g}, and {and_weights}."
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
-        return f"{ranges}. It does not compute in float16: look at its own code."
-    return (
-        f"{ranges}. Where these are not large, {_COMPUTED}. Normalize a large input, lower "
-        f"the learning rate or use weight decay if weights are large, or {_FLOAT32}."
-    )
+        return f"{ranges} It does not compute in float16: look at its own code."
+    if max(inputs, weight) <= _LARGE:
+        # The inputs and weights are not large, so do not recommend smaller inputs or weights.
+        return (
+            f"{ranges} These are not large, but {_COMPUTED}: make that smaller, or "
+            f"{_FLOAT32}."
+        )
+    if weight > inputs:
+        remedy = "The weights are large: lower the learning rate, use weight decay"
+    else:
+        remedy = "The input is large: normalize it"
+    return f"{ranges} Float16 ends at 65504. {remedy}, or {_FLOAT32}."
