@@ -3,6 +3,7 @@
 import re
 
 import libcst as cst
+import libcst.matchers as m
 
 from tf_lso.migrate import verdicts
 from tf_lso.migrate.findings import BREAKS, OPTIMIZER, WRONG, Verdict
@@ -18,6 +19,8 @@ _GONE = {
 _RATES = ("lr", "learning_rate")
 # Matches names such as `opt`, `self.optimizer` and `disc_opt`.
 _OPTIMIZER = re.compile(r"(^|[._])opt(s|im\w*)?$|optimizer\w*$", re.IGNORECASE)
+# Matches a test of whether a learning rate is a schedule.
+_ASKS = m.Call(m.Name("callable") | m.Name("isinstance"))
 _WRAP = "Wrap it by tf_lso.LossScaleOptimizer, or run the program with --like."
 _RATE = (
     "TypeError: 'EagerTensor' object is not callable. In Keras 3 this is the rate of the "
@@ -61,5 +64,8 @@ def _is_called_rate(program: Program, node: cst.Attribute) -> bool:
         return False
     if node.attr.value not in _RATES or len(positional(call) or ()) != 1:
         return False
+    for parent in program.parents(node):
+        if isinstance(parent, (cst.If, cst.IfExp)) and m.findall(parent.test, _ASKS):
+            return False
     is_named = _OPTIMIZER.search(program.code(node.value)) is not None
     return is_named or is_bare(program, node.value)
