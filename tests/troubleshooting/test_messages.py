@@ -99,9 +99,8 @@ def messages():
             constants = constants_of_all | constants_of(tree) | assignments(function)
             for node in message_calls(function):
                 parts = [text_of(part, constants) for part in node.args]
-                if ast.unparse(node.func).endswith(("warning", ".warn")) and set(
-                    parts
-                ) == {"x"}:
+                is_warning = ast.unparse(node.func).endswith(("warning", ".warn"))
+                if is_warning and set(parts) == {"x"}:
                     continue  # another function makes the text
                 place = f"{path.relative_to(ROOT)}:{node.lineno}"
                 found[place] = f"{ast.unparse(node.func)}: {' '.join(parts)}"

@@ -35,7 +35,6 @@ _MAGIC = re.compile(
 _HIDDEN = "{indent}{statement}  # tf-lso line: {line}"
 _RESTORED = re.compile(r"^.*  # tf-lso line: (.*)$", re.MULTILINE)
 _BETWEEN = "\n...  # tf-lso cell\n"
-_INDENTED = "if True:  # tf-lso indented\n"
 _LAYOUT = "The notebook's JSON is not laid out as Jupyter or Colab writes it."
 
 
@@ -73,26 +72,13 @@ def python(text: str) -> str:
     magic = re.match(r"%%\s*(\S*)", stripped)
     if not stripped or (magic and magic[1] not in _RUN_PYTHON):
         return ""
-    # IPython ignores the indent of a whole cell.
-    is_indented = _indent(text) != ""
-    header = _INDENTED if is_indented else ""
     try:
-        engine.check_syntax(header + text)
-        return header + text
+        engine.check_syntax(text)
+        return text
     except SyntaxError:
         hidden = _hidden(text)
-    try:
-        engine.check_syntax(header + hidden)
-        return header + hidden
-    except SyntaxError as error:
-        error.lineno = (error.lineno or 1) - is_indented
-        raise
-
-
-def _indent(text: str) -> str:
-    """Return the white space before the first other character of a text, on its line."""
-    before, _, _ = text.partition(text.lstrip())
-    return before.rpartition("\n")[2]
+    engine.check_syntax(hidden)
+    return hidden
 
 
 def _hidden(text: str) -> str:
@@ -147,16 +133,13 @@ def _place(found: Finding, parsed: list[Cell]) -> None:
             break
         start = end
     found.cell = cell.number
-    found.line -= start - 1 + cell.python.startswith(_INDENTED)
+    found.line -= start - 1
     found.code = cell.text.split("\n")[found.line - 1].strip()
 
 
 def _restored(text: str) -> str:
-    """Return the text of a cell with the indent and the hidden lines as they were."""
-    added, is_indented, rest = text.rpartition(_INDENTED)
-    if is_indented:
-        added = re.sub("^(?=.)", _indent(rest), added, flags=re.MULTILINE)
-    return _RESTORED.sub(r"\1", added + rest)
+    """Return the text of a cell with the hidden lines as they were."""
+    return _RESTORED.sub(r"\1", text)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:

@@ -174,11 +174,12 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     path = program.path(node)
     if path.partition(".")[0] in _KNOWN:
         return ""
-    first, steps = root(node), attributes(node)
-    written = ".".join([first.value, *steps] if isinstance(first, cst.Name) else steps)
-    guesses = _guesses(path or written)
+    steps = path.split(".") if path else [program.code(root(node)), *attributes(node)]
+    # The last three or more names may be the end of a path of TensorFlow or of Keras.
+    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
+    guesses = [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
     if not path or path.startswith("."):
-        if steps[-2:-1] == ["experimental"]:
+        if steps[-2] == "experimental":
             guesses += [f"{module}.{steps[-1]}" for module in _EXPERIMENTAL]
         elif steps[-1] in _DISTINCTIVE:
             guesses += [f"{module}.{steps[-1]}" for module in (_STABLE, *_EXPERIMENTAL)]
@@ -187,10 +188,3 @@ def _meant(program: Program, node: cst.Attribute) -> str:
         if verdict:
             return verdict.replacement
     return ""
-
-
-def _guesses(path: str) -> list[str]:
-    """Return TensorFlow's paths that end with the last three or more names of a path."""
-    steps = path.split(".")
-    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
-    return [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
