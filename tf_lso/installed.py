@@ -1,7 +1,8 @@
 """Call `tf_lso.install()` when a program imports this module.
 
 `import tf_lso.installed` is one line that can stand among other imports, before those of old
-names. A second import changes nothing, also after `tf_lso.uninstall()`.
+names. Like a second call, a second import changes nothing unless the program has called
+`tf_lso.uninstall()`.
 
 Example:
 >>> import tf_lso.installed

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import libcst as cst
 from libcst import metadata as md
 
+from tf_lso import names
 from tf_lso.migrate.findings import Finding, Verdict
 from tf_lso.migrate.nodes import (
     attributes,
@@ -21,21 +22,6 @@ from tf_lso.names.targets import TODAY, Target
 # Matches the redundant beginning of a path with several `compat` parts. For example,
 # `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
-# Maps the private names of some functions and classes to their public names.
-_TRAINING = "tensorflow.python.training.experimental"
-_V1 = "tensorflow.compat.v1.mixed_precision"
-_PUBLIC = {
-    **{
-        f"{_TRAINING}.mixed_precision.{verb}_mixed_precision_graph_rewrite{end}": (
-            f"{module}.{verb}_mixed_precision_graph_rewrite"
-        )
-        for verb in ("enable", "disable")
-        for end, module in (("_v1", _V1), ("", "tensorflow.train.experimental"))
-    },
-    f"{_TRAINING}.loss_scale_optimizer.MixedPrecisionLossScaleOptimizer": (
-        f"{_V1}.MixedPrecisionLossScaleOptimizer"
-    ),
-}
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
@@ -139,7 +125,7 @@ class Program:
         if not isinstance(statement, cst.ImportFrom):
             return alias.evaluated_name
         path = f"{imported_module(statement)}.{alias.evaluated_name}"
-        return _PUBLIC.get(path, path)
+        return names.PUBLIC.get(path, path)
 
     def path(self, node: cst.CSTNode) -> str:
         """Return the dotted path of an expression, or "" if it is unknown or one of several.
@@ -159,7 +145,7 @@ class Program:
         starts = {p for a in self._assignments(first) for p in self._paths_of(a)}
         paths = {start and ".".join([start, *rest]) for start in starts}
         paths = {_COMPAT.sub("tensorflow", path) for path in paths}
-        return sorted(_PUBLIC.get(path, path) for path in paths)
+        return sorted(names.PUBLIC.get(path, path) for path in paths)
 
     def makers(self, node: cst.CSTNode) -> list[str]:
         """Return the paths of the functions that may have made the value of an expression.
