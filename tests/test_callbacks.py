@@ -17,6 +17,7 @@ from tests.families import (
     one_family_is_quick,
     wrapped,
 )
+from tests.generation import needs_tf_keras
 from tf_lso.scaling.skipped import Skipped
 
 NAN = float("nan")
@@ -132,6 +133,22 @@ def final_weights(family, callback=None, replicas=None):
 
 @pytest.mark.parametrize("callback", ["LossScaleMonitor", "TerminateOnStuckScale"])
 class TestEveryCallback:
+    @needs_tf_keras
+    def test_does_not_make_keras_2_wait_in_every_batch(self, callback, monkeypatch):
+        """Keras 2 reads the values of `logs` for callbacks that do not support tensors."""
+        from tf_keras.src.utils import tf_utils
+
+        waits, read = [], tf_utils.sync_to_numpy_or_python_type
+
+        def counted(logs):
+            waits.append(logs)
+            return read(logs)
+
+        monkeypatch.setattr(tf_utils, "sync_to_numpy_or_python_type", counted)
+        made = getattr(tf_lso.callbacks, callback)()
+        compiled_model("new").fit(data(*[1.0] * 40), verbose=0, callbacks=[made])
+        assert len(waits) < 10
+
     def test_refuses_an_optimizer_without_a_loss_scale(self, family, callback):
         model = compiled_model(family)
         model.compile(FAMILIES[family].SGD(0.01), "mse")

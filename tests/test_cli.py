@@ -58,32 +58,6 @@ def started(*arguments):
             process.kill()
 
 
-@pytest.mark.parametrize(
-    "line, completions",
-    [
-        ("tf-lso mi", {"migrate "}),
-        (
-            "tf-lso ",
-            {"run", "check", "migrate", "help", "-h", "--help", "-V", "--version"},
-        ),
-        ("tf-lso run --li", {"--like "}),
-    ],
-)
-def test_a_shell_can_complete_a_word(line, completions, tmp_path):
-    answer = tmp_path / "answer"
-    shell = {
-        "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_IFS": "\n",
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
-        "COMP_LINE": line,
-        "COMP_POINT": str(len(line)),
-        "COMP_TYPE": "9",
-        "PYTHONPATH": str(ROOT),
-    }
-    subprocess.run([sys.executable, "-m", "tf_lso"], env={**os.environ, **shell})
-    assert set(answer.read_text().split("\n")) == completions
-
-
 def without_marks(text):
     """Return the lines of a traceback without the marks `^^^` of Python 3.11 and later."""
     return [line for line in text.splitlines() if set(line) - set(" ^~")]
@@ -296,17 +270,6 @@ def test_check_ends_silently_if_its_reader_closes_the_pipe(script):
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a file of Linux")
-@pytest.mark.parametrize("command", ["check", "migrate", "help"])
-def test_a_full_disk_ends_a_command_with_one_line(script, command):
-    path = script("import tensorflow as tf\ntf.train.experimental.LossScale\n" * 99)
-    paths = [] if command == "help" else [path]
-    with open("/dev/full", "w") as full:
-        done = run_tf_lso(command, *paths, stdout=full)
-    assert done.stderr == f"tf-lso {command}: No space left on device\n"
-    assert done.returncode == 2
-
-
 def test_a_patch_that_was_written_under_an_ascii_locale_applies(script, tmp_path):
     path = script("# Größe\nimport tensorflow as tf\ntf.train.experimental.LossScale\n")
     ascii_ = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -322,21 +285,6 @@ def test_check_escapes_the_characters_that_the_output_cannot_have(script, tmp_pa
     script("import tensorflow as tf\ntf.train.experimental.LossScale\n", "größe.py")
     done = run_tf_lso("check", "größe.py", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert r"gr\xf6\xdfe.py" in done.stdout
-
-
-@pytest.mark.parametrize("arguments", [[], ["a.h5", "b.keras", "--quiet"]])
-def test_the_removed_command_convert_prints_the_lines_that_replace_it(
-    capsys, arguments
-):
-    assert cli.main(["convert", *arguments]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    first, _, *lines = printed.err.splitlines()
-    assert first.startswith("tf-lso convert: there is no such command")
-    calls = ("build_model(", "model.compile(", "checkpoints.restore(", "model.save(")
-    assert len(lines) == len(calls)
-    for call, line in zip(calls, lines):
-        assert call in line
 
 
 def run_to_exit(capsys, *arguments):
@@ -373,11 +321,30 @@ def test_the_version_is_printed(capsys, option):
     assert (code, output) == (0, f"tf-lso {__version__}\n")
 
 
-@pytest.mark.parametrize("command", [[], ["bogus"], ["run"], ["run", "-m"]])
-def test_misuse_is_refused_with_the_usage(capsys, command):
+def test_without_arguments_the_help_is_printed(capsys):
+    assert cli.main([]) == 0
+    assert capsys.readouterr() == (run_to_exit(capsys, "--help")[1], "")
+
+
+@pytest.mark.parametrize(
+    ("command", "usage", "suggestion"),
+    [
+        (["run"], "usage: tf-lso run", "examples in --help"),
+        (["run", "-m"], "usage: tf-lso run", "name of a module"),
+        (["rum", "train.py"], "usage: tf-lso [-h]", "Did you mean `run`?"),
+        ([__file__], "usage: tf-lso [-h]", f"`tf-lso run {__file__}`"),
+        (["migrate", "--wirte", "a.py"], "usage: tf-lso migrate", "`--write`?"),
+        (["check", "--lik=2.4x", "a.py"], "usage: tf-lso check", "--like"),
+        (["help", "--nosuch"], "usage: tf-lso help", "arguments: --nosuch."),
+    ],
+)
+def test_misuse_is_refused_with_the_usage_of_its_command(
+    capsys, command, usage, suggestion
+):
     code, _, error = run_to_exit(capsys, *command)
     assert code == 2
-    assert "usage: tf-lso" in error
+    assert error.startswith(usage)
+    assert suggestion in error
 
 
 def run_without_tensorflow(*arguments):

@@ -82,6 +82,19 @@ def test_prints_the_only_entry_that_contains_all_words(run_help):
          "read-in-graph"),  # the entry's text names this form of the message
         ("TypeError: 'patience' must be an int, but got: 'a'.", "argument"),  # for many
         ("TypeError: 'dynamic' must be a bool, but got: 128.", "dynamic-bool"),
+        ("tf-lso check needs LibCST, which is not installed: pip install", "libcst"),
+        ("ImportError: like='2.4' makes tf.keras the package tf_keras, which is not "
+         "installed. Install it", "no-tf-keras"),
+        ("ModuleNotFoundError: No module named 'tf_keras'", "no-tf-keras"),
+        ("a/ckpt: there is no checkpoint, SavedModel, .h5 or .keras file; the",
+         "checkpoint-error"),
+        ("TBNotInstalledError: TensorBoard is not installed, missing implementation for "
+         "tf.summary.scalar", "tensorboard"),
+        ("LossScaleMonitor(log_dir=...) needs the package tensorboard, which is not "
+         "installed", "tensorboard"),
+        ("ModuleNotFoundError: No module named 'tensorflow_addons'", "tensorflow-addons"),
+        ("TypeError: 'str' object is not callable", "h5-loss"),
+        ("TypeError: 'EagerTensor' object is not callable", "called-rate"),
     ],
 )  # fmt: skip
 def test_finds_the_entry_of_a_message(run_help, message, name):
@@ -94,11 +107,26 @@ def test_a_short_call_in_the_text_of_an_entry_is_no_message():
     assert [entry.name for entry in help.entries() if entry.explains(message)] == []
 
 
-def test_says_in_one_line_that_no_entry_fits(run_help):
-    code, out, error = run_help("no-such", "thing")
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("my loss scale is always 1", "always-1"),
+        ("everything became NaN today", "nan-loss"),
+        ("workers do nothing, they hang", "workers-hang"),
+    ],
+)
+def test_offers_the_three_nearest_entries(run_help, words, first):
+    code, out, error = run_help(*words.split())
+    assert (code, error.count("\n")) == (1, 1)
+    assert error.startswith(f"tf-lso help: no entry has all of: {words}")
+    assert len(LISTED.findall(out)) == 3
+    assert LISTED.findall(out)[0] == first
+
+
+def test_says_in_one_line_that_no_entry_has_any_of_the_words(run_help):
+    code, out, error = run_help("xyzzy", "qwertz")
     assert (code, out) == (1, "")
-    assert error.startswith("tf-lso help: no entry has all of: no-such thing.")
-    assert error.count("\n") == 1
+    assert error == "tf-lso help: no entry has all of: xyzzy qwertz\n"
 
 
 def test_needs_no_tensorflow_and_no_unicode():

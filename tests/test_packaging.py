@@ -16,7 +16,14 @@ import tf_lso
 from tests.processes import HANGS_AFTER, ROOT
 from tools.support import PAIRS
 
-_TOOLS = ("tools/run", "tools/test", "tools/benchmark", "tools/docs", ".ci/run")
+_TOOLS = (
+    "tools/run",
+    "tools/test",
+    "tools/lint",
+    "tools/benchmark",
+    "tools/docs",
+    ".ci/run",
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard"}),
         ("matrix", {"nox"}),
-        ("migrate", {"tqdm"}),
+        ("migrate", {"libcst"}),
         ("test", {"hypothesis", "import-linter", "mypy", "pytest", "ruff"}),
     ],
 )

@@ -25,6 +25,9 @@ class _Callback(_KerasCallback):
     """Base class of callbacks that work in `fit` of both Keras 3 and tf_keras."""
 
     _optimizer = None
+    # Without this attribute, tf_keras waits for the device in every batch, to pass numbers in
+    # `logs`. These callbacks read no value of `logs`.
+    _supports_tf_logs = True
 
     # tf_keras calls these methods to find out which batch methods a callback defines.
     def _implements_train_batch_hooks(self):
@@ -96,6 +99,9 @@ class LossScaleMonitor(_Callback):
         self.log_dir = log_dir
         self.per_batch = per_batch
         self._writer = None
+
+    def _implements_train_batch_hooks(self):
+        return self.per_batch
 
     def on_train_begin(self, logs: _Logs = None) -> None:
         """Get the model's optimizer, and make the summary writer."""

@@ -1,56 +1,70 @@
 """The program `tf-lso`. It parses arguments and calls the module of the chosen command."""
 
 import argparse
-import contextlib
-import errno
+import difflib
 import io
 import os
+import re
 import signal
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 _DESCRIPTION = """\
 Run, check and migrate programs that use the mixed-precision API of TensorFlow 2.0-2.15,
 so that they work with today's TensorFlow."""
 
-# The message that is printed for the command `convert`, which no longer exists.
-_CONVERT = """\
-tf-lso convert: there is no such command any more. Four lines of Python read the file:
 
-    model = build_model()  # of your program, with an Input or called once
-    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam()))
-    tf_lso.checkpoints.restore(path, model=model, optimizer=model.optimizer)
-    model.save("new.keras")
-"""
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports an unknown option with its own usage, and suggests a similar one.
+
+    By itself, argparse reports an unknown option of a command with the usage of `tf-lso`.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, and end the program if one of them is unknown."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            known = re.findall(r"--[\w-]+", self.format_help())
+            similar = _similar(unknown[0].partition("=")[0], known)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}.{similar}")
+        return parsed, unknown
 
 
-def _parser() -> argparse.ArgumentParser:
+def _similar(word: str, known: Iterable[str]) -> str:
+    """Return a sentence that suggests the word of `known` that is most similar, or ""."""
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean `{found[0]}`?" if found else ""
+
+
+def _parser(commands: dict[str, Any]) -> argparse.ArgumentParser:
     import tf_lso
-    from tf_lso import help
-    from tf_lso.install import program
-    from tf_lso.migrate import check_command as check
-    from tf_lso.migrate import migrate_command as migrate
 
-    parser = argparse.ArgumentParser(prog="tf-lso", description=_DESCRIPTION)
+    parser = _Parser(prog="tf-lso", description=_DESCRIPTION)
     version = f"tf-lso {tf_lso.__version__}"
     parser.add_argument("-V", "--version", action="version", version=version)
-    commands = parser.add_subparsers(
-        title="commands", metavar="COMMAND", dest="command", required=True
-    )
-    modules = {"run": program, "check": check, "migrate": migrate, "help": help}
-    module: Any
-    for name, module in modules.items():
-        added = commands.add_parser(
+    added = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for name, module in commands.items():
+        command = added.add_parser(
             name,
             help=module.SUMMARY,
             description=module.DESCRIPTION,
             epilog=module.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(added)
-        added.set_defaults(run=module.run)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
+
+
+def _refuse(
+    parser: argparse.ArgumentParser, word: str, commands: Iterable[str]
+) -> NoReturn:
+    """End the program, because `word` stands in the place of a command and is none."""
+    hint = _similar(word, commands)
+    if os.path.exists(word):
+        hint = f" To run a program: `tf-lso run {word}`."
+    parser.error(f"there is no command {word!r}.{hint}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,37 +74,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
       arguments: list of str, the arguments of the command line. Defaults to the arguments
         of this process.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments and arguments[0] == "convert":
-        sys.stderr.write(_CONVERT)
-        return 2
-    parser = _parser()
-    # The shell sets `_ARGCOMPLETE` when it asks for the completions of a word.
-    if "_ARGCOMPLETE" in os.environ:
-        with contextlib.suppress(ImportError):
-            import argcomplete
+    from tf_lso import help
+    from tf_lso.install import program
+    from tf_lso.migrate import check_command, migrate_command
 
-            # `autocomplete` prints the completions and ends the process.
-            argcomplete.autocomplete(parser)
+    commands = {
+        "run": program,
+        "check": check_command,
+        "migrate": migrate_command,
+        "help": help,
+    }
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = _parser(commands)
+    if not arguments:
+        parser.print_help()
+        return 0
+    if not arguments[0].startswith("-") and arguments[0] not in commands:
+        _refuse(parser, arguments[0], commands)
     args = parser.parse_args(arguments)
     _set_output(args.command)
     try:
         code: int = args.run(args)
         if args.command != "run" and sys.stdout is not None:
-            # Write all output now. If the disk is full, `flush` raises an OSError, which
-            # is caught below. Without `flush` Python would report the error at exit.
+            # Write all output now, so that a closed pipe raises its error here.
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The program that reads the output, such as `head`, has closed the pipe.
-        _discard_output()
+        # The program that reads the output, such as `head`, has closed the pipe. Python must
+        # write nothing more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        _discard_output()
-        print(f"tf-lso {args.command}: {error.strerror}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         safe = "; no file is half written" if args.command == "migrate" else ""
         print(f"tf-lso {args.command}: interrupted{safe}", file=sys.stderr)
@@ -107,8 +120,3 @@ def _set_output(command: str) -> None:
         sys.stdout.reconfigure(errors=errors)
         if command == "migrate" and not sys.stdout.isatty():
             sys.stdout.reconfigure(encoding="utf-8", errors=errors)
-
-
-def _discard_output() -> None:
-    """Discard the output that is not written yet, so that Python writes none at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

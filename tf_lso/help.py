@@ -9,6 +9,7 @@ of the entry, and a text with one block of code.
 
 import argparse
 import itertools
+import math
 import re
 import shutil
 import sys
@@ -27,12 +28,14 @@ examples:
   tf-lso help              list all entries
   tf-lso help stuck        print the entry with this name
   tf-lso help nan          list the entries that contain a word
+  tf-lso help my scale is always 1
+                           list the nearest entries
   tf-lso help "object has no attribute 'lr'"
                            print the entry for a message
 
 exit codes:
   0  found
-  1  no entry has all of the words
+  1  no entry has the message or all of the words; the nearest are listed
 """
 _ENTRY = re.compile(
     r"^### ([^\n]*)\n\n<a id=\"([\w-]+)\"></a>\n\n(.*?)(?=^##|\Z)", re.M | re.S
@@ -53,9 +56,7 @@ class Entry(NamedTuple):
 
     def has(self, words: list[str]) -> bool:
         """Return whether each item of `words` is the beginning of a word in the entry."""
-        whole = " ".join(self[1:]).lower()
-        starts = (rf"(?<![^\W_]){re.escape(word.lower())}" for word in words)
-        return all(re.search(start, whole) for start in starts)
+        return all(_begins_a_word(word, " ".join(self[1:])) for word in words)
 
     def explains(self, message: str) -> bool:
         """Return whether `message` contains the heading or a message quoted in the text."""
@@ -70,6 +71,26 @@ class Entry(NamedTuple):
         text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
         paragraphs = [self.heading, *text.split("\n\n")]
         return "\n\n".join(p if p[:1] == " " else _filled(p) for p in paragraphs)
+
+
+def _begins_a_word(word: str, text: str) -> bool:
+    start = rf"(?<![^\W_]){re.escape(word.lower())}"
+    return re.search(start, text.lower()) is not None
+
+
+def nearest(message: str, known: list[Entry], count: int = 3) -> list[Entry]:
+    """Return the entries that have the most words of a message in common, best first.
+
+    A word counts more if few entries have it, and most if the heading has it.
+    """
+    scores = dict.fromkeys(range(len(known)), 0.0)
+    for word in set(re.findall(r"\w+", message)):
+        having = [number for number in scores if known[number].has([word])]
+        for number in having:
+            weight = 3 if _begins_a_word(word, known[number].heading) else 1
+            scores[number] += weight * math.log(len(known) / len(having))
+    best = sorted(scores, key=lambda number: -scores[number])[:count]
+    return [known[number] for number in best if scores[number]]
 
 
 def _is_in(form: str, message: str) -> bool:
@@ -111,18 +132,25 @@ def run(args: argparse.Namespace) -> int:
         or [entry for entry in known if message and entry.explains(message)][:1]
         or [entry for entry in known if entry.has(message.split())]
     )
-    if not chosen:
-        error = f"no entry has all of: {message}. Try fewer words, or `tf-lso help`."
-        print(f"tf-lso help: {error}", file=sys.stderr)
-        return 1
     if len(chosen) == 1:
         print(chosen[0].shown())
         return 0
-    for section, listed in itertools.groupby(chosen, lambda entry: entry.section):
-        lines = [f"  {entry.name:<24}{entry.heading}" for entry in listed]
+    if chosen:
+        _print_list(chosen)
+        print(f"{len(chosen)} entries. Print one: tf-lso help NAME")
+        return 0
+    print(f"tf-lso help: no entry has all of: {message}", file=sys.stderr)
+    if near := nearest(message, known):
+        print("The nearest entries:\n")
+        _print_list(near)
+        print("Print one: tf-lso help NAME")
+    return 1
+
+
+def _print_list(listed: list[Entry]) -> None:
+    for section, members in itertools.groupby(listed, lambda entry: entry.section):
+        lines = [f"  {entry.name:<24}{entry.heading}" for entry in members]
         print("\n".join([section, *(_filled(line, " " * 26) for line in lines), ""]))
-    print(f"{len(chosen)} entries. Print one: tf-lso help NAME")
-    return 0
 
 
 def _filled(text: str, indent: str = "") -> str:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 REFERENCE = Path(__file__).resolve().parents[1] / "compat_docs" / "reference"
 COLUMNS = ("core", "programs")
 FRAMEWORKS = ("python", "tensorflow", "keras", "tf_keras")
+_NAMES = dict(zip(FRAMEWORKS, ("Python", "TensorFlow", "Keras", "tf_keras")))
 # A pair describes an environment: its name and the minor versions of its frameworks and of
 # Python. `keras` is the version of `tf.keras`. `tf_keras` is the version of the package
 # tf_keras, or "" if that package is not installed.
@@ -50,8 +51,8 @@ ROWS = (*PAIRS, NEXT)
 
 _WRITTEN = r"(<!-- noxfile.py writes from here -->\n).*(<!-- to here -->\n)"
 _HEAD = """
-| Pair | Python | TensorFlow | Keras | tf_keras | Core | Programs | Date |
-|---|---|---|---|---|---|---|---|
+| Pair | Versions | Core | Programs | Date |
+|---|---|---|---|---|
 """
 
 
@@ -127,7 +128,11 @@ def row(pair, result):
         versions, results = result["versions"], [_outcome(result[c]) for c in COLUMNS]
         results[1] += " (a part)" * result["quick"]
         results.append(result["date"])
-    cells = [pair.name, *(versions.get(name) or "-" for name in FRAMEWORKS), *results]
+    # One cell has all versions, so that the columns with the results need no scrolling.
+    named = [
+        f"{_NAMES[name]} {versions[name]}" for name in FRAMEWORKS if versions.get(name)
+    ]
+    cells = [pair.name, ", ".join(named), *results]
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -208,6 +208,17 @@ def float32_head_of_a_float16_model(keras):
     return Case(model, BACKWARD, scale=2.0**20)
 
 
+def gradient_that_needs_a_scale_below_1(keras):
+    """At a large scale, the gradient overflows in the layers "b" and "later" too."""
+    layers = [
+        dense(keras, 4, "a"),
+        times_backward(keras, "bad", 60000),
+        times_backward(keras, "later", 2.0),
+        dense(keras, 1, "b", 1.0),
+    ]
+    return Case(sequential(keras, *layers), BACKWARD, scale=2.0**15, y=Y * -4)
+
+
 def backward_in_one_of_two_branches(keras):
     def branch(name, factor):
         inner = dense(keras, 4, f"{name}_dense")
@@ -239,6 +250,7 @@ CASES = {
         huge_kernel_on_small_values,
         gradient_of_weights_alone,
         float32_head_of_a_float16_model,
+        gradient_that_needs_a_scale_below_1,
         backward_in_one_of_two_branches,
         backward_between_two_calls_of_a_layer,
     )

@@ -95,12 +95,6 @@ CELLS = {
         (3, 1),
         [],
     ),
-    # IPython removes the indent, because users paste code out of functions.
-    "a cell that is indented as a whole": (
-        [IMPORT, f"    x = 1\n    y = {USE}\n    z = 1"],
-        (2, 2),
-        [],
-    ),
     "a cell that does not parse and may contain the import": (
         [BROKEN, USE],
         (2, 1),

@@ -2,7 +2,8 @@
 
 import json
 import pathlib
-import textwrap
+import subprocess
+import sys
 
 import pytest
 
@@ -11,8 +12,7 @@ from tests.migrate.programs import run, write
 TF = "import tensorflow as tf\n"
 USE = "opt = tf.keras.mixed_precision.LossScaleOptimizer(opt)\n"
 GUARD = f"{TF}if hasattr(opt, 'get_scaled_loss'):\n    x = opt.get_scaled_loss(x)\n"
-INSTALL = "import tf_lso\n\ntf_lso.install()\n\n"
-MAIN = "if __name__ == '__main__':\n    train()\n"
+INSTALL = "import tf_lso.installed  # noqa: F401\n"
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_a_script_that_needs_install_gets_it():
     write("train.py", GUARD)
     files, printed = migrated_texts()
     assert files["train.py"] == INSTALL + GUARD
-    assert "./train.py: tf_lso.install() is added, for:\n" in printed
+    assert "./train.py: import tf_lso.installed is added, for:\n" in printed
     assert "a guard that tests for `get_scaled_loss`" in printed
     assert migrated_texts()[0] == files
 
@@ -79,24 +79,31 @@ def test_for_a_module_of_a_package_the_report_names_where_to_install(has_main):
     assert f"./pkg/inner/step.py: needs tf_lso.install() in {entry}, for:" in printed
 
 
-def test_install_is_called_in_the_main_guard_if_only_functions_need_it():
-    guard_in_function = textwrap.indent(GUARD.removeprefix(TF), "    ")
-    write("train.py", f"{TF}\n\ndef train():\n{guard_in_function}\n\n{MAIN}")
-    files, _ = migrated_texts()
-    call = "if __name__ == '__main__':\n    tf_lso.install()\n    train()\n"
-    assert files["train.py"].endswith(call)
-    assert files["train.py"].startswith(f"{TF}import tf_lso\n")
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ('"""Trains."""\n\n', ""),
+        ("#!/usr/bin/env python\n", ""),
+        ('import os\n\nos.environ["A"] = "1"\n\n', "# about TensorFlow\n"),
+        ("from __future__ import annotations\n\n", ""),
+    ],
+)
+def test_the_line_that_installs_stands_among_the_imports(above, below):
+    write("train.py", f"{above}{below}{GUARD}")
+    assert migrated_texts()[0]["train.py"] == f"{above}{INSTALL}{below}{GUARD}"
 
 
-def test_install_is_called_before_the_first_statement_if_the_module_needs_it():
-    write("train.py", f'"""Trains."""\n{GUARD}{MAIN}')
-    files, _ = migrated_texts()
-    head = '"""Trains."""\n\nimport tf_lso\n\ntf_lso.install()\n'
-    assert files["train.py"].startswith(head)
+def test_linters_have_no_finding_in_a_program_that_installs():
+    """E402 is an import that is not at the top, F401 one whose name is not used."""
+    path = write("train.py", f"{GUARD}print(opt, x, tf)\n")
+    run("migrate", "--write", path)
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "-q"]
+    done = subprocess.run([*command, "--select", "E402,F401", path], text=True)
+    assert done.returncode == 0
 
 
 def test_with_like_install_is_called_before_all_imports():
-    write("train.py", f"from __future__ import annotations\n{TF}{USE}\n{MAIN}")
+    write("train.py", f"from __future__ import annotations\n{TF}{USE}\n")
     run("migrate", "--write", "--like", "2.4", "train.py")
     text = pathlib.Path("train.py").read_text()
     head = 'from __future__ import annotations\n\nimport tf_lso\n\ntf_lso.install(like="2.4")'

@@ -213,6 +213,7 @@ def test_a_class_has_the_real_members(namespace, name):
         ("train.experimantal", "experimental"),
         ("compat.v3", "v"),
         ("LossScaleOptimzer", "LossScaleOptimizer"),
+        ("explain", "Did you mean 'tf_lso.debugging.explain'?"),
         ("kears", "keras"),
         ("mixed_precision.experimental.Zzz", "FixedLossScale"),
     ],

@@ -17,6 +17,6 @@ def test_it_prints_a_row_for_each_folder(tmp_path):
     cells = dict(zip(columns, (cell.strip() for cell in row.split("|"))))
     assert (cells["files"], cells["LSO101"], cells["LSO102"]) == ("3", "1", "0")
     assert (cells["fixed"], cells["lost"], cells["changed"]) == ("1", "0", "1")
-    assert (cells["unreadable"], cells["bad"]) == ("1", "0")
+    assert (cells["unreadable"], cells["bad"]) == ("2", "0")
     assert "b.py: does not parse" in done.stderr
     assert (folder / "a.py").read_text() == use

@@ -109,10 +109,12 @@ def test_each_pair_has_a_row():
     shown = support.shown({"2.15": RESULT | {"quick": True}})
     rows = [line for line in shown.splitlines() if line.startswith(("| 2.", "| next"))]
     assert len(rows) == len(ROWS)
-    assert rows[0].startswith("| 2.12 | 3.11 | 2.12 | 2.12 | - | not run |")
+    assert rows[0].startswith(
+        "| 2.12 | Python 3.11, TensorFlow 2.12, Keras 2.12 | not run |"
+    )
     (ran,) = (row for row in rows if "not run" not in row)
     assert ran == (
-        "| 2.15 | 3.11.7 | 2.15.1 | 2.15.0 | - | 3 passed, 1 skipped |"
+        "| 2.15 | Python 3.11.7, TensorFlow 2.15.1, Keras 2.15.0 | 3 passed, 1 skipped |"
         " 3 passed, 1 skipped (a part) | 2026-01-02 |"
     )
 

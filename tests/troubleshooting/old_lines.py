@@ -72,6 +72,11 @@ def decay_ignored():
         tf.keras.optimizers.SGD(0.1, decay=0.01)
 
 
+def called_rate():
+    schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
+    tf.keras.optimizers.SGD(schedule).learning_rate(1)
+
+
 def history_lr():
     return trained().history.history["lr"]
 

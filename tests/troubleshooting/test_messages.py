@@ -73,15 +73,18 @@ def constants_of(tree):
     return {name: node for name, node in assignments(tree).items() if name.isupper()}
 
 
-def raised_calls(function):
-    """Yield the nodes of all `raise` statements in a function that create an error."""
+def message_calls(function):
+    """Yield the calls in a function that create a raised error, or log a warning."""
     for node in ast.walk(function):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            yield node
+            yield node.exc
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("warn", "warning"):
+                yield node
 
 
 def messages():
-    """Return {place: message} for each `raise` of a new error in the package."""
+    """Return {place: message} for each new error and each warning in the package."""
     # The reports of check and migrate show their messages next to the file that they are about.
     paths = {*(ROOT / "tf_lso").rglob("*.py")} - {*(ROOT / "tf_lso/migrate").rglob("*")}
     trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(paths)}
@@ -94,10 +97,13 @@ def messages():
         for function in functions:
             # A name in the function or the module hides a constant of another module.
             constants = constants_of_all | constants_of(tree) | assignments(function)
-            for node in raised_calls(function):
-                parts = [text_of(part, constants) for part in node.exc.args]
+            for node in message_calls(function):
+                parts = [text_of(part, constants) for part in node.args]
+                is_warning = ast.unparse(node.func).endswith(("warning", ".warn"))
+                if is_warning and set(parts) == {"x"}:
+                    continue  # another function makes the text
                 place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                found[place] = f"{ast.unparse(node.exc.func)}: {' '.join(parts)}"
+                found[place] = f"{ast.unparse(node.func)}: {' '.join(parts)}"
     return found
 
 

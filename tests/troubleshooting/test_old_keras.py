@@ -94,6 +94,14 @@ def test_decay_ignored():
     assert float(opt.learning_rate) == pytest.approx(0.1 / 1.01)
 
 
+def test_called_rate():
+    with raises("called-rate"):
+        old_lines.called_rate()
+    opt = tf.keras.optimizers.SGD(0.5)
+    rate = opt.learning_rate
+    assert float(rate) == 0.5
+
+
 def test_history_lr(model):
     with raises("history-lr"):
         old_lines.history_lr()

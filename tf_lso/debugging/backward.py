@@ -3,44 +3,51 @@
 A gradient is bad if it contains inf or NaN, or if many of its values become 0 in float16.
 """
 
+import dataclasses
+
+from tf_lso.debugging import observe
 from tf_lso.debugging.report import First
 
-# A gradient counts as underflowing if at least this share of its values becomes 0 in float16.
-# Without loss scaling, 31 % of the values became 0 in the detection network of Micikevicius et
-# al. (2018, section 3.2), and its training diverged.
-UNDERFLOW = 0.25
 _FLOAT16_MAX = 65504.0
 
 
 def first_that_is_not_finite(seen):
     """Return a description (`First`) of the first gradient with inf or NaN, or None."""
-    found = _first_on_the_way_back(seen, lambda g: g.values.nonfinite)
+    judged = dataclasses.replace(seen, gradients=seen.judged)
+    found = _first_on_the_way_back(judged, lambda g: g.values.nonfinite)
     if found is None:
         return None
     call, where, gradient = found
-    start = f"Gradients cease to be finite {where} {call}."
-    if seen.fitting_scale is not None:
-        message = (
-            f"{start} At the loss scale {seen.scale:g} they overflow: a dynamic loss scale "
-            "skips the step and shrinks, which is normal, and a fixed one must be lowered. "
-            f"About {seen.fitting_scale:g} would fit."
-        )
-        return First("backward overflow", call.layer.name, call.path, message)
-    kind = "backward overflow" if gradient.values.infinite else "backward nan"
-    message = (
-        f"{start} They are not finite without scaling either, so no loss scale helps: look "
-        "for a root, a norm or a division near 0, whose derivative is not finite in "
-        "float16, and for gradients beyond 65504."
+    start = (
+        f"At the loss scale {seen.judged_scale:g} gradients cease to be finite {where} "
+        f"{call}."
     )
-    return First(kind, call.layer.name, call.path, message)
+    kind = "backward overflow"
+    if seen.fitting_scale is None:
+        kind = kind if gradient.values.infinite else "backward nan"
+        rest = (
+            "No loss scale helps, since they become 0 at smaller ones or are not finite "
+            "either: look for a root, a norm or a division near 0, whose derivative is not "
+            "finite in float16."
+        )
+    elif seen.judged_scale == seen.scale and seen.scale > 1:
+        rest = (
+            "They overflow: a dynamic loss scale skips the step and shrinks, which is "
+            "normal, and a fixed one must be lowered. About "
+            f"{seen.fitting_scale:g} would fit."
+        )
+    else:
+        rest = (
+            f"They overflow, and about {seen.fitting_scale:g} would fit: pass it as "
+            "initial_scale, and as min_scale if the loss scale is dynamic, since it stops "
+            "at 1 by default. Or make the gradients smaller, in the layer or the loss."
+        )
+    return First(kind, call.layer.name, call.path, f"{start} {rest}")
 
 
 def first_that_vanishes(seen):
-    """Return a description (`First`) of the first gradient that underflows, or None.
-
-    A gradient underflows if at least the share `UNDERFLOW` of its values becomes 0 in float16.
-    """
-    found = _first_on_the_way_back(seen, lambda g: g.lost >= UNDERFLOW)
+    """Return a description (`First`) of the first gradient that underflows, or None."""
+    found = _first_on_the_way_back(seen, lambda g: g.lost >= observe.UNDERFLOW)
     if found is None:
         return None
     call, where, gradient = found
@@ -56,10 +63,6 @@ def first_that_vanishes(seen):
 
 def _first_on_the_way_back(seen, is_bad):
     """Return the first bad gradient in a backward pass, and the layer call that made it bad.
-
-    Args:
-      seen: observe.Pass, the recorded forward and backward passes.
-      is_bad: function that receives a `Gradient` and returns whether this gradient is bad.
 
     Returns:
       None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). Messages join
@@ -90,14 +93,7 @@ def _first_on_the_way_back(seen, is_bad):
 def _source(seen, call, behind):
     """Return the layer call that made the gradient of `call`'s output bad, and a phrase.
 
-    Messages join the phrase and the name of the returned call's layer, as in "behind the output
-    of layer 'dense'".
-
-    Args:
-      seen: observe.Pass, the recorded forward and backward passes.
-      call: the layer call whose output has a bad gradient.
-      behind: the layer call that follows `call` in the forward pass, or None. The gradient of
-        its input is good.
+    `behind` is the layer call that follows `call`, or None. The gradient of its input is good.
     """
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):

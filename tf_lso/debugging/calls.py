@@ -1,9 +1,4 @@
-"""Record the calls of a model's layers in order, with the inputs and outputs of each call.
-
-Keras looks up `call` on the layer object, not on the class. So `observed` sets an attribute
-`call` on each layer object, and removes this attribute afterwards. `observed` changes no class
-of Keras.
-"""
+"""Record the calls of a model's layers in order, with the inputs and outputs of each call."""
 
 import contextlib
 import dataclasses
@@ -34,7 +29,7 @@ class Call:
     # already cast the received tensors to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    # The statistics (`Values`) of all tensors in `inputs`, and of all tensors in `outputs`.
+    # The statistics (`Values`) of `inputs` and `outputs`.
     input_values: Any = None
     output_values: Any = None
 
@@ -51,7 +46,7 @@ class Call:
         return of_keras and hasattr(self.layer, "compile")
 
     def weight_values(self):
-        """Return a list of pairs (name, `Values`), one for each variable of the layer."""
+        """Return a pair (name, `Values`) for each variable of the layer."""
         return [
             (variables_lib.name_of(weight), statistics.values_of([raw]))
             for weight in getattr(self.layer, "weights", ())
@@ -62,11 +57,10 @@ class Call:
 
 @contextlib.contextmanager
 def observed(model, keras):
-    """Record all calls of the layers of `model` inside the `with` block.
+    """Yield a list to which each call adds (`Call`, True) at its begin, and False at its end.
 
-    Yields:
-      A list that grows during the block. Each call adds (`Call`, True) when it begins, and
-      (`Call`, False) when it ends.
+    Keras looks up `call` on the layer object. So the function sets an attribute `call` on each
+    object, removes it afterwards, and changes no class.
     """
     moments, open_calls = [], [None]
 
@@ -117,12 +111,7 @@ def _observable(model, keras):
 
 
 def _copied(structure, copies):
-    """Return `structure` with a copy in place of each floating-point tensor.
-
-    Args:
-      structure: the inputs or outputs of a layer, as a nested structure of tensors.
-      copies: a list, to which the function appends each copy.
-    """
+    """Copy each floating-point tensor of a nested structure, and append it to `copies`."""
 
     def copied(value):
         if not isinstance(value, tf.Tensor) or not value.dtype.is_floating:

@@ -1,4 +1,4 @@
-"""Define `explain`, which finds where values overflow or become 0 in a training step."""
+"""Define `explain`, which finds where values of a training step overflow or become 0."""
 
 from typing import Any
 
@@ -23,10 +23,9 @@ def explain(
 ) -> Report:
     """Explain where values of one batch overflow or become 0, and find a suitable loss scale.
 
-    The function runs one forward pass, as in training, and two backward passes in eager
-    mode. The second backward pass uses another loss scale. Its gradients show which zeros
-    of the first backward pass are numbers too small for float16, and whether the loss scale
-    causes an overflow.
+    The function runs one forward pass, as in training, and several backward passes in eager
+    mode, each with another loss scale. They show which zeros of the first backward pass are
+    numbers too small for float16, and whether the loss scale causes an overflow.
 
     Afterwards, even after an exception, the function restores variables (weights, batch
     statistics, metrics) and the random state of TensorFlow, Keras, NumPy and Python. It does
@@ -96,15 +95,6 @@ def explain(
 
 
 def _first(batch, seen):
-    """Return a description (`First`) of the first trouble in a batch.
-
-    The function checks the batch, then its forward pass, and then its backward pass. If there
-    is no trouble, the description says so.
-
-    Args:
-      batch: tuple (x, y, sample_weight).
-      seen: observe.Pass, the recorded forward and backward passes.
-    """
     return (
         forward.first_in_data(batch)
         or forward.first_in_forward_pass(seen)
@@ -115,17 +105,10 @@ def _first(batch, seen):
 
 
 def _row(seen, name, call, tensors, values, inputs=None):
-    """Return the `Row` of the report for a call of a layer, or for a variable.
+    """Return the `Row` of a call of a layer, or of a variable.
 
-    Args:
-      seen: observe.Pass, the recorded forward and backward passes.
-      name: str, the name of the row.
-      call: calls.Call, the call of the layer. For a variable, a call of the layer that has the
-        variable.
-      tensors: list of the call's outputs. For a variable, a list that contains only the
-        variable. The row shows the dtype and the gradient of the first tensor in the list.
-      values: `Values` (statistics) of all tensors in `tensors`.
-      inputs: `Values` of the call's inputs. None for a variable.
+    The row shows the dtype and the gradient of the first of `tensors`, which are the outputs of
+    the call, or only the variable.
     """
     (gradient, lost) = next(iter(seen.gradients_of(tensors[:1])), (None, 0.0))
     dtype = tensors[0].dtype.name if tensors else None

@@ -25,11 +25,7 @@ _LARGE = 256.0
 
 
 def first_in_data(batch):
-    """Return a description (`First`) of non-finite values in the batch itself, or None.
-
-    Args:
-      batch: tuple (x, y, sample_weight).
-    """
+    """Return a `First` for non-finite values in the batch (x, y, sample_weight), or None."""
     for name, data in zip(("x", "y", "sample_weight"), batch):
         parts = tf.nest.flatten(data, expand_composites=True)
         values = statistics.values_of(part for part in parts if part is not None)
@@ -44,10 +40,7 @@ def first_in_data(batch):
 
 
 def first_in_forward_pass(seen):
-    """Return a description (`First`) of the first inf or NaN in a forward pass, or None.
-
-    The function checks the inputs and outputs of all layers in order, and then the loss.
-    """
+    """Return a `First` for the first inf or NaN in the layers or the loss, or None."""
     for call, begins in seen.moments:
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
@@ -65,10 +58,9 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return a description (`First`) of the inf or NaN in the inputs of a layer call.
+    """Return a `First` for a layer call whose inputs are the first that are not finite.
 
-    All tensors that layers received or returned earlier are finite. So the inf or NaN comes
-    from the cast of the inputs to float16, or from the code of the outer layer.
+    So the inf or NaN comes from the cast to float16, or from the code of the outer layer.
     """
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
@@ -94,11 +86,7 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return a description (`First`) of the inf or NaN in the outputs of a layer call.
-
-    The inputs of the call are finite. So the inf or NaN comes from the computation or from the
-    weights of the layer.
-    """
+    """Return a `First` for a layer call with finite inputs, whose outputs are not finite."""
     values = call.output_values
     # Outputs with NaN but without inf may also come from an overflow. For example, a softmax
     # turns inf into NaN. So large inputs or weights count as an overflow, too.
@@ -117,7 +105,7 @@ def _kind(is_overflow):
 
 
 def _largest(call):
-    """Return a pair: the largest magnitude of a call's inputs, and of its layer's weights."""
+    """Return the largest magnitudes of a call's inputs, and of its layer's weights."""
     weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 

@@ -1,4 +1,4 @@
-"""Run a forward pass and two backward passes of a model, and record statistics of tensors."""
+"""Run a forward pass and several backward passes of a model, and record statistics."""
 
 import dataclasses
 import math
@@ -12,12 +12,16 @@ from tf_lso.debugging import restored_state, statistics, validation
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# `_fitting_scale` returns a loss scale at which no gradient is larger than this limit. The
-# limit is only about half of the largest float16, because the function computes the loss scale
-# from gradients that were rounded to float16. Rounding can change a tiny gradient by half.
+# At the scale that `_fitting_scale` returns, no gradient is larger than this limit. It is only
+# about half of the largest float16, because the function reads gradients that were rounded to
+# float16. Rounding can change a tiny gradient by half.
 _LARGEST = 2.0**15
 # The smallest positive number that float16 can hold.
 _SMALLEST = 2.0**-24
+# A gradient counts as underflowing if at least this share of its values becomes 0 in float16.
+# Without loss scaling, 31 % of the values became 0 in the detection network of Micikevicius et
+# al. (2018, section 3.2), and its training diverged.
+UNDERFLOW = 0.25
 
 
 class Gradient(NamedTuple):
@@ -30,11 +34,10 @@ class Gradient(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A trainable variable of the model, and a call of the layer that has the variable."""
+    """A trainable variable, and a call of the innermost layer that has the variable."""
 
     name: str
     raw: tf.Variable
-    # A call of the innermost layer that has the variable.
     call: calls_lib.Call
 
 
@@ -47,10 +50,15 @@ class Pass:
     moments: list
     loss: tf.Tensor
     scale: float
+    # About the largest loss scale at which no gradient overflows, or None.
     fitting_scale: float | None
-    # A dict that maps the id of each tensor or variable to the `Gradient` for it.
+    # Maps the id of each tensor or variable to its `Gradient` at `scale`.
     gradients: dict
     variables: list[Variable]
+    # The loss scale by which nonfinite gradients are judged, and the gradients at this scale.
+    # It differs from `scale` if a dynamic loss scale would not shrink to one that fits.
+    judged_scale: float
+    judged: dict
 
     @property
     def calls(self):
@@ -63,10 +71,7 @@ class Pass:
 
 
 def run(model, keras, batch, loss, scale):
-    """Run a forward pass and two backward passes of a batch. Return the results as a `Pass`.
-
-    `batch` is a tuple (x, y, sample_weight).
-    """
+    """Run the passes of a batch, a tuple (x, y, sample_weight). Return a `Pass`."""
     weights = [(v, variables_lib.raw(v)) for v in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
@@ -81,18 +86,29 @@ def run(model, keras, batch, loss, scale):
         calls = [call for call, begins in moments if begins]
         tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
         sources = [*(raw for _, raw in weights), *tensors]
-        gradients, fitting = _gradients(tape, value, sources, scale)
+
+        def gradients_at(scale):
+            # The gradient of `loss * scale` with respect to `loss` is `scale`. So a backward
+            # pass that starts with `scale` gives the gradients of the scaled loss.
+            seed = tf.cast(tf.constant(scale, tf.float32), value.dtype)
+            found = tape.gradient(value, sources, output_gradients=seed)
+            summed = gradients_lib.with_summed_rows(found)
+            return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
+
+        reference, fitting, judged_scale = _scales(gradients_at, scale)
+        at_scale, at_reference = gradients_at(scale), gradients_at(reference)
+        gradients = _statistics(sources, at_scale, at_reference)
+        judged = gradients
+        if judged_scale != scale:
+            judged = _statistics(sources, gradients_at(judged_scale), at_reference)
     variables = _variables(weights, calls)
-    return Pass(moments, value, scale, fitting, gradients, variables)
+    return Pass(
+        *(moments, value, scale, fitting, gradients, variables, judged_scale, judged)
+    )
 
 
 def _variables(weights, calls):
-    """Return a list of `Variable`s, one for each trainable variable of the model.
-
-    Args:
-      weights: list of pairs (Keras variable, TensorFlow variable).
-      calls: list of the `Call`s of the forward pass.
-    """
+    """Return a list of `Variable`s for pairs (Keras variable, TensorFlow variable)."""
     owners = {}
     # An outer layer also lists the variables of its inner layers. The call of an inner layer
     # comes after the call of the outer layer. So the last call that is stored for a variable is
@@ -106,55 +122,56 @@ def _variables(weights, calls):
     ]
 
 
-def _gradients(tape, loss, sources, scale):
-    """Return statistics of the gradients of `sources`, and a loss scale that fits them.
-
-    Args:
-      tape: the persistent `tf.GradientTape` that recorded the forward pass.
-      loss: the unscaled loss.
-      sources: list of the tensors and variables for which gradients are computed.
-      scale: float, the loss scale.
+def _scales(gradients_at, scale):
+    """Return the loss scales for the report, besides `scale` itself.
 
     Returns:
-      A tuple of two elements. The first element is a dict that maps the id of each tensor or
-      variable with a gradient to its `Gradient`. The second element is the result of
-      `_fitting_scale`: approximately the largest loss scale at which no gradient overflows, or
-      None.
+      A tuple of three elements. The reference scale is one whose gradients are finite, if there
+      is one: values that are 0 at `scale` but not there are lost. The fitting scale is about
+      the largest one at which no gradient overflows, or None. The last element is the scale
+      by which nonfinite gradients are judged.
     """
+    if fits := _fitting_scale(gradients_at(scale), scale):
+        # At a large scale that fits, small gradients do not become 0.
+        return fits, _fitting_scale(gradients_at(fits), fits), scale
+    start = min(scale, 1.0)
+    at_start = gradients_at(start)
+    if fits := _fitting_scale(at_start, start):
+        return start, fits, scale
+    smaller = start
+    while not fits and smaller > _SMALLEST:
+        judged, smaller = smaller, smaller / 4
+        gradients = gradients_at(smaller)
+        fits = _fitting_scale(gradients, smaller)
+    if not fits or _lost_of_all(at_start, gradients) >= UNDERFLOW:
+        return start, None, judged
+    return smaller, min(fits, 2 * smaller), start
 
-    def gradients_at(scale):
-        # The gradient of `loss * scale` with respect to `loss` is `scale`. So a backward pass
-        # that starts with `scale` gives the gradients of the scaled loss.
-        seed = tf.cast(tf.constant(scale, tf.float32), loss.dtype)
-        found = tape.gradient(loss, sources, output_gradients=seed)
-        summed = gradients_lib.with_summed_rows(found)
-        return [g if g is None else gradients_lib.values_of([g])[0] for g in summed]
 
-    at_scale = gradients_at(scale)
-    # Run the second backward pass at another loss scale, the reference scale. If the gradients
-    # at `scale` are finite, the reference scale is about the largest one that fits, so that
-    # small gradients do not become 0. Otherwise the reference scale is at most 1. Then the
-    # second pass shows whether the gradients overflow only because `scale` is too large.
-    reference = _fitting_scale(at_scale, scale) or min(scale, 1.0)
-    at_reference = gradients_at(reference)
-    found = {
+def _lost_of_all(at_larger, at_smaller):
+    """Return the share of the values of all gradients that become 0 at the smaller scale.
+
+    A scale does not fit if gradients are finite only because they have become 0.
+    """
+    pairs = [p for p in zip(at_smaller, at_larger) if p[0] is not None]
+    flat = [np.concatenate([np.ravel(g) for g in side]) for side in zip(*pairs)]
+    return _lost(*flat)
+
+
+def _statistics(sources, gradients, at_reference):
+    """Map the id of each tensor or variable that has a gradient to its `Gradient`."""
+    return {
         id(source): Gradient(statistics.values_of([gradient]), _lost(gradient, other))
-        for source, gradient, other in zip(sources, at_scale, at_reference)
+        for source, gradient, other in zip(sources, gradients, at_reference)
         if gradient is not None
     }
-    return found, _fitting_scale(at_reference, reference)
 
 
 def _fitting_scale(gradients, scale):
-    """Return approximately the largest loss scale at which no gradient overflows float16.
+    """Return about the largest loss scale at which no gradient overflows float16.
 
-    Args:
-      gradients: list of the gradients of the loss times `scale`. Some of them may be None.
-      scale: number, the loss scale of `gradients`.
-
-    Returns:
-      `scale` times a power of two, or None if a gradient is not finite or there are no
-      gradients.
+    The result is `scale`, the loss scale of `gradients`, times a power of two. It is None if a
+    gradient is not finite, or if there are no gradients.
     """
     values = statistics.values_of(g for g in gradients if g is not None)
     if values.nonfinite or not values.size:
@@ -164,15 +181,7 @@ def _fitting_scale(gradients, scale):
 
 
 def _lost(at_scale, at_reference):
-    """Return the share of a gradient's nonzero values that become 0 at the loss scale.
-
-    A value counts as nonzero if it is not 0 in `at_reference`.
-
-    Args:
-      at_scale: the gradient at the loss scale.
-      at_reference: the same gradient at the reference scale, another loss scale that
-        `_gradients` has chosen.
-    """
+    """Return the share of a gradient's values that are 0, but not 0 at the reference scale."""
     at_scale, is_known = np.asarray(at_scale), np.asarray(at_reference) != 0
     lost = at_scale[is_known] == 0
     return float(lost.mean()) if lost.size else 0.0

@@ -6,16 +6,13 @@ from tf_lso.frameworks import environment
 
 _BAR = {"height": 0.6, "color": "#0072B2", "alpha": 0.55, "zorder": 3}
 _TROUBLE = "#B00020"
-# The horizontal axis shows powers of two, and the following constants are their exponents. In
-# float16, values from 2**16 overflow, values below 2**-25 become 0, and other values below
-# 2**-14 are subnormal.
+# The horizontal axis shows exponents of two. In float16, values from 2**16 overflow, values
+# below 2**-25 become 0, and other values below 2**-14 are subnormal.
 OVERFLOW = 16
 _ZERO, _NORMAL = -25, -14
-# The axis for finite values reaches from 2**-40 to 2**24.
 _LOWEST, _HIGHEST = -40, 24
 # The column for inf and NaN begins at `_HIGHEST` and ends at `_NONFINITE`.
 _NONFINITE = _HIGHEST + 6
-# Each tuple describes a column of the plot: its name, left end, right end and background color.
 _RANGES = (
     ("0 in float16", _LOWEST, _ZERO, "#d9d9d9"),
     ("subnormal", _ZERO, _NORMAL, "#f0f0f0"),
@@ -58,14 +55,7 @@ def draw(report, path=None):
 
 
 def _draw_panel(axes, rows):
-    """Draw a horizontal bar for each row, from its smallest to its largest magnitude.
-
-    If the row contains inf or NaN, draw a second bar in the column "inf, NaN".
-
-    Args:
-      axes: the axes of matplotlib.
-      rows: list with the `Values` (statistics) of each row, or None for a missing gradient.
-    """
+    """Draw a bar for the `Values` of each row, and one for its share of inf and NaN."""
     for name, begin, end, color in _RANGES:
         axes.axvspan(begin, end, color=color, zorder=0)
         top = axes.get_xaxis_transform()

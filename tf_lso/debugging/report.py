@@ -7,11 +7,10 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-# The report wraps paragraphs to this number of characters. The table may be wider.
+# Paragraphs are wrapped to this number of characters. The table may be wider.
 _WIDTH = 79
-
-# The column headings of the table. The first heading and the names of layers and variables are
-# printed in the last column, so that long names do not shift the other columns.
+# The first heading, and the names of layers and variables, are printed in the last column, so
+# that long names do not shift the other columns.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),
@@ -20,7 +19,7 @@ _KEY = (
     "The numbers are the largest finite magnitudes of a layer's inputs, of its outputs or "
     'the variable, and of the gradient at the loss scale, or "-" where no value is finite. '
     '"lost" is the share of the gradient\'s values that become 0 at the loss scale, but '
-    "are not 0 at a larger scale that fits, or at 1 where they overflow."
+    "are not 0 at a larger scale that fits, or at 1 or less where they overflow."
 )
 
 
@@ -66,9 +65,8 @@ class Row:
       gradient: `Values` of the gradient of the scaled loss with respect to the first output
         or the variable. None if training computes no such gradient.
       lost: float, the share of the gradient's nonzero values that become 0 at the loss
-        scale. A value counts as nonzero if it is not 0 at a reference scale. The reference
-        scale is larger than the loss scale, and no gradient overflows at it. But if gradients
-        overflow at the loss scale itself, the reference scale is 1 or less.
+        scale. A value counts as nonzero if it is not 0 at a larger loss scale that fits, or,
+        if gradients overflow at the loss scale itself, at 1 or a smaller one.
     """
 
     name: str
@@ -146,7 +144,6 @@ class Report:
 
 
 def _cells(row):
-    """Return the table cells for a `Row`, as texts in the order of the headings `_HEADING`."""
     values = _largest(row.values), _share(row.values.nonfinite)
     gradient = ("none", "", "")
     if row.gradient is not None:

@@ -10,19 +10,13 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The seeds for the random operations in `explain`. Each call of `explain` passes a new seed to
-# TensorFlow, so that TensorFlow makes new kernels for these operations.
+# Each call of `explain` passes a new seed to TensorFlow, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore the state of the program at the end of the `with` block, even after an exception.
-
-    The function restores the variables of the model, of its metrics and of all objects that
-    the model tracks. It also restores all random generators and the setting of
-    `tf.config.run_functions_eagerly`.
-    """
+    """Restore the variables that the model tracks, all random generators and run_eagerly."""
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(value, "state", None) for _, _, value in generators]
@@ -64,10 +58,7 @@ def _parts(model):
 
 
 def _global_generators():
-    """Return a list of (owner, attribute, value), one for each global random generator.
-
-    `owner` is the module or object that stores the generator in `attribute`.
-    """
+    """Return a list of (owner, attribute, value), one for each global random generator."""
     owners = [(tf_private.generators(), "global_generator")]
     if keras_versions.has_keras3():
         state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER
@@ -76,23 +67,14 @@ def _global_generators():
 
 
 def _local_variables(*objects):
-    """Return the initialized TensorFlow variables in `objects`, and ignore all other objects.
-
-    If a distribution strategy keeps one copy of a variable per replica, the list contains the
-    copies on this worker.
-    """
+    """Return the initialized variables in `objects`, or their copies on this worker."""
     held = [v for v in objects if isinstance(variables_lib.raw(v), tf.Variable)]
     copies = [copy for v in held for copy in variables_lib.copies(v)]
     return [copy for copy in copies if copy.is_initialized()]
 
 
 def _use_other_seeds(undo):
-    """Give random operations a seed of their own until the ExitStack `undo` is closed.
-
-    Otherwise `explain` would change the random numbers that the program computes afterwards.
-    """
-    # The kernel of an operation such as `tf.random.uniform` contains a counter that cannot be
-    # reset. TensorFlow caches such kernels separately for each seed. With a seed of its own,
-    # `explain` uses new kernels, and the counters in the program's kernels do not change.
+    # The kernel of an operation such as `tf.random.uniform` has a counter that cannot be reset.
+    # TensorFlow caches kernels for each seed. With a seed of its own, `explain` uses new ones.
     # `tf.random.set_seed` would delete the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

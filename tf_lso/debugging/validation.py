@@ -10,10 +10,7 @@ from tf_lso.frameworks import layers as layers_lib
 
 
 def keras_of(model):
-    """Return the public module of the Keras (3 or 2) to which a model belongs.
-
-    Raise an error if `explain` does not support the model.
-    """
+    """Return the public module of a model's Keras. Refuse models that do not fit."""
     for package in keras_versions.imported():
         keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
@@ -57,11 +54,9 @@ def _require_one_replica(model, is_keras2):
 
 
 def scale_of(loss_scale, optimizer):
-    """Return the value of `loss_scale` as a float.
+    """Return the value of the argument `loss_scale`, or of the optimizer's scale, as a float.
 
-    `loss_scale` may be a number, a loss scale, an optimizer or None. If it is None, the
-    function uses the loss scale of the model's `optimizer`. The result is 1 if there is no
-    optimizer, or the optimizer has no loss scale.
+    The result is 1 if there is no optimizer, or the optimizer has no loss scale.
     """
     scale = optimizer if loss_scale is None else loss_scale
     if scale is None:
@@ -82,11 +77,7 @@ def scale_of(loss_scale, optimizer):
 
 
 def batch_of(x, y, sample_weight, keras):
-    """Return (x, y, sample_weight) as tensors, as Keras would pass them to the model.
-
-    Arrays of float64 are cast to Keras's default dtype. If `y` is None, a tuple `x` is
-    interpreted as (x, y) or (x, y, sample_weight).
-    """
+    """Return (x, y, sample_weight) as tensors, as Keras would pass them to the model."""
     if isinstance(x, tf.data.Dataset):
         raise TypeError(
             f"'x' must be one batch, but got: {x!r}. Pass one batch of the data set: "

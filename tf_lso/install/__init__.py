@@ -128,6 +128,8 @@ def uninstall() -> None:
     with _lock:
         while _made:
             _made.pop().undo()
+        # So that another `import tf_lso.installed` installs again.
+        sys.modules.pop("tf_lso.installed", None)
 
 
 def _change_all(ledger, like):

@@ -26,6 +26,10 @@ _INSTALL = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imp
 # Matches Python's message about wrong arguments in a call of a method. The traceback of this
 # error ends in the caller, so only the message names the class of the method.
 _CALL = re.compile(r"(\w+)\.\w+\(\) (got|missing|takes) ")
+# The end of Python's message about a call such as `opt.lr(step)`. In Keras 2 this was a call of
+# the optimizer's schedule, and in Keras 3 `lr` and `learning_rate` are tensors.
+_CALLED_RATE = "Tensor' object is not callable"
+_RATES = {"lr", "learning_rate"}
 
 
 def hint(error: BaseException | None, command: str | None = None) -> str | None:
@@ -89,6 +93,8 @@ def _is_of_keras3(error):
         case TypeError() if call := _CALL.match(str(error)):
             cls = names.get(call[1]) or _class_of_keras3(call[1])
             return _is_keras3(getattr(cls, "__module__", None))
+        case TypeError() if frames and str(error).endswith(_CALLED_RATE):
+            return not _RATES.isdisjoint(frames[-1].f_code.co_names)
     return False
 
 

@@ -7,11 +7,12 @@ added to `sys.modules`.
 import contextlib
 import functools
 import importlib
+import importlib.machinery
 import sys
+import types
 
 from tf_lso import names
 from tf_lso.frameworks import keras_versions
-from tf_lso.install import added_modules
 
 # Maps the full name of each old module to its mirror, which is a module of tf_lso that contains
 # the same names. For instance, "tensorflow.keras.mixed_precision" is mapped to
@@ -63,11 +64,7 @@ _COMPAT_V2 = (
 
 
 def lead_to_tf_lso(keras, ledger):
-    """Make every old spelling lead to tf_lso, by import and by attribute.
-
-    The added modules get a spec and a loader from a finder in `sys.meta_path`, and can be
-    reloaded.
-    """
+    """Make every old spelling lead to tf_lso, by import and by attribute."""
     # If `keras` is the package tf_keras, change only the old modules of tf_keras. Otherwise
     # change the old modules of keras and TensorFlow.
     is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
@@ -108,24 +105,47 @@ def _add_packages(ledger):
     for name, path in _PACKAGES.items():
         if name in sys.modules:
             continue
-        package = _reach(path) if path else added_modules.made(name, _PACKAGE)
-        added_modules.let_import(ledger, name, package)
+        package = _reach(path) if path else _made(name, _PACKAGE)
+        _let_import(ledger, name, package)
 
 
 def _lead(ledger, spelled, namespace):
     contents, loaded = _contents(spelled, namespace), sys.modules.get(spelled)
     there = _reach(spelled) if spelled in _IN_PLACE else loaded
     if there is None:
-        added_modules.let_import(ledger, spelled, module_for(namespace, spelled))
+        _let_import(ledger, spelled, module_for(namespace, spelled))
     elif spelled.startswith(_OVERLAID):
-        overlay = added_modules.made(spelled, {**vars(loaded), **contents})
-        added_modules.let_import(ledger, spelled, overlay)
+        overlay = _made(spelled, {**vars(loaded), **contents})
+        _let_import(ledger, spelled, overlay)
     else:
         # `loaded`, the module in `sys.modules`, may be a copy of the module to which an
         # attribute such as `tf.train.experimental` refers. So change both modules.
         _set_all(ledger, (there, loaded or there), contents)
         if loaded is None:
-            added_modules.let_import(ledger, spelled, there)
+            _let_import(ledger, spelled, there)
+
+
+def _let_import(ledger, name, module):
+    """Let programs import `module` under the dotted name `name`.
+
+    The function also makes `module` an attribute of the parent package, unless this
+    attribute of the parent package refers to another object.
+    """
+    parent, _, last = name.rpartition(".")
+    parent, before = sys.modules.get(parent), sys.modules.get(name)
+    if parent is not None and vars(parent).get(last) is before:
+        ledger.set_attribute(parent, last, module)
+    ledger.set_item(sys.modules, name, module)
+
+
+def _made(name, contents):
+    """Return a new module whose attributes are the items of the dict `contents`."""
+    module = types.ModuleType(name)
+    # `importlib.util.find_spec`, by which programs ask for an old module, raises an error for a
+    # module without a spec.
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    vars(module).update(contents)
+    return module
 
 
 def _reach(path):
@@ -199,4 +219,4 @@ def _module_for(namespace, package):
     if package == keras_versions.package_of_tensorflow():
         return mirror
     contents = {**vars(mirror), **_contents(package, namespace)}
-    return added_modules.made(mirror.__name__, contents)
+    return _made(mirror.__name__, contents)

@@ -20,13 +20,14 @@ EPILOG = """\
 exit codes:
   0  nothing would break
   1  something would break or train wrong
-  2  something could not be read; everything else was checked
+  2  something could not be read or parsed; everything else was checked
 
 examples:
+  tf-lso check                               the current folder
   tf-lso check train.py notebooks/
   tf-lso check --like 2.4 src                with the Keras of `tf-lso run --like 2.4`
   tf-lso check --select LSO101,LSO104 src
-  tf-lso check --format github .             show the findings in a pull request
+  tf-lso check --format json src > found.json
   git show main:train.py | tf-lso check -
 """
 
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_shared(parser)
     parser.add_argument(
         "--format",
-        choices=("text", "json", "github"),
+        choices=("text", "json"),
         default="text",
         help="the format of the report; text is the default, and json is one object",
     )
@@ -54,15 +55,10 @@ def run(args: argparse.Namespace) -> int:
     selected = options.selected(args)
     if selected is None:
         return options.NOTHING_READ
-    from tf_lso.migrate import files, machine, report
+    from tf_lso.migrate import files, report
 
     outcome = files.check(args.paths, selected)
-    style = report.Style(report.wants_colour(), args.verbose)
-    functions = {
-        "text": report.check_text,
-        "json": machine.as_json,
-        "github": machine.github,
-    }
-    print(functions[args.format](outcome, style), end="")
+    write = report.check_json if args.format == "json" else report.check_text
+    print(write(outcome, args.verbose), end="")
     code = outcome.exit_code
     return 0 if args.exit_zero and code == 1 else code

@@ -1,10 +1,12 @@
 """Examine one program: run the rules, decide what to fix, and apply the fixes."""
 
 import ast
+import contextlib
 import dataclasses
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -12,13 +14,13 @@ from tf_lso import names
 from tf_lso.migrate import imports, install, settle
 from tf_lso.migrate.findings import SAME, Examined, Finding
 from tf_lso.migrate.program import Program
-from tf_lso.migrate.rules import arguments, files, methods
+from tf_lso.migrate.rules import arguments, bare, files, methods
 from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
-_RULES = (old_names, arguments, methods, files)
-# Matches a part of an old name. Every old name contains a match. So a program without a match
-# need not be parsed.
+_RULES = (old_names, arguments, bare, methods, files)
+# Matches a part of an old name. Every old name contains a match. So LibCST need not parse a
+# program without a match.
 _TOKENS = re.compile(
     "|".join(
         [
@@ -43,16 +45,11 @@ _FRAMES = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of `tf-lso check` or `tf-lso migrate`.
+    """The options of `tf-lso check` or `tf-lso migrate`."""
 
-    Attributes:
-      select: the ids of the selected rules, or beginnings of ids. An empty tuple selects all
-        rules.
-      like: the argument of `--like`, a TensorFlow version such as "2.4". The program will run
-        with the Keras of this version, under `tf-lso run --like`. "" means today's Keras.
-    """
-
+    # The ids of the selected rules, or beginnings of ids. An empty tuple selects all rules.
     select: tuple[str, ...] = ()
+    # The value of `--like`, such as "2.4". "" means today's Keras.
     like: str = ""
 
 
@@ -66,39 +63,41 @@ def examine(
 ) -> Examined:
     """Return an `Examined` with the findings in a program, and with the migrated program.
 
-    Args:
-      source: the program, as a text or as the bytes of a file.
-      options: the options of the command.
-      may_install: bool, whether the migrated program may get a call of `tf_lso.install()`.
-        If False, the function does not add the call, but still returns the reasons why the
-        program needs it.
-
-    Raises:
-      SyntaxError, ValueError, RecursionError, MemoryError: if `source` is not Python.
+    Without `may_install` the line that installs tf_lso is not added, but the result still has
+    the reasons why the program needs it. If `source` is not Python, one of `ERRORS` is raised.
     """
-    limit = sys.getrecursionlimit()
+    # The error of Python's own parser says more than the error of LibCST. Python's parser also
+    # refuses code that is nested too deeply.
     check_syntax(source)
-    sys.setrecursionlimit(max(limit, _FRAMES))
-    try:
-        # Hide warnings about the program's string literals, such as invalid escapes.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _examined(source, options, may_install)
-    finally:
-        sys.setrecursionlimit(limit)
+    text = source if isinstance(source, str) else source.decode("utf-8", "replace")
+    if not may_have_old_names(text):
+        return Examined(source, source)
+    with _deep_recursion(), _no_warnings():
+        return _examined(source, options, may_install)
 
 
 def check_syntax(source: str | bytes) -> None:
-    """Raise the error of Python's own parser if a text is not Python.
+    """Raise the error of Python's own parser if a text is not Python."""
+    with _no_warnings():
+        ast.parse(source)
 
-    `examine` calls this function before LibCST parses the text. The error of Python's parser
-    says more than the error of LibCST. Python's parser also refuses code that is nested too
-    deeply.
-    """
-    # Hide warnings about the program's string literals, such as invalid escapes.
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Hide warnings about the program's string literals, such as invalid escapes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ast.parse(source)
+        yield
+
+
+@contextlib.contextmanager
+def _deep_recursion() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _examined(source: str | bytes, options: Options, may_install: bool) -> Examined:
@@ -113,33 +112,36 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
         for found in findings:
             if found.fix:
                 found.leave("")
-    installs = {found.needs_install for found in findings} - {""}
-    if options.like and findings and not settle.is_installed(program):
-        installs = {f"the Keras of TensorFlow {options.like}"}
-    may_install &= bool(program.packages & _FRAMEWORKS)
-    may_install &= not program.binds_otherwise("tf_lso")
     edits = {node: new for found in findings for node, new in found.edits.items()}
-    if edits and not settle.is_installed(program):
-        installs |= settle.installs_for_policy(program)
+    installs = _installs(program, findings, bool(edits), options)
     result = Examined(source, source, findings, len(edits), sorted(installs))
+    may_install &= bool(program.packages & _FRAMEWORKS)
     if edits or (installs and may_install):
         module = _applied(program, result, edits, options.like, may_install)
-        is_text = isinstance(source, str)
-        if source != (program.module.code if is_text else program.module.bytes):
-            raise ValueError("LibCST would not write it back unchanged")
-        result.new = module.code if is_text else module.bytes
-        if _compiles(source) and not _compiles(result.new):
-            raise ValueError("its migration would not be Python; it is not changed")
+        result.new = _written(program, module, source)
     return result
+
+
+def _installs(
+    program: Program, findings: list[Finding], is_edited: bool, options: Options
+) -> set[str]:
+    """Return the reasons why a program needs the line that installs tf_lso."""
+    installs = {found.needs_install for found in findings} - {""}
+    if settle.is_installed(program):
+        return installs
+    if options.like and findings:
+        installs = {f"the Keras of TensorFlow {options.like}"}
+    if is_edited:
+        installs |= settle.installs_for_policy(program)
+    return installs
 
 
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings of the selected rules, without the findings that are silenced.
+    """Return the findings of the selected rules that no comment `# tf-lso: ignore` silences.
 
-    A comment `# tf-lso: ignore` silences findings on the same line. Another finding loses its
-    fix if the fix has an edit in common with a silenced finding.
+    A finding loses its fix if the fix has an edit in common with a silenced finding.
     """
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
@@ -172,26 +174,30 @@ def _applied(
     like: str,
     may_install: bool,
 ) -> cst.Module:
-    """Return the tree with the edits applied.
-
-    The function also adds `import tf_lso` or a call of `tf_lso.install()` if the migrated
-    program needs it.
-    """
+    """Return the tree with the edits applied, and with the import of tf_lso that it needs."""
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
-        settle.settle_by_install(result.findings)
-        module = install.with_install(module, like)
-    elif any(isinstance(node, (cst.Attribute, cst.Name)) for node in edits):
-        module = install.with_import(module)
+        settle.settle_by_install(result.findings, like)
+        return install.with_install(module, like)
+    if any(isinstance(node, (cst.Attribute, cst.Name, cst.Call)) for node in edits):
+        return install.with_import(module)
     return module
 
 
-def _compiles(source: str | bytes) -> bool:
-    """Return whether a program compiles.
+def _written(program: Program, module: cst.Module, source: str | bytes) -> str | bytes:
+    """Return the migrated program as a text, or as bytes if `source` is bytes."""
+    is_text = isinstance(source, str)
+    if source != (program.module.code if is_text else program.module.bytes):
+        raise ValueError("LibCST would not write it back unchanged")
+    new = module.code if is_text else module.bytes
+    if _compiles(source) and not _compiles(new):
+        raise ValueError("its migration would not be Python; it is not changed")
+    return new
 
-    `await` may stand outside a function, because IPython allows this in notebooks.
-    """
+
+def _compiles(source: str | bytes) -> bool:
     try:
+        # IPython allows `await` outside a function.
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compile(source, "program", "exec", flags, dont_inherit=True)
     except SyntaxError:

@@ -15,19 +15,14 @@ STDIN = "-"
 
 @dataclasses.dataclass
 class Outcome:
-    """The results of a run of `check` or `migrate`.
-
-    Attributes:
-      options: the options of the command.
-      files: the result for each file.
-      unreadable: the files and notebook cells that could not be read or written, with
-        reasons.
-      written: whether the command was told to write the migrated programs to the files.
-    """
+    """The results of a run of `check` or `migrate`."""
 
     options: Options = dataclasses.field(default_factory=Options)
+    # The results for all files that were read.
     files: list[Examined] = dataclasses.field(default_factory=list)
+    # The files and notebook cells that could not be read, parsed or written.
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
+    # Whether the command was told to write the migrated programs to the files.
     written: bool = False
 
     @property
@@ -57,9 +52,7 @@ class Outcome:
         return int(any(found.fails for found in self.findings))
 
 
-def check(
-    paths: Iterable[str], options: Options | None = None, command: str = "check"
-) -> Outcome:
+def check(paths: Iterable[str], options: Options | None = None) -> Outcome:
     """Examine all programs in `paths` and return an `Outcome`.
 
     A path may be a file or a folder, or "-" for the standard input.
@@ -77,10 +70,11 @@ def check(
     paths = list(paths)
     listed = find([path for path in paths if path != STDIN], failed)
     listed += [path for path in paths if path == STDIN]
-    for path in _with_progress_bar(listed, f"tf-lso {command}"):
+    for path in listed:
         file = examine(path, outcome.options)
-        outcome.files.append(file)
         outcome.unreadable += file.unreadable
+        if file.is_read:
+            outcome.files.append(file)
     return outcome
 
 
@@ -90,19 +84,14 @@ def reason(error: BaseException) -> str:
 
 
 def examine(path: str, options: Options) -> Examined:
-    """Examine one file and return its result. Errors are recorded in the result, not raised.
-
-    To save time, a file that contains no part of an old name is not parsed.
-    """
+    """Examine one file and return its result. Errors are recorded in the result, not raised."""
     file, entry = Examined(), _entry(path)
-    is_notebook = path.lower().endswith(".ipynb")
     try:
-        file.old = file.new = _read(path)
-        if engine.may_have_old_names(file.old.decode("utf-8", "replace")):
-            if is_notebook:
-                file = notebooks.examine(file.old, options)
-            else:
-                file = engine.examine(file.old, options, may_install=not entry)
+        data = file.old = file.new = _read(path)
+        if path.lower().endswith(".ipynb"):
+            file = notebooks.examine(data, options)
+        else:
+            file = engine.examine(data, options, may_install=not entry)
     except OSError as error:
         file.unreadable = [Unreadable(f"cannot be opened: {reason(error)}")]
     except engine.ERRORS as error:
@@ -111,7 +100,7 @@ def examine(path: str, options: Options) -> Examined:
         # A defect of tf_lso in one file must not prevent the examination of other files.
         why = f"tf-lso fails on it: {type(error).__name__}: {error}"
         file.unreadable = [Unreadable(why)]
-    file.path, file.entry, file.notebook = path, entry, is_notebook
+    file.path, file.entry = path, entry
     for found in file.findings:
         found.file = path
     for item in file.unreadable:
@@ -141,18 +130,3 @@ def _entry(path: str) -> str:
     if os.path.exists(os.path.join(folder, "__main__.py")):
         return f"{os.path.basename(folder)}/__main__.py"
     return f"the program that imports {os.path.basename(folder)}"
-
-
-def _with_progress_bar(items: list[str], title: str) -> Iterable[str]:
-    """Return an iterable of `items` that shows a progress bar after one second.
-
-    The iterable shows no bar if tqdm is not installed or stderr is not a terminal.
-    """
-    try:
-        import tqdm
-    except ImportError:
-        return items
-    with_bar: Iterable[str] = tqdm.tqdm(
-        items, title, unit="file", leave=False, delay=1, disable=None
-    )
-    return with_bar

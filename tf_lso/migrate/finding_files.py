@@ -10,14 +10,9 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
-    """Return the list of all files in `paths` and in the folders in `paths`.
+    """Return each file in `paths` and in the folders in `paths` once, if possible by no link.
 
-    The list has each file only once. If several paths lead to the same file, the list prefers
-    a path that is not a link.
-
-    Args:
-      paths: paths of files and folders.
-      failed: function that is called with (path, error) for each path that cannot be read.
+    `failed` is called with (path, error) for each path that cannot be read.
     """
     found = [file for path in paths for file in _below(path, failed)]
     listed: dict[str, str] = {}
@@ -27,10 +22,7 @@ def find(paths: Iterable[str], failed: Failed) -> list[str]:
 
 
 def _below(path: str, failed: Failed) -> Iterator[str]:
-    """Yield `path` itself if it is a file. For a folder, yield its Python files and notebooks.
-
-    The function also searches the subfolders, but does not follow links to folders.
-    """
+    """Yield a file itself, or the Python files and notebooks below a folder."""
     if not os.path.isdir(path):
         try:
             os.stat(path)

@@ -23,8 +23,6 @@ WRONG = "wrong"  # the program runs without an error, but trains incorrectly
 BREAKS = "breaks"  # the program fails, or does something else than before
 UNSURE = "unsure"  # only a run can show what happens
 WORKS = "works"  # the program works as before
-# Maps each status to its name in reports. The worst status comes first.
-LABELS = {WRONG: "trains wrong, silently", **{s: s for s in (BREAKS, UNSURE, WORKS)}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,33 +37,23 @@ class Verdict:
 
 @dataclasses.dataclass
 class Finding:
-    """One use of the old API in a program.
-
-    Attributes:
-      rule: the id of the rule, one of `RULES`.
-      verdict: what happens today because of this use, and what replaces the old name.
-      node: the node of LibCST's tree that uses the old API.
-      line, column: the position in the file or cell. Both count from 1.
-      guarded: whether the program tests that the name exists before this use, or catches the
-        error of a missing name.
-      fix: a short text about the fix, such as the new name, or "" if there is no fix.
-      why_not: a sentence that says why `migrate` does not fix this use, or "".
-      edits: dict that maps each node that the fix changes to its new dotted name or keyword.
-      needs_install: why this use needs `tf_lso.install()`, or "" if it does not.
-      file: the path of the file.
-      cell: the number of the cell in a notebook, from 1. None for other files.
-      code: the source line of the use, without spaces at its beginning and end.
-    """
+    """One use of the old API in a program. Lines, columns and cells count from 1."""
 
     rule: str
     verdict: Verdict
     node: "cst.CSTNode"
     line: int
     column: int
+    # Whether the program tests that the name exists before this use, or catches the error of a
+    # missing name.
     guarded: bool = False
+    # A short text about the fix, such as the new name, or "" if there is no fix.
     fix: str = ""
+    # A sentence that says why `migrate` does not fix this use, or "".
     why_not: str = ""
+    # Maps each node that the fix changes to its new dotted name, keyword or string.
     edits: "dict[cst.CSTNode, str]" = dataclasses.field(default_factory=dict)
+    # Why this use needs `tf_lso.install()`, or "" if it does not.
     needs_install: str = ""
     file: str = ""
     cell: int | None = None
@@ -82,12 +70,7 @@ class Finding:
         return self.verdict.status != WORKS
 
     def leave(self, why: str) -> None:
-        """Remove the fix, so that `migrate` leaves the use unchanged.
-
-        Args:
-          why: a sentence that says why `migrate` leaves the use unchanged. "" if the use
-            works unchanged.
-        """
+        """Remove the fix, for the reason `why`. "" if the use works unchanged."""
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
@@ -118,26 +101,23 @@ def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
 
 @dataclasses.dataclass
 class Examined:
-    """The result of the examination of one program or file.
+    """The result of the examination of one program or file."""
 
-    Attributes:
-      old, new: the program before and after the fixes, as a text or as bytes.
-      findings: the findings in the order of their positions in the program.
-      places: the number of places in the program that the fixes change.
-      installs: the reasons why the program needs `tf_lso.install()`.
-      unreadable: an `Unreadable` for the file or for each cell that could not be read.
-      path: the path of the file.
-      entry: the program in which a person must call `tf_lso.install()`, if the file is a
-        module of a package. "" if `migrate` can add the call to the file itself.
-      notebook: whether the file is a notebook.
-    """
-
+    # The program before and after the fixes, as a text or as bytes.
     old: Any = b""
     new: Any = b""
     findings: list[Finding] = dataclasses.field(default_factory=list)
+    # The number of places in the program that the fixes change.
     places: int = 0
+    # The reasons why the program needs `tf_lso.install()`.
     installs: list[str] = dataclasses.field(default_factory=list)
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
     path: str = ""
+    # The program in which a person must call `tf_lso.install()`, if the file is a module of a
+    # package. "" if `migrate` can add the call to the file itself.
     entry: str = ""
-    notebook: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the file was read, if perhaps without some cells of a notebook."""
+        return all(item.cell for item in self.unreadable)

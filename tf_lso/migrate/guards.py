@@ -69,10 +69,7 @@ def _asks(node: cst.CSTNode) -> bool:
 
 
 def raises(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether the program raises an error depending on a `hasattr` call.
-
-    Examples are `assert hasattr(...)`, and an `if` statement whose body contains a `raise`.
-    """
+    """Return whether a `hasattr` decides that the program raises an error."""
     for parent in program.parents(node):
         if isinstance(parent, cst.Assert):
             return True
@@ -82,10 +79,7 @@ def raises(program: Program, node: cst.CSTNode) -> bool:
 
 
 def asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether `hasattr` or `getattr` looks up a missing old name in the module `node`.
-
-    In `hasattr(tf.mixed_precision, "experimental")`, the node is `tf.mixed_precision`.
-    """
+    """Return whether `hasattr` or `getattr` looks up a missing old name in `node`."""
     argument = program.parent(node)
     call: Any = argument and program.parent(argument)
     if not call or not m.matches(call, _LOOKS_UP) or call.args[0] is not argument:

@@ -10,11 +10,7 @@ from tf_lso.migrate.nodes import bound_name, imported_names
 
 
 class Apply(cst.CSTTransformer):
-    """A transformer of LibCST's tree that applies edits and rewrites import statements.
-
-    An edit replaces an expression or an imported name by a new dotted name. If the node is an
-    argument of a call, the edit replaces the keyword of the argument.
-    """
+    """Applies edits: each replaces an expression, an imported name, or a keyword."""
 
     def __init__(self, edits: Mapping[cst.CSTNode, str]) -> None:
         self.edits = edits
@@ -90,11 +86,7 @@ class Apply(cst.CSTTransformer):
 def _ended(
     statement: cst.ImportFrom, names: list[cst.ImportAlias]
 ) -> list[cst.ImportAlias]:
-    """Return `names` in a form in which they can end the `from` import `statement`.
-
-    Without parentheses, a comma after the last name would be a syntax error. So the function
-    removes this comma.
-    """
+    """Return `names` without the last comma, a syntax error outside of parentheses."""
     if statement.lpar:
         return names
     return [*names[:-1], names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]

@@ -1,4 +1,4 @@
-"""Add `import tf_lso` and `tf_lso.install()` to a program that needs them."""
+"""Add to a program the import of tf_lso, or the line that installs tf_lso."""
 
 import sys
 from typing import Any
@@ -8,11 +8,6 @@ import libcst.matchers as m
 
 from tf_lso.migrate.nodes import imported_module
 
-_MAIN = m.If(
-    test=m.Comparison(m.Name("__name__"), [m.ComparisonTarget(m.Equal())]),
-    body=m.IndentedBlock(),
-    orelse=None,
-)
 _DOCSTRING = m.SimpleStatementLine(
     body=[m.Expr(m.SimpleString() | m.ConcatenatedString()), m.ZeroOrMore()]
 )
@@ -21,6 +16,11 @@ _IMPORTS = m.SimpleStatementLine(
     body=[m.AtLeastN(m.Import() | m.ImportFrom() | m.Pass(), n=1)]
 )
 _IMPORT = "import tf_lso\n"
+
+
+def line(like: str) -> str:
+    """Return the line that installs tf_lso. `like` is the value of `--like`, or ""."""
+    return f'tf_lso.install(like="{like}")' if like else "import tf_lso.installed"
 
 
 def with_import(module: cst.Module) -> cst.Module:
@@ -40,56 +40,37 @@ def with_import(module: cst.Module) -> cst.Module:
 
 
 def with_install(module: cst.Module, like: str) -> cst.Module:
-    """Return the tree with `import tf_lso` and a call of `tf_lso.install()`.
+    """Return the tree with the line that installs tf_lso.
 
-    The call comes before the first import of a module that is not in the standard library,
-    since that module may import TensorFlow. If no code runs before the block
-    `if __name__ == "__main__":`, the call is the first line of this block instead.
-
-    Args:
-      module: the tree.
-      like: the argument `like` of `install`, or "" for a call without arguments. With `like`,
-        the call always comes before the imports.
+    The line comes before the first import of a module that is not in the standard library,
+    since that module may import TensorFlow.
     """
-    argument = f'like="{like}"' if like else ""
-    call = cst.parse_statement(
-        f"tf_lso.install({argument})\n", module.config_for_parsing
-    )
     body = list(module.body)
-    last: Any = body[-1]
-    is_main = m.matches(last, _MAIN) and "__main__" in module.code_for_node(last.test)
-    if is_main and not like and not any(map(_may_run, body[:-1])):
-        body[-1] = last.with_deep_changes(last.body, body=[call, *last.body.body])
-        return with_import(module.with_changes(body=body))
     index = 0
     while index < len(body) and _may_precede(body[index]):
         index += 1
-    statement = cst.parse_statement(_IMPORT, module.config_for_parsing)
-    if index:
-        statement = _apart(statement)
-    if index < len(body):
-        body[index] = _apart(body[index])
-    added = [statement, _apart(call)]
+    # Linters would report, and remove, an import whose name the program does not use.
+    texts = [_IMPORT, line(like)] if like else [f"{line('')}  # noqa: F401"]
+    added = [cst.parse_statement(t, module.config_for_parsing) for t in texts]
+    following: Any = body[index] if index < len(body) else None
+    is_among_imports = not like and m.matches(following, _IMPORTS)
+    if is_among_imports and index:
+        blank = [e for e in following.leading_lines if e.comment is None]
+        lines = [e for e in following.leading_lines if e.comment]
+        added[0] = added[0].with_changes(leading_lines=blank)
+        body[index] = following.with_changes(leading_lines=lines)
+    elif following and not is_among_imports:
+        body[index] = _apart(following)
+    if index and not is_among_imports:
+        added[0] = _apart(added[0])
+    added[1:] = map(_apart, added[1:])
     return module.with_changes(body=[*body[:index], *added, *body[index:]])
 
 
-def _may_run(statement: cst.CSTNode) -> bool:
-    """Return whether a statement may run code that needs `install()`.
-
-    Imports, docstrings and most function definitions run no such code. A function definition
-    may run it in its decorators or default values.
-    """
-    if isinstance(statement, cst.FunctionDef):
-        runs = m.Call() | m.IfExp() | m.BooleanOperation()
-        return bool(statement.decorators or m.findall(statement.params, runs))
-    return not m.matches(statement, _IMPORTS | _DOCSTRING)
-
-
 def _may_precede(statement: cst.CSTNode) -> bool:
-    """Return whether a statement may come before the call of `install()`.
+    """Return whether a statement imports nothing but standard modules.
 
-    Such a statement imports nothing but standard modules. An example is a statement that sets
-    an environment variable, which TensorFlow reads when it is imported.
+    An example is a statement that sets an environment variable for TensorFlow.
     """
     modules = set[str]()
     for node in m.findall(statement, m.Import() | m.ImportFrom()):

@@ -28,7 +28,7 @@ exit codes:
   2  a file could not be read, parsed or written; all others were migrated
 
 examples:
-  tf-lso migrate src                          show what would change
+  tf-lso migrate                              show what would change in this folder
   tf-lso migrate --diff src > migrate.patch   print only the changes, for `git apply`
   tf-lso migrate --write src notebooks        change the files
   tf-lso migrate --check $(git ls-files '*.py')
@@ -78,11 +78,10 @@ def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
     """Print the report to stdout, or to stderr if stdout gets the migrated program."""
     from tf_lso.migrate import files, report
 
-    style = report.Style(report.wants_colour(), args.verbose)
     if args.diff:
-        print(report.painted_diff(outcome, style), end="")
+        print(report.diffs(outcome), end="")
         return
-    text = report.migrate_text(outcome, style)
+    text = report.migrate_text(outcome, args.verbose)
     if not (args.write and files.STDIN in args.paths):
         print(text, end="")
         return

@@ -1,9 +1,4 @@
-"""Add to a finding the edits that fix the use of an old name.
-
-A use such as `mp.Policy` may begin with a name that an import or an assignment has bound to an
-old module. Then the edits change this import or assignment. Otherwise the edits change the use
-itself.
-"""
+"""Add to a finding the edits that fix the use of an old name."""
 
 import libcst as cst
 

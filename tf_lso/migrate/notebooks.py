@@ -35,7 +35,6 @@ _MAGIC = re.compile(
 _HIDDEN = "{indent}{statement}  # tf-lso line: {line}"
 _RESTORED = re.compile(r"^.*  # tf-lso line: (.*)$", re.MULTILINE)
 _BETWEEN = "\n...  # tf-lso cell\n"
-_INDENTED = "if True:  # tf-lso indented\n"
 _LAYOUT = "The notebook's JSON is not laid out as Jupyter or Colab writes it."
 
 
@@ -48,11 +47,7 @@ class Cell(NamedTuple):
 
 
 def cells(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield (number, source) for each code cell of a Python notebook.
-
-    Raises:
-      ValueError: if the file is not a notebook.
-    """
+    """Yield (number, source) for each code cell. Raise ValueError if `data` is no notebook."""
     try:
         notebook = json.loads(data)
         metadata = notebook.get("metadata", {})
@@ -68,38 +63,22 @@ def cells(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def python(text: str) -> str:
-    """Return the source code of a cell in a form that Python can parse.
+    """Return the source code of a cell in a form that Python can parse, or raise SyntaxError.
 
     The result is "" if the cell is blank or not Python. Lines are hidden only if Python cannot
     parse the cell. So a line that begins with the operator `%` stays unchanged.
-
-    Raises:
-      SyntaxError: if the cell is not Python even with hidden lines.
     """
     stripped = text.lstrip()
     magic = re.match(r"%%\s*(\S*)", stripped)
     if not stripped or (magic and magic[1] not in _RUN_PYTHON):
         return ""
-    # IPython ignores the indent of a whole cell.
-    is_indented = _indent(text) != ""
-    header = _INDENTED if is_indented else ""
     try:
-        engine.check_syntax(header + text)
-        return header + text
+        engine.check_syntax(text)
+        return text
     except SyntaxError:
         hidden = _hidden(text)
-    try:
-        engine.check_syntax(header + hidden)
-        return header + hidden
-    except SyntaxError as error:
-        error.lineno = (error.lineno or 1) - is_indented
-        raise
-
-
-def _indent(text: str) -> str:
-    """Return the white space before the first other character of a text, on its line."""
-    before, _, _ = text.partition(text.lstrip())
-    return before.rpartition("\n")[2]
+    engine.check_syntax(hidden)
+    return hidden
 
 
 def _hidden(text: str) -> str:
@@ -127,6 +106,7 @@ def examine(data: bytes, options: Options) -> Examined:
             if code := python(text):
                 parsed.append(Cell(number, text, code))
         except engine.ERRORS as error:
+            # Many notebooks have cells that are not Python, such as "your code ...".
             if engine.may_have_old_names(text):
                 failed.append(unreadable(error, number))
     result = engine.examine(_BETWEEN.join(cell.python for cell in parsed), options)
@@ -153,27 +133,19 @@ def _place(found: Finding, parsed: list[Cell]) -> None:
             break
         start = end
     found.cell = cell.number
-    found.line -= start - 1 + cell.python.startswith(_INDENTED)
+    found.line -= start - 1
     found.code = cell.text.split("\n")[found.line - 1].strip()
 
 
 def _restored(text: str) -> str:
-    """Return the text of a cell with the indent and the hidden lines as they were."""
-    added, is_indented, rest = text.rpartition(_INDENTED)
-    if is_indented:
-        added = re.sub("^(?=.)", _indent(rest), added, flags=re.MULTILINE)
-    return _RESTORED.sub(r"\1", added + rest)
+    """Return the text of a cell with the hidden lines as they were."""
+    return _RESTORED.sub(r"\1", text)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
-    """Return the bytes of a notebook in which some cells have new sources.
+    """Return the bytes of a notebook in which the cells of some numbers have new sources.
 
-    Args:
-      data: the bytes of the notebook.
-      sources: dict that maps the numbers of the changed cells to their new sources.
-
-    Raises:
-      ValueError: if the module `json` cannot write the rest of the file byte for byte.
+    Raises ValueError if the module `json` cannot write the rest of the file byte for byte.
     """
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     text = data.removeprefix(mark).decode()

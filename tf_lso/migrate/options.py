@@ -19,9 +19,11 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
         nargs="*",
+        default=["."],
         metavar="PATH",
         help="a file, a folder with .py, .pyw and .ipynb files, or - for the standard "
-        "input; hidden folders, virtual environments and installed packages are not read",
+        "input; by default the current folder; hidden folders, virtual environments and "
+        "installed packages are not read",
     )
     parser.add_argument(
         "--like",
@@ -48,7 +50,6 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose", action="store_true", help="also print uses that work"
     )
-    parser.set_defaults(parser=parser)
 
 
 def explained(args: argparse.Namespace) -> bool:
@@ -63,16 +64,13 @@ def explained(args: argparse.Namespace) -> bool:
 def selected(args: argparse.Namespace) -> "Options | None":
     """Return the `Options` for the arguments of a command.
 
-    If the arguments contain no path, print an error and exit. If LibCST is not installed, print
-    how to install it and return None.
+    If LibCST is not installed, print how to install it and return None.
     """
-    if not args.paths:
-        args.parser.error("the following arguments are required: PATH")
     try:
         import libcst  # noqa: F401
     except ImportError:
         error = "needs LibCST, which is not installed: pip install 'tf-lso[migrate]'"
-        print(f"{args.parser.prog} {error}", file=sys.stderr)
+        print(f"tf-lso {args.command} {error}", file=sys.stderr)
         return None
     from tf_lso.migrate.engine import Options
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import libcst as cst
 from libcst import metadata as md
 
+from tf_lso import names
 from tf_lso.migrate.findings import Finding, Verdict
 from tf_lso.migrate.nodes import (
     attributes,
@@ -27,15 +28,9 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 class Program:
     """A parsed program with LibCST's metadata and the findings of the rules.
 
-    Attributes:
-      module: LibCST's tree.
-      target: the TensorFlow on which the program will run.
-      findings: the findings that the rules have reported so far.
-      imported: the full names of all imported modules and names.
-      packages: the top-level packages of all imports.
-      defined: the names of all functions that the program defines.
-      called: the full paths of all called objects and base classes.
-      words: the names of all attributes and the texts of all string literals.
+    `imported` has the full names of all imports and `packages` their first parts, `defined` the
+    names of all functions, `called` the paths of all called objects and base classes, and
+    `words` the names of all attributes and the texts of all string literals.
     """
 
     def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
@@ -51,13 +46,16 @@ class Program:
         # bindings, so `paths` must treat the names as unknown.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        # Maps the target of each assignment such as `x = a.b` to the dotted name.
-        self._assigned: dict[Any, cst.BaseExpression] = {
-            target.target: node.value
-            for node in self.nodes(cst.Assign)
-            for target in node.targets
-            if isinstance(node.value, (cst.Name, cst.Attribute))
-        }
+        # Maps the target of each assignment such as `x = a.b` to the dotted name, and of each
+        # assignment such as `x = f()` to the call.
+        self._assigned: dict[Any, cst.BaseExpression] = {}
+        self._made: dict[Any, cst.Call] = {}
+        for node in self.nodes(cst.Assign):
+            for assigned in node.targets:
+                if isinstance(node.value, (cst.Name, cst.Attribute)):
+                    self._assigned[assigned.target] = node.value
+                elif isinstance(node.value, cst.Call):
+                    self._made[assigned.target] = node.value
         # The values whose paths `paths` is looking up now. `paths` needs this list to detect
         # names that refer to themselves.
         self._followed: list[cst.CSTNode] = []
@@ -115,10 +113,7 @@ class Program:
         return self._parents.get(node)
 
     def is_stored(self, node: cst.CSTNode) -> bool:
-        """Return whether the program assigns to an expression or deletes it.
-
-        `x += 1` is not counted, since it reads the expression too.
-        """
+        """Return whether the program assigns to an expression, but does not read it."""
         stores = self._contexts.get(node) not in (None, md.ExpressionContext.LOAD)
         return stores and not isinstance(self.parent(node), cst.AugAssign)
 
@@ -127,15 +122,15 @@ class Program:
     def imported_path(self, alias: cst.ImportAlias) -> str:
         """Return the full path of an imported module or name."""
         statement = self.parent(alias)
-        if isinstance(statement, cst.ImportFrom):
-            return f"{imported_module(statement)}.{alias.evaluated_name}"
-        return alias.evaluated_name
+        if not isinstance(statement, cst.ImportFrom):
+            return alias.evaluated_name
+        path = f"{imported_module(statement)}.{alias.evaluated_name}"
+        return names.PUBLIC.get(path, path)
 
     def path(self, node: cst.CSTNode) -> str:
-        """Return the dotted path to which an expression refers.
+        """Return the dotted path of an expression, or "" if it is unknown or one of several.
 
-        Return "" if the path is unknown or the expression may refer to several paths. The path
-        begins with a dot if it comes from a relative import.
+        The path begins with a dot if it comes from a relative import.
         """
         paths = self.paths(node)
         return paths[0] if len(paths) == 1 else ""
@@ -149,7 +144,20 @@ class Program:
             return []
         starts = {p for a in self._assignments(first) for p in self._paths_of(a)}
         paths = {start and ".".join([start, *rest]) for start in starts}
-        return sorted(_COMPAT.sub("tensorflow", path) for path in paths)
+        paths = {_COMPAT.sub("tensorflow", path) for path in paths}
+        return sorted(names.PUBLIC.get(path, path) for path in paths)
+
+    def makers(self, node: cst.CSTNode) -> list[str]:
+        """Return the paths of the functions that may have made the value of an expression.
+
+        "" stands for an unknown function. The list is empty for a name that is bound nowhere.
+        """
+        if isinstance(node, cst.Call):
+            return [self.path(node.func)]
+        calls = [
+            self._made.get(getattr(a, "node", None)) for a in self._assignments(node)
+        ]
+        return [self.path(call.func) if call else "" for call in calls]
 
     def _paths_of(self, assignment: md.BaseAssignment) -> list[str]:
         """Return the paths to which a name may refer because of one assignment or import."""
@@ -170,10 +178,7 @@ class Program:
         return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 
     def bindings(self, name: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the nodes to which the program binds a name.
-
-        A node is an imported name, or the expression `a.b` in an assignment `name = a.b`.
-        """
+        """Yield the imported names and the expressions to which the program binds a name."""
         for assignment in self._assignments(name):
             node = getattr(assignment, "node", None)
             if isinstance(node, (cst.Import, cst.ImportFrom)):
@@ -181,14 +186,3 @@ class Program:
                 yield from (a for a in aliases if bound_name(a) == assignment.name)
             elif node in self._assigned:
                 yield self._assigned[node]
-
-    def binds_otherwise(self, package: str) -> bool:
-        """Return whether the program binds the name `package` to anything but this package."""
-        itself = {md.QualifiedName(package, md.QualifiedNameSource.IMPORT)}
-        scopes = {scope for scope in self._scopes.values() if scope}
-        return package in self._captured or any(
-            assignment.name.partition(".")[0] == package
-            and assignment.get_qualified_names_for(package) != itself
-            for scope in scopes
-            for assignment in scope.assignments
-        )

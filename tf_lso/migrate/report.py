@@ -1,46 +1,24 @@
-"""Write the text reports of `tf-lso check` and `tf-lso migrate`."""
+"""Write the reports of `tf-lso check` and `tf-lso migrate`."""
 
-import os
-import re
-import sys
+import collections
+import dataclasses
+import json
 import textwrap
-from typing import NamedTuple
 
-from tf_lso.migrate.files import STDIN, Outcome
-from tf_lso.migrate.findings import LABELS, Finding
+from tf_lso.migrate import install
+from tf_lso.migrate.files import Outcome
+from tf_lso.migrate.findings import WRONG, Finding
 from tf_lso.migrate.writing import diff
 
-_RED, _GREEN, _YELLOW, _BOLD = "31", "32", "33", "1"
-_COLOURS = {"wrong": _RED, "breaks": _RED, "unsure": _YELLOW, "works": _GREEN}
+# The attributes of a finding in the JSON report.
+_WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 
 
-class Style(NamedTuple):
-    """The style of a report.
-
-    Attributes:
-      colour: whether the report has colors.
-      verbose: whether the report also contains old names that still work.
-    """
-
-    colour: bool = False
-    verbose: bool = False
-
-    def paint(self, text: str, colour: str) -> str:
-        """Return `text` with the codes of a color, or unchanged if the report has no colors."""
-        return f"\033[{colour}m{text}\033[0m" if self.colour and text else text
-
-
-def wants_colour() -> bool:
-    """Return whether stdout is a terminal and no environment variable forbids colors."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return not plain and sys.stdout is not None and sys.stdout.isatty()
-
-
-def check_text(outcome: Outcome, style: Style) -> str:
+def check_text(outcome: Outcome, verbose: bool) -> str:
     """Return the report of `tf-lso check`: the findings and a summary."""
-    shown = [f for f in outcome.findings if style.verbose or f.is_problem]
-    parts = [_shown(found, _label(found, style), style) for found in shown]
-    parts.append(_failures(outcome, "unreadable", style))
+    shown = [found for found in outcome.findings if verbose or found.is_problem]
+    parts = [_shown(found, _label(found)) for found in shown]
+    parts.append(_failures(outcome, "unreadable"))
     summary = "no use of the legacy loss-scaling API found"
     if outcome.findings:
         breaks = sum(found.fails for found in outcome.findings)
@@ -51,15 +29,37 @@ def check_text(outcome: Outcome, style: Style) -> str:
     if outcome.unreadable:
         summary += f"; {len(outcome.unreadable)} unreadable"
     parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
-    return "".join([*parts, closing(outcome)])
+    counts = collections.Counter(found.rule for found in shown)
+    if counts:
+        rules = ", ".join(f"{rule} {counts[rule]}" for rule in sorted(counts))
+        parts.append(f"{rules}. To explain a rule: tf-lso check --explain RULE\n")
+    return "".join([*parts, _closing(outcome)])
 
 
-def migrate_text(outcome: Outcome, style: Style) -> str:
+def check_json(outcome: Outcome, verbose: bool) -> str:
+    """Return the results of `tf-lso check` as the text of one JSON object, in ASCII."""
+    findings = [
+        {key: getattr(found, key) for key in _WHERE} | dataclasses.asdict(found.verdict)
+        for found in outcome.findings
+        if verbose or found.is_problem
+    ]
+    document = {
+        "version": 4,
+        "like": outcome.options.like or None,
+        "files": len(outcome.files),
+        "findings": findings,
+        "unreadable": [dataclasses.asdict(item) for item in outcome.unreadable],
+        "exit_code": outcome.exit_code,
+    }
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def migrate_text(outcome: Outcome, verbose: bool) -> str:
     """Return the report of `tf-lso migrate`: diffs, remaining findings and a summary."""
-    left = [found for found in outcome.left if style.verbose or found.is_problem]
-    parts = [painted_diff(outcome, style), "\n" if outcome.changed else ""]
-    parts += [_shown(found, style.paint("left", _YELLOW), style) for found in left]
-    parts += [_installs(outcome), _failures(outcome, "left alone", style)]
+    left = [found for found in outcome.left if verbose or found.is_problem]
+    parts = [diffs(outcome), "\n" if outcome.changed else ""]
+    parts += [_shown(found, "left") for found in left]
+    parts += [_installs(outcome), _failures(outcome, "left alone")]
     summary = "nothing to change"
     if outcome.changed:
         verb = "changed" if outcome.written else "would change"
@@ -68,41 +68,25 @@ def migrate_text(outcome: Outcome, style: Style) -> str:
     if left:
         summary += f"; {_plural(len(left), 'place')} left"
     if outcome.unreadable:
-        summary += f"; {_plural(len(outcome.unreadable), 'file')} left alone"
+        summary += f"; {len(outcome.unreadable)} left alone"
     parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
     if outcome.changed and not outcome.written:
         parts.append("Nothing is written. Add --write to change the files.\n")
-    return "".join([*parts, closing(outcome)])
+    return "".join([*parts, _closing(outcome)])
 
 
-def painted_diff(outcome: Outcome, style: Style) -> str:
-    """Return the diffs of all files that change, in colors if the style has colors."""
-    text = "".join(map(diff, outcome.changed))
-    if style.colour:
-        text = re.sub("(?m)^-.*$", lambda found: style.paint(found[0], _RED), text)
-        text = re.sub(r"(?m)^\+.*$", lambda found: style.paint(found[0], _GREEN), text)
-    return text
+def diffs(outcome: Outcome) -> str:
+    """Return the diffs of all files that change."""
+    return "".join(map(diff, outcome.changed))
 
 
-def closing(outcome: Outcome) -> str:
-    """Return the last line of a report.
-
-    The line says that only loss scaling was checked, and which commands help with other changes
-    of Keras 3.
-    """
+def _closing(outcome: Outcome) -> str:
+    """Return the last line, which says how to run what needs other changes of Keras 3."""
     version = outcome.options.like or "VERSION"
-    scripts = [file.path for file in outcome.files if not file.notebook]
-    commands = []
-    if scripts or not outcome.files:
-        is_one = len(scripts) == 1 and scripts[0] != STDIN
-        commands.append(
-            f"tf-lso run --like {version} {scripts[0] if is_one else 'SCRIPT'}"
-        )
-    if len(scripts) < len(outcome.files):
-        call = f'import tf_lso; tf_lso.install(like="{version}")'
-        commands.append(f"`{call}` in the first cell of the notebook")
-    ways = ", or ".join(commands)
-    return f"Only loss scaling was checked. For other changes of Keras 3: {ways}\n"
+    return (
+        "Only loss scaling was checked. For other changes of Keras 3: tf-lso run --like "
+        f"{version} SCRIPT, or {install.line(version)} in a notebook\n"
+    )
 
 
 def _installs(outcome: Outcome) -> str:
@@ -116,23 +100,23 @@ def _installs(outcome: Outcome) -> str:
         if file.installs and file.entry:
             where = f"needs tf_lso.install() in {file.entry}"
         elif file.installs and file in outcome.changed:
-            where = "tf_lso.install() is added"
+            where = f"{install.line(outcome.options.like)} is added"
         else:
             continue
         lines.append(f"{file.path}: {where}, for:\n    {', '.join(file.installs)}\n\n")
     return "".join(lines)
 
 
-def _label(found: Finding, style: Style) -> str:
+def _label(found: Finding) -> str:
     status = found.verdict.status
-    label = style.paint(LABELS[status], _COLOURS[status])
+    label = "trains wrong, silently" if status == WRONG else status
     return label + " (guarded)" * found.guarded
 
 
-def _shown(found: Finding, label: str, style: Style) -> str:
+def _shown(found: Finding, label: str) -> str:
     """Return the lines for a finding: its position, what happens today, and the fix."""
     position = location(found.file, found.cell, found.line, found.column)
-    head = f"{style.paint(position, _BOLD)}: {found.rule} {label}  {found.verdict.name}"
+    head = f"{position}: {found.rule} {label}  {found.verdict.name}"
     lines = [head, f"    {found.code}"]
     texts = {"today": found.verdict.today, "fix": found.fix, "why": found.why_not}
     for name, text in texts.items():
@@ -142,11 +126,10 @@ def _shown(found: Finding, label: str, style: Style) -> str:
     return "\n".join([*lines, "", ""])
 
 
-def _failures(outcome: Outcome, label: str, style: Style) -> str:
+def _failures(outcome: Outcome, label: str) -> str:
     """Return a line for each file or cell that could not be read or written."""
-    painted = style.paint(label, _RED)
     lines = [
-        f"{location(item.file, item.cell, item.line)}: {painted}  {item.reason}\n"
+        f"{location(item.file, item.cell, item.line)}: {label}  {item.reason}\n"
         for item in outcome.unreadable
     ]
     return "".join([*lines, "\n"] if lines else [])

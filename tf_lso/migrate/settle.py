@@ -4,7 +4,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from tf_lso import names
-from tf_lso.migrate import guards, verdicts
+from tf_lso.migrate import guards, install, verdicts
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
@@ -20,7 +20,7 @@ from tf_lso.migrate.findings import (
 )
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.arguments import NUMBER
-from tf_lso.migrate.rules.methods import BARE
+from tf_lso.migrate.rules.methods import BARE, IS_BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
 # The functions in `_POLICY` set a policy, and `compile` then wraps the optimizer in a
@@ -34,8 +34,8 @@ _KERAS_3_PATHS = tuple(
     for keras in ("keras", "tensorflow.keras")
     for name in KERAS_3_ONLY
 )
-_OWN_NAME = "The program uses the name tf_lso for something of its own."
-_INSTALLED = "tf_lso.install() is called in this file."
+_BARE = (BARE, IS_BARE)
+_INSTALLED = "This file installs tf_lso."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
@@ -49,8 +49,8 @@ def settle(program: Program) -> list[Finding]:
     for found in findings:
         _settle_guard(program, found)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
-        # Optimizer arguments and calls that read files do not concern loss scaling by
-        # themselves. So they are not reported in a program without other findings.
+        # Optimizers and calls that read files do not concern loss scaling by themselves. So
+        # they are not reported in a program without other findings.
         return []
     if is_installed(program):
         _settle_installed(findings)
@@ -58,28 +58,19 @@ def settle(program: Program) -> list[Finding]:
         _settle_keras_3(findings)
     elif not program.target.keras_2:
         _settle_methods(program, findings)
-    if program.binds_otherwise("tf_lso"):
-        for found in findings:
-            if found.fix or found.needs_install:
-                found.leave(_OWN_NAME)
-                found.needs_install = ""
     return findings
 
 
-def settle_by_install(findings: list[Finding]) -> None:
-    """Set the fix of the findings that need no change except the added `tf_lso.install()`."""
+def settle_by_install(findings: list[Finding], like: str) -> None:
+    """Set the fix of the findings that need no change but the line that installs tf_lso."""
     for found in findings:
-        of_method = found.rule in (METHOD, SILENT) and found.why_not != BARE
+        of_method = found.rule in (METHOD, SILENT) and found.why_not not in _BARE
         if of_method or (found.needs_install and not found.guarded):
-            found.fix, found.why_not = "tf_lso.install()", ""
+            found.fix, found.why_not = install.line(like), ""
 
 
 def installs_for_policy(program: Program) -> set[str]:
-    """Return a set with the reason for `install()` if the program uses `compile` with a policy.
-
-    The set is empty if the program does not set a policy, does not call `compile`, or runs on
-    Keras 2.
-    """
+    """Return a set with the reason for `install()` if `compile` would wrap an optimizer."""
     sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
         return {"`compile` under a policy"}
@@ -87,8 +78,8 @@ def installs_for_policy(program: Program) -> set[str]:
 
 
 def is_installed(program: Program) -> bool:
-    """Return whether the program calls `tf_lso.install()`."""
-    return "tf_lso.install" in program.called
+    """Return whether the program installs tf_lso."""
+    return "tf_lso.install" in program.called or "tf_lso.installed" in program.imported
 
 
 def _settle_guard(program: Program, found: Finding) -> None:
@@ -107,10 +98,7 @@ def _settle_guard(program: Program, found: Finding) -> None:
 
 
 def _merged(findings: list[Finding]) -> list[Finding]:
-    """Return the findings in the order of their positions, only one for each position.
-
-    If there are several findings at a position, the one about arguments is preferred.
-    """
+    """Return one finding for each position, if possible the one about arguments."""
     merged: dict[tuple[int, int], Finding] = {}
     for found in sorted(findings, key=lambda found: found.rule != ARGUMENTS):
         merged.setdefault((found.line, found.column), found)
@@ -118,19 +106,15 @@ def _merged(findings: list[Finding]) -> list[Finding]:
 
 
 def _settle_installed(findings: list[Finding]) -> None:
-    """Adjust the findings of a program that already calls `install()`.
-
-    Uses that work after this call get the status WORKS and need no fix.
-    """
+    """Let the uses work that do so in a program which installs tf_lso."""
     for found in findings:
-        if found.rule in _INSTALLABLE and found.why_not != BARE:
+        if found.rule in _INSTALLABLE and found.why_not not in _BARE:
             found.leave("")
             found.now(WORKS, _INSTALLED)
         found.needs_install = ""
 
 
 def _settle_keras_3(findings: list[Finding]) -> None:
-    """Adjust the findings of a program that was written for Keras 3."""
     for found in findings:
         if found.rule in (CHANGED, SAME, ARGUMENTS):
             found.leave(_KERAS_3)
@@ -139,10 +123,7 @@ def _settle_keras_3(findings: list[Finding]) -> None:
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
-    """Return whether the program was written for Keras 3.
-
-    Such a program uses names that only Keras 3 has, and does not use the old API.
-    """
+    """Return whether a program uses names that only Keras 3 has, and nothing of the old API."""
     if any(f.rule in (GONE, METHOD, SILENT) and f.is_problem for f in findings):
         return False
     words = program.words
@@ -157,17 +138,13 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
 
 
 def _settle_methods(program: Program, findings: list[Finding]) -> None:
-    """Adjust the findings about methods to the optimizers that the program makes itself.
-
-    If the program makes a LossScaleOptimizer of tf_lso, or will do so after the migration, the
-    old methods work on this optimizer.
-    """
+    """Let methods work if the program makes tf_lso's optimizer, perhaps once it is migrated."""
     already = any(map(_wraps_already, program.called))
     if already or any(_moving_symbol(path) in _WRAPPING for path in program.called):
         for found in findings:
             if found.why_not == BARE:
                 found.now(UNSURE, f"{found.verdict.today} tf_lso's optimizers have it.")
-            elif found.rule in (METHOD, SILENT):
+            elif found.rule in (METHOD, SILENT) and found.why_not != IS_BARE:
                 found.fix = "" if already else _BY_MAKER
                 found.why_not = found.needs_install = ""
                 if already:

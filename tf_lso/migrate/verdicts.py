@@ -1,6 +1,9 @@
 """Look up in the tables of `tf_lso.names` what happens today with an old name."""
 
+import re
+
 from tf_lso import names
+from tf_lso.frameworks import optimizer_table
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.targets import TODAY, Target
@@ -8,6 +11,17 @@ from tf_lso.names.targets import TODAY, Target
 # Maps the full name of each old module to the module of tf_lso that replaces it, without the
 # leading `tf_lso.`.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
+
+
+_CLASS = re.compile(
+    r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"
+)
+
+
+def optimizer_class(path: str) -> str:
+    """Return the name of the optimizer class of `tf.keras` or Keras at a path, or ""."""
+    found = _CLASS.match(path)
+    return found[5] if found and found[5] in optimizer_table.OLD else ""
 
 
 def _use(path: str) -> names.Use | None:
@@ -23,18 +37,14 @@ def symbol(path: str) -> str:
 
 
 def is_old(path: str) -> bool:
-    """Return whether `path` is the full name of an old module, or of an old class or function.
-
-    For example, `path` may be "tensorflow.keras.mixed_precision.Policy".
-    """
+    """Return whether `path` is the full name of an old module, class or function."""
     return path in MODULES or _use(path) is not None
 
 
 def moves_whole(path: str) -> bool:
     """Return whether `migrate` may change an import of `path` to an import from tf_lso.
 
-    `migrate` must not change the import of a module such as `tf.train.experimental`, because
-    this module also has names that do not concern loss scaling.
+    A module such as `tf.train.experimental` also has names that do not concern loss scaling.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
@@ -60,13 +70,8 @@ def of_path(
     """Return what happens today with an old name, as a `Verdict`.
 
     The result is None if `path` is not an old name, or if the old module still exists but also
-    has names that do not concern loss scaling.
-
-    Args:
-      path: the full name, such as `tensorflow.keras.mixed_precision.Policy`.
-      imported: bool, whether an import statement contains the path. A few modules can be
-        reached as attributes but cannot be imported.
-      target: the TensorFlow on which the program will run.
+    has names that do not concern loss scaling. `imported` says whether an import statement has
+    the path, since a few modules can be reached as attributes but cannot be imported.
     """
     module, _, name = path.rpartition(".")
     if name == "*" and module in MODULES:
@@ -96,11 +101,7 @@ def _gone(path: str, imported: bool, target: Target) -> str:
 
 
 def _spelled(module: str) -> tuple[str, str]:
-    """Return the names of an old module and of the module of tf_lso that replaces it.
-
-    The old name is the public one. For example, the result for `keras.src.mixed_precision` is
-    ("tf.keras.mixed_precision", "tf_lso.keras.mixed_precision").
-    """
+    """Return the public name of an old module, and the module of tf_lso that replaces it."""
     namespace = MODULES[module]
     if in_tf_keras(module):
         # The private packages `tf_keras.api._v1` and `tf_keras.api._v2` are reported under the

@@ -16,7 +16,7 @@ def migrate(
     paths: Iterable[str], options: Options | None = None, write: bool = False
 ) -> Outcome:
     """Examine files as `check` does. If `write` is True, write the migrated files back."""
-    outcome = check(paths, options, "migrate")
+    outcome = check(paths, options)
     outcome.written = write
     for file in outcome.changed if write else ():
         try:

@@ -14,6 +14,14 @@ from typing import Any
 
 from tf_lso import names
 
+# Names of the tools, which programs look for at the top level.
+_TOOLS = {
+    "LossScaleMonitor": "callbacks",
+    "TerminateOnStuckScale": "callbacks",
+    "explain": "debugging",
+    "restore": "checkpoints",
+}
+
 
 def attribute_error(module: str, name: str, known: Collection[str]) -> AttributeError:
     """Return the AttributeError for a name that a module lacks.
@@ -26,6 +34,7 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
     message = f"module {module!r} has no attribute {name!r}."
     similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     elsewhere = [space for space, has in names.NAMESPACES.items() if name in has]
+    elsewhere += [_TOOLS[name]] if name in _TOOLS else []
     if elsewhere:
         message += f" Did you mean 'tf_lso.{elsewhere[0]}.{name}'?"
     elif similar:

@@ -17,7 +17,7 @@ _COLUMNS = {  # maps the key of a column to its heading and format
     "added_peak_mb": ("peak MB", "{:+.1f}"),
 }
 _COLORS = {"Keras 3": "tab:red", "tf_keras": "tab:orange", plan.OURS: "tab:blue"}
-_TICKS = {"keras3": "Keras 3", "keras3-legacy-calls": "Keras 3\nlegacy calls"}
+_TICKS = {"keras3": "Keras 3", "keras3-legacy-calls": "Keras 3\nold calls"}
 _TICKS |= {"legacy": "tf_keras\nlegacy", "new": "tf_keras\nnewer"}
 
 
@@ -93,9 +93,10 @@ def draw(rows, folder):
             panels = plots.setdefault((row["strategy"], row["mode"]), {})
             panels.setdefault(row["workload"], []).append(row)
     for (strategy, mode), panels in plots.items():
-        columns = min(3, len(panels))
+        # Two columns, since smaller labels could not be read in the width of a page.
+        columns = min(2, len(panels))
         lines = -(-len(panels) // columns)
-        size = (0.8 + 3.6 * columns, 1.4 + 2.7 * lines)
+        size = (0.8 + 3.6 * columns, 1.4 + 2.9 * lines)
         figure = Figure(figsize=size, layout="constrained")
         for number, (name, own) in enumerate(panels.items(), start=1):
             panel = figure.add_subplot(lines, columns, number)
@@ -121,8 +122,9 @@ def _draw_bars(panel, rows):
         # Take `abs`, since rounding can make a difference negative if all rounds are equal.
         spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
         bar = panel.bar(position, value, 0.4, yerr=spread, color=color)
-        panel.bar_label(bar, fmt="%.3g", fontsize=6.5)
+        digits = 3 if abs(value) >= 1 else 2
+        panel.bar_label(bar, fmt=f"%.{digits}g", fontsize=8.5, padding=1)
     panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
-    panel.margins(y=0.12)
+    panel.margins(y=0.15)
     panel.axhline(0, color="black", lw=0.8)
     panel.grid(True, axis="y", alpha=0.25)

@@ -1,10 +1,7 @@
 """Rules LSO104, LSO109: find arguments that today's classes refuse or understand otherwise."""
 
-import re
-
 import libcst as cst
 
-from tf_lso.frameworks import optimizer_table as table
 from tf_lso.migrate import moves, verdicts
 from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, Verdict
 from tf_lso.migrate.nodes import keywords, literal, positional
@@ -25,9 +22,6 @@ NUMBER = (
 _STABLE = "The stable class accepts no loss scale. Use"
 _SCALE = f"{_STABLE} {_EXPERIMENTAL}.LossScaleOptimizer."
 _POLICY = f"{_STABLE} {_EXPERIMENTAL}.Policy."
-_CLASS = re.compile(
-    r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"
-)
 # Maps each argument of old optimizers to a sentence about what happens today.
 _RENAMED = {
     "lr": "ValueError: Keras 3's optimizers have no argument `lr`.",
@@ -45,10 +39,9 @@ def find(program: Program) -> None:
     for node in [] if program.target.keras_2 else program.nodes(cst.Call):
         path = program.path(node.func)
         _old_class(program, node, path)
-        found = _CLASS.match(path)
-        if found and found[5] in table.OLD:
+        if optimizer := verdicts.optimizer_class(path):
             for name in sorted(_RENAMED.keys() & keywords(node).keys()):
-                _argument(program, node, name, found[5])
+                _argument(program, node, name, optimizer)
 
 
 def _old_class(program: Program, node: cst.Call, path: str) -> None:

@@ -18,6 +18,7 @@ from tf_lso.migrate.findings import (
 )
 from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
+from tf_lso.migrate.rules import bare
 
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
 # Other libraries that have optimizers. If a program imports one of these libraries and no
@@ -27,6 +28,10 @@ OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "padd
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
     "it or sets the policy, or call tf_lso.install() at the top of the program."
+)
+# The object is certainly a bare optimizer of Keras 3.
+IS_BARE = (
+    "This optimizer is a bare one of Keras 3. Wrap it by tf_lso.LossScaleOptimizer."
 )
 BARE = (
     "The optimizers of tf_lso have it, but a bare Keras 3 optimizer does not. Write "
@@ -113,6 +118,8 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
         status = UNSURE
         today += " Another class of this file, or tf_keras, may have it."
     why = BARE if name == "_decayed_lr" else _ELSEWHERE
+    if bare.is_bare(program, node.value):
+        status, why = BREAKS, IS_BARE
     if _is_served(program) and guards.guard(program, node):
         # There is nothing to fix, because the program has another branch for Keras 3.
         why = ""

@@ -1,9 +1,11 @@
 """Rules LSO101, LSO102, LSO103, LSO108: find imports and uses of old names."""
 
 import libcst as cst
+import libcst.matchers as m
 
 from tf_lso.migrate import moves, verdicts
 from tf_lso.migrate.findings import (
+    BREAKS,
     CHANGED,
     GONE,
     SAME,
@@ -12,7 +14,13 @@ from tf_lso.migrate.findings import (
     WORKS,
     Verdict,
 )
-from tf_lso.migrate.nodes import attributes, imported_module, root
+from tf_lso.migrate.nodes import (
+    attributes,
+    imported_module,
+    literal,
+    positional,
+    root,
+)
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.methods import FRAMEWORKS, OTHERS
 
@@ -20,6 +28,8 @@ _STORED = "The program assigns something of its own to an old name."
 _LAYOUT = "There is a comment or there are parentheses inside the name."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
+_PRIVATE = "This is a private name. Import {} by hand."
+_NONE = "tf_lso has no such name. Run the program with --like, or do without it."
 # Names that concern loss scaling, whichever module a program imports them from.
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
@@ -53,6 +63,8 @@ def find(program: Program) -> None:
         _star(program, star)
     for alias in program.nodes(cst.ImportAlias):
         _import(program, alias)
+    for call in program.nodes(cst.Call):
+        _lookup(program, call)
     for parts in program.chains():
         for part in parts:
             if _use(program, part) or _unseen(program, part):
@@ -73,15 +85,47 @@ def _import(program: Program, alias: cst.ImportAlias) -> None:
     if path.startswith(".") and alias.evaluated_name in _DISTINCTIVE:
         verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
         program.report(UNSEEN, alias, verdict, _RELATIVE)
+    module, _, name = path.rpartition(".")
     known = verdicts.of_path(path, True, program.target)
+    if known is None and verdicts.of_path(f"{module}.*", True, program.target) is None:
+        return
     if known is None:
+        _unknown(program, alias, module)
         return
     found = program.report(_rule(program, path, known), alias, known)
     if verdicts.in_tf_keras(path) and known.status == WORKS:
         found.why_not = _TF_KERAS
+    elif name != alias.evaluated_name.rpartition(".")[2]:
+        found.why_not = _PRIVATE.format(known.replacement)
     else:
         found.fix = known.replacement
         found.edits = {alias: known.replacement}
+
+
+def _unknown(program: Program, alias: cst.ImportAlias, module: str) -> None:
+    """Report the import of an unknown name from an old module that is gone."""
+    if not verdicts.is_there(module, program.target):
+        name = f"{module}.{alias.evaluated_name}"
+        verdict = Verdict(name, BREAKS, f"TensorFlow 2.16 and later have no {module}.")
+        program.report(GONE, alias, verdict, _NONE)
+
+
+def _lookup(program: Program, call: cst.Call) -> None:
+    """Report an old name that `importlib.import_module` or `getattr` looks up by a string."""
+    values = positional(call) or []
+    text = literal(values[-1]) if values else None
+    is_import = m.matches(call.func, m.Name("__import__"))
+    is_import |= program.path(call.func) == "importlib.import_module"
+    is_getattr = len(values) == 2 and m.matches(call.func, m.Name("getattr"))
+    if text is None or not (is_import or is_getattr):
+        return
+    path = text if is_import else f"{program.path(values[0])}.{text}"
+    known = verdicts.of_path(path, is_import, program.target)
+    if known is None or verdicts.in_tf_keras(path):
+        return
+    found = program.report(_rule(program, path, known), call, known)
+    found.fix = known.replacement
+    found.edits = {values[-1]: f'"{found.fix}"'} if is_import else {call: found.fix}
 
 
 def _rule(program: Program, path: str, verdict: Verdict) -> str:
@@ -114,11 +158,9 @@ def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict)
 
 
 def _unseen(program: Program, node: cst.Attribute) -> bool:
-    """Return whether a chain such as `self.tf.keras.mixed_precision.Policy` may be an old name.
+    """Return whether a chain ends like an old name. If so, report it.
 
-    The rule cannot know what `self.tf` is. It reports the chain, because the chain ends like an
-    old name. The same holds if the first name of a chain is imported from another module of
-    the program, or from another package.
+    The rule cannot know what `self.tf` is in `self.tf.keras.mixed_precision.Policy`.
     """
     new = _meant(program, node)
     if new:
@@ -132,11 +174,12 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     path = program.path(node)
     if path.partition(".")[0] in _KNOWN:
         return ""
-    first, steps = root(node), attributes(node)
-    written = ".".join([first.value, *steps] if isinstance(first, cst.Name) else steps)
-    guesses = _guesses(path or written)
+    steps = path.split(".") if path else [program.code(root(node)), *attributes(node)]
+    # The last three or more names may be the end of a path of TensorFlow or of Keras.
+    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
+    guesses = [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
     if not path or path.startswith("."):
-        if steps[-2:-1] == ["experimental"]:
+        if steps[-2] == "experimental":
             guesses += [f"{module}.{steps[-1]}" for module in _EXPERIMENTAL]
         elif steps[-1] in _DISTINCTIVE:
             guesses += [f"{module}.{steps[-1]}" for module in (_STABLE, *_EXPERIMENTAL)]
@@ -145,14 +188,3 @@ def _meant(program: Program, node: cst.Attribute) -> str:
         if verdict:
             return verdict.replacement
     return ""
-
-
-def _guesses(path: str) -> list[str]:
-    """Return possible TensorFlow paths that end with the last three or more names of a path.
-
-    For the path `x.keras.mixed_precision.Policy`, one of the guesses is
-    `tensorflow.keras.mixed_precision.Policy`.
-    """
-    steps = path.split(".")
-    ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
-    return [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
