@@ -268,7 +268,9 @@ class Newer(Keras2):
             self.inner.build(variables)
 
     def _check_built(self, variables):
-        validation.check_known(variables, *self.known_variables())
+        legacy = f"{keras_versions.keras2_spelled(self.package)}.optimizers.legacy.SGD"
+        remedy = f"wrap the legacy class, such as {legacy}"
+        validation.check_known(variables, *self.known_variables(), remedy)
 
     def _rate_or_schedule(self):
         return hyperparameters.rate_or_schedule(self.inner)

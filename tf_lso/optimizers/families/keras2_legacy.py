@@ -7,7 +7,7 @@ tests/test_private_names.py fails if Keras 2 does not have one of these methods.
 import copy
 from types import MappingProxyType
 
-from tf_lso.frameworks import graphs, keras_versions, tf_private
+from tf_lso.frameworks import graphs, hyperparameters, keras_versions, tf_private
 from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
@@ -90,13 +90,17 @@ class Legacy(keras2.Keras2):
         return super().weights()
 
     def dependencies(self, children, save_type, **kwargs):
-        if not tf_private.deferred(self.inner):
+        waiting = set(tf_private.deferred(self.inner))
+        if not waiting:
             return children
         # If a checkpoint was restored before the first step, TensorFlow restores the step
         # counter and the hyperparameters only when their variables are created. Create these
-        # variables now, so that the next checkpoint contains the restored values.
+        # variables now, so that the next checkpoint contains the restored values. Create no
+        # hyperparameters that the checkpoint lacks, because `assert_existing_objects_matched`
+        # would report them.
         self.counter()
-        private.create_hyperparameters(self.inner)
+        if waiting & hyperparameters.delegated_names(self.inner):
+            private.create_hyperparameters(self.inner)
         return tf_private.children(self.inner, save_type, **kwargs)
 
     def order_slots(self, wrapper, variables):

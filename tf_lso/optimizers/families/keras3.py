@@ -195,7 +195,8 @@ class Keras3(family.Family):
         # `_refuse_on_replicas` checks options such as gradient accumulation. Call it again,
         # because the build may have created the optimizers inside a MultiOptimizer.
         self._refuse_on_replicas()
-        validation.check_known(variables, *self.known_variables())
+        remedy = "make a new optimizer (after layers were unfrozen: compile with it)"
+        validation.check_known(variables, *self.known_variables(), remedy)
         # Only the slots must have been created in the strategy's scope. The step counter and
         # the learning rate may have been created outside this scope.
         functions = (private.iteration_variable, private.learning_rate)
