@@ -173,6 +173,18 @@ def slot_of_attributes(optimizer: Any) -> dict[str, str]:
     return by_attribute(attributes_of_slots(optimizer))
 
 
+def first_value(optimizer: Any, slot: str) -> float | None:
+    """Return the initial value of a slot as a number, or None if it is unknown."""
+    if slot in ("momentum_cache", "_u_product", "_m_cache"):
+        return 1.0
+    known = attributes_of_slots(optimizer)
+    if slot not in known or slot in AVERAGE:
+        return None
+    if slot != "accumulator":
+        return 0.0
+    return optimizer.get_config().get("initial_accumulator_value")
+
+
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
     """Return {slot name: list of variables} for the slots that `optimizer` has created."""
     return {

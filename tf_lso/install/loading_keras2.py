@@ -87,7 +87,7 @@ def build_optimizers(model):
     """
     for optimizer, variables in _optimizers_of(model):
         family = optimizer._family
-        if variables and (not family.built_variables() or family.is_built_in_parts):
+        if variables and not family.built_variables():
             optimizer.build(variables)
 
 

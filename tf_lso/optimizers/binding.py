@@ -107,5 +107,5 @@ def unpickled(cls, state):
     copying.set_attributes(optimizer, state.get("own_attributes", {}))
     order, arrays = state["arrays"]
     layouts = optimizer._state.layouts_in(order)
-    optimizer._state.defer(arrays, layouts, names=state.get("names"))
+    optimizer._state.defer(arrays, layouts, manifest=state.get("manifest"))
     return optimizer

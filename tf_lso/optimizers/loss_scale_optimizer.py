@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso.frameworks import (
+    file_stores,
     graphs,
     hyperparameters,
     keras2_private,
@@ -25,6 +26,7 @@ from tf_lso.frameworks import (
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import binding, copying, validation
 from tf_lso.optimizers import config as configs
+from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers.families.family import forwarded
 from tf_lso.scaling import calls as calls_lib
@@ -1153,6 +1155,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
+        group = file_stores.group_of(store, self._family.package)
+        manifest = self._state.manifest()
+        if group is not None and manifest is not None:
+            text = manifest_lib.to_json(manifest)
+            file_stores.write_text(group, manifest_lib.NAME, text)
 
     def load_own_variables(self, store: Any) -> None:
         """Set the whole state of the optimizer from a .keras or .weights.h5 file.
@@ -1160,18 +1167,30 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Slots that do not exist yet are set when the optimizer is built.
 
         Args:
-          store: mapping of "0", "1", ... to arrays. If the number of arrays does not fit the
-            optimizer, the method only warns. Files that Keras 2 itself wrote contain no loss
-            scale, so such a file does not change the loss scale.
+          store: mapping of "0", "1", ... to arrays. If the file does not fit the optimizer,
+            the method only warns, as Keras does. A file that tf_lso wrote says of which slots
+            and model variables the arrays are. In other files the order decides. Files that
+            Keras 2 itself wrote contain no loss scale, so such a file does not change the loss
+            scale.
 
         Raises:
-          TypeError, ValueError: if the number of arrays fits, but an array does not fit its
-            variable.
+          TypeError, ValueError: if the number of arrays of another file fits, but an array
+            does not fit its variable.
         """
         if state_lib.state_follows.is_on:
             return
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
-        self._state.load(arrays)
+        group = file_stores.group_of(store, self._family.package)
+        text = group and file_stores.read_text(group, manifest_lib.NAME)
+        # Old versions of Keras's own wrappers saved only the loss scale with the wrapper.
+        self._state.inner_follows = len(arrays) <= 2
+        self._state.load(arrays, text and manifest_lib.from_json(text))
+
+    def _load_inner_variables(self, store):
+        """Load the part of a file that belongs to the inner optimizer, if it is needed."""
+        if self._state.inner_follows and not state_lib.state_follows.is_on:
+            arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
+            self._state.load(arrays)
 
     # Keras 2.12 calls the private methods `_save_own_variables` and `_load_own_variables`
     # instead of the public methods.
@@ -1191,17 +1210,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 raise ValueError(state_lib.BUILD_FIRST)
             # A SavedModel contains traced steps. These steps write to the variables in which
             # tf_lso records skipped steps, so the SavedModel must contain them, too.
-            return {**children, **self._skipped.variables()}
-        if self._state.deferred is None:
-            return children
-        return {**children, state_lib.DEFERRED: self._state}
+            children = {**children, **self._skipped.variables()}
+        return self._state.dependencies(children)
 
     def _dependency(self, name, known):
         if self._family is None:
             return super()._dependency(name, known)
-        deferred = self._state.restored(name)
-        if deferred is not None:
-            return deferred
+        manifest = self._state.dependency(name)
+        if manifest is not None:
+            return manifest
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
@@ -1270,7 +1287,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
             copied = memo[id(self)] = binding.unpickled(cls, state)
             if built:
                 copied.build(built)
-            copied._family.is_built_in_parts = self._family.is_built_in_parts
         return copied
 
     def __reduce_ex__(self, protocol):
@@ -1282,7 +1298,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
           ValueError: if an attribute of the optimizer cannot be pickled.
         """
         del protocol
-        self._state.check_names()
         return binding.unpickled, self._described(is_pickle=True)
 
     def _described(self, is_pickle=False):
@@ -1305,7 +1320,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             "own_attributes": own,
             "name": self._own_name,
             "arrays": self._state.saved(),
-            "names": self._state.names(),
+            "manifest": self._state.manifest(),
         }
         return configs.unbound(type(self)), state
 

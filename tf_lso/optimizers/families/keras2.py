@@ -83,6 +83,7 @@ class Keras2(family.Family):
 
     def take_over(self, wrapper, loss_scale, name):
         del name
+        family.load_by_wrapper(self.inner, wrapper)
         tf_private.store_instead(wrapper, self.inner)
         if wrapper.dynamic:
             # In checkpoints, the loss scale is a dependency of the inner optimizer. If
@@ -264,8 +265,17 @@ class Newer(Keras2):
             super().build(wrapper, variables)
 
     def _build_inner(self, variables):
-        with self.slots.being_built():
-            self.inner.build(variables)
+        # `being_built` compares the variables with those in a restored checkpoint.
+        before, self._built = self._built, variables
+        try:
+            with self.slots.being_built():
+                self.inner.build(variables)
+        except BaseException:
+            self._built = before
+            raise
+
+    def dependency(self, name, children):
+        return self.slots.restored_once(name, super().dependency(name, children))
 
     def _check_built(self, variables):
         legacy = f"{keras_versions.keras2_spelled(self.package)}.optimizers.legacy.SGD"

@@ -11,6 +11,7 @@ from tf_lso.frameworks import graphs, hyperparameters, keras_versions, tf_privat
 from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 
@@ -72,7 +73,6 @@ class Legacy(keras2.Keras2):
             if others and given <= {id(v) for v in before}:
                 return
             super().build(wrapper, [*others, *variables])
-            self.is_built_in_parts = bool(others)
 
     def built_variables(self):
         # TensorFlow may have restored slots of variables for which the optimizer was not
@@ -80,9 +80,7 @@ class Legacy(keras2.Keras2):
         # slots. Methods that need sorted slots call `built_variables` first.
         restored, self.restored = self.restored, {}
         if restored:
-            known = {id(v) for v in super().built_variables()}
             self.build(None, list(restored.values()))
-            self.is_built_in_parts |= not known >= restored.keys()
         return super().built_variables()
 
     def weights(self):
@@ -102,6 +100,27 @@ class Legacy(keras2.Keras2):
         if waiting & hyperparameters.delegated_names(self.inner):
             private.create_hyperparameters(self.inner)
         return tf_private.children(self.inner, save_type, **kwargs)
+
+    def labels(self, variables):
+        inner, built = self.inner, self.built_variables()
+        found = {
+            id(inner.get_slot(v, slot)): (slot, manifest_lib.path_of(v))
+            for slot in inner.get_slot_names()
+            for v in built
+            if private.has_slot(inner, v, slot)
+        }
+        others = manifest_lib.labels(inner, variables, built)
+        return [found.get(id(v), label) for v, label in zip(variables, others)]
+
+    def expect(self, saved, own):
+        # TensorFlow itself restores each slot of a legacy optimizer by its model variable. So
+        # the order does not matter, and a variable without slots in the file keeps its own.
+        manifest_lib.check_class(saved, own)
+        if own.is_built:
+            manifest_lib.check(saved, own)
+
+    def forget(self):
+        pass
 
     def order_slots(self, wrapper, variables):
         if self.built_variables():
