@@ -5,7 +5,6 @@ subclasses of `families.family.Family`. The module `scaling.step` runs a step. T
 `scaling.calls` determines the scale by which the gradients of the step are divided.
 """
 
-import copy
 import functools
 import types
 from collections.abc import Callable, Iterable
@@ -24,7 +23,7 @@ from tf_lso.frameworks import (
     tf_private,
 )
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.optimizers import binding, copying, validation
+from tf_lso.optimizers import binding, validation
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import state as state_lib
@@ -587,8 +586,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         gradients = validation.as_list("grads", grads)
         if trainable_variables is None:
             trainable_variables = self._family.built_variables()
-            unknown = not trainable_variables or self._family.is_built_in_parts
-            if gradients and unknown:
+            if gradients and not trainable_variables:
                 raise ValueError(
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
@@ -1265,21 +1263,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __deepcopy__(self, memo):
         """Return an independent optimizer with an equal state, including the slots.
 
-        The copy also gets the attributes that the program has set, even though configs do not
-        contain them.
+        A legacy inner optimizer is copied by Python, with all its attributes. All others are
+        made from their config, as Keras 3 copies its own optimizers.
 
         Raises:
-          ValueError: if the inner optimizer cannot be made from its config.
+          ValueError: if slots wait for the build, or if the inner optimizer cannot be made from
+            its config.
         """
         built = self._family.built_variables()
         # Do not copy the variables of the model, because the copied optimizer is for the same
         # model.
         for variable in built:
             memo[id(variable)] = variable
-        cls, state = self._described()
-        state["copied_inner"] = self._family.deep_copied(memo)
-        for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
-            state[part] = copy.deepcopy(state[part], memo)
+        cls, state = self._described(self._family.deep_copied(memo))
         # `unpickled` creates the variables of the step counter and of the loss scale. Create
         # them under the strategy under which the original variables were created.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
@@ -1292,36 +1288,39 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __reduce_ex__(self, protocol):
         """Return a function and its arguments. `pickle` calls the function to make a copy.
 
-        The copy gets its slots when it is built.
+        The copy is made from the config, and gets its slots when it is built.
 
         Raises:
-          ValueError: if an attribute of the optimizer cannot be pickled.
+          ValueError: if slots wait for the build, or if a setting of the inner optimizer is
+            missing in its config.
         """
         del protocol
-        return binding.unpickled, self._described(is_pickle=True)
+        return binding.unpickled, self._described()
 
-    def _described(self, is_pickle=False):
+    def _described(self, copied_inner=None):
         """Return a pair (class, dict) from which `binding.unpickled` makes a copy.
 
-        The dict contains the configs of the inner optimizer and of the loss scale, the
-        attributes that the configs lack, and the values of the variables.
+        Args:
+          copied_inner: a copy of the inner optimizer. If it is None, the copy is made from the
+            config of the inner optimizer.
         """
-        inner, scale = self.inner_optimizer, self.loss_scale_state
-        attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
-        # Put the learning rate schedule itself into the config. Keras cannot make a schedule
-        # from the schedule's config if the class of the schedule is not registered.
-        config = copying.plain_config(inner.get_config()) | self._family.schedules()
-        own = {n: v for n, v in attributes(self).items() if n not in _OWN}
+        if self._state.deferred is not None:
+            raise ValueError(state_lib.BUILD_FIRST)
         state = {
-            "inner": (type(inner), config),
-            "attributes": attributes(inner),
-            "scale": (type(scale), scale.get_config()),
-            "scale_attributes": attributes(scale),
-            "own_attributes": own,
+            "scale": (type(self.loss_scale_state), self.loss_scale_state.get_config()),
             "name": self._own_name,
             "arrays": self._state.saved(),
             "manifest": self._state.manifest(),
         }
+        if copied_inner is None:
+            inner = self.inner_optimizer
+            # Put the learning rate schedule itself into the config. Keras cannot make a
+            # schedule from the schedule's config if the class of the schedule is not
+            # registered.
+            config = binding.config_for_copy(inner) | self._family.schedules()
+            state["inner"] = type(inner), config
+        else:
+            state["copied_inner"] = copied_inner
         return configs.unbound(type(self)), state
 
 

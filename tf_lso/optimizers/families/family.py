@@ -323,10 +323,11 @@ class Family(abc.ABC):
         """
 
     def deep_copied(self, memo):
-        """Return a copy of the inner optimizer without the wrapper, or None.
+        """Return Python's deep copy of the inner optimizer without the wrapper, or None.
 
-        Only the adapter to legacy optimizers makes such a copy. If the result is None, the
-        caller makes the copy from the inner optimizer's config.
+        Only legacy optimizers have such a copy. Keras 3 makes copies of its own optimizers from
+        their configs, too, and Python cannot copy the newer optimizers of Keras 2. If the
+        result is None, the caller makes the copy from the inner optimizer's config.
         """
         del memo
 

@@ -150,8 +150,6 @@ class Legacy(keras2.Keras2):
             weights.sort(key=lambda w: (w is not inner.iterations, place.get(id(w), 0)))
 
     def deep_copied(self, memo):
-        # `copy.deepcopy` of a legacy optimizer copies all attributes and hyperparameters, even
-        # those that its config lacks. So copy a wrapped legacy optimizer in the same way.
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):
