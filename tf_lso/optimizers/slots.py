@@ -172,8 +172,8 @@ class ListedSlots:
             awaited = self._awaited
             if awaited is not None:
                 self.forget()
-                slots = self._listed[len(self._family.head_names()) :]
-                self.expect(awaited, self._family.manifest(0, slots))
+                (layout, *_), _ = self._family.layouts([])
+                self.expect(awaited, self._family.manifest(0, layout.slots))
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 

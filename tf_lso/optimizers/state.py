@@ -158,8 +158,10 @@ class State:
         self.deferred = None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
         self.inner_follows = False
-        # The object whose name in checkpoints is the manifest.
+        # The object whose name in checkpoints is the manifest, and the object that a checkpoint
+        # contains instead while slots are deferred. TensorFlow has only weak references to them.
         self._named_by_manifest = tf_private.without_values()
+        self._build_first = _BuildFirst()
 
     def own_variables(self):
         """Return the variables of a Keras 2 optimizer that its property `weights` lacks.
@@ -247,7 +249,7 @@ class State:
         The manifest comes last, because `expect` must be called after `forget`.
         """
         if self.deferred is not None:
-            return {**children, "tf_lso_build_first": _BuildFirst()}
+            return {**children, "tf_lso_build_first": self._build_first}
         name = manifest_lib.name_in_checkpoints(self.manifest())
         return {**children, name: self._named_by_manifest}
 
