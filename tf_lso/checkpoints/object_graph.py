@@ -21,6 +21,7 @@ from tf_lso.checkpoints.source import (
     refusing,
 )
 from tf_lso.frameworks import optimizer_table as table
+from tf_lso.optimizers import manifest as manifest_lib
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
@@ -275,6 +276,9 @@ def _state(graph, node, variables):
             slot = slot or layouts.list_of(entry.name, empty)
             state.made.append(dataclasses.replace(entry, slot=slot, of=of))
     state.class_name = layouts.optimizer_class(state.made, family)
+    for name in graph.children(node):
+        if manifest := manifest_lib.from_name(name):
+            state.class_name = manifest.class_name
     return state
 
 

@@ -101,7 +101,7 @@ class OptimizerTargets:
 
         `model` is a `ModelTargets`, which holds the model variables.
         """
-        trainable = [t for t in model.targets if t.variable.trainable]
+        trainable = model.trainable
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
             self.optimizer.build(variables)

@@ -112,6 +112,12 @@ MADE_BY: dict[str, tuple[str, object]] = {
     "average": ("use_ema", True),
 }
 
+# The same for the slot in which Keras 3 accumulates gradients over several steps. The name is
+# that of the attribute.
+ACCUMULATION: dict[str, tuple[str, object]] = {
+    "_accumulated_gradients": ("gradient_accumulation_steps", 2)
+}
+
 
 # The names of the methods in which optimizers create their slots. An OptimizerV2 creates its
 # slots in `_create_slots`, and a newer optimizer in `build`.

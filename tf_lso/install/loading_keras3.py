@@ -13,9 +13,9 @@ import h5py
 
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.frameworks import log
+from tf_lso.frameworks import keras_versions, log
 from tf_lso.install.loading_configs import holds_wrapper
-from tf_lso.install.loading_keras2 import is_ours
+from tf_lso.install.loading_keras2 import is_ours, write_manifest
 from tf_lso.optimizers import state as state_lib
 
 # Class names of dtype policies in files of TensorFlow 2.1-2.15. `PolicyV1` is the name of
@@ -98,6 +98,18 @@ def _from_config(module, config):
 def _function(module, name):
     found = getattr(module, name, None)
     return found if callable(found) else module.get(name)
+
+
+def save_in_h5(keras, ledger):
+    """Make .h5 files say to which variables the slots of wrapped optimizers belong."""
+    path = "legacy.saving.legacy_h5_format"
+    legacy_h5_format = keras_versions.private("keras", path)
+
+    @ledger.around(legacy_h5_format, "save_optimizer_weights_to_hdf5_group")
+    def save_optimizer(original, hdf5_group, optimizer):
+        original(hdf5_group, optimizer)
+        if is_ours(optimizer):
+            write_manifest(hdf5_group, optimizer)
 
 
 class _LegacyPolicy:

@@ -72,6 +72,7 @@ PATCHES = [Patch(*row) for row in (
     ("`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies",
      KERAS_3, INSTALL, loading_keras3.find_policies),
     ("`load_model`", KERAS_3, INSTALL, loading_keras3.load_models),
+    ("`save_optimizer_weights_to_hdf5_group`", KERAS_3, INSTALL, loading_keras3.save_in_h5),
 
     ("the old names", EACH, INSTALL, spellings.lead_to_tf_lso),
     ("`tf.train.Checkpoint.read`",

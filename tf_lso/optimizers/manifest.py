@@ -19,8 +19,9 @@ NAME = "tf_lso_manifest"
 _IN_CHECKPOINTS = f"{NAME}:"
 
 # Maps the name of a slot to the argument of the optimizer that creates the slot.
-_ARGUMENTS = {slot: argument for slot, (argument, _) in table.MADE_BY.items()} | {
-    "_accumulated_gradients": "gradient_accumulation_steps"
+_ARGUMENTS = {
+    slot: argument
+    for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()
 }
 # Matches the numbers that Keras appends to the default names of layers, such as the second
 # "dense" and the second "sequential" of a process.
