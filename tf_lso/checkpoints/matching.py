@@ -174,13 +174,17 @@ def _by_manifest(state, optimizer):
         path_in_file = manifest_lib.variables_in_order(saved, own)
     except ValueError:
         # Other layers were trained. What belongs to none of today's layers is reported.
-        path_in_file = {path: path for path in own.paths}
+        path_in_file = manifest_lib.paths_in_common(saved, own)
     entries = {
         (entry.slot, path): entry for entry, (_, path) in zip(state.made, saved.slots)
     }
     entries |= {(e.slot, None): e for e in state.made[len(saved.slots) :]}
-    labels = {t: (t.slot, t.of and path_in_file[t.of.name]) for t in optimizer.own}
-    return {t: entries[label] for t, label in labels.items() if label in entries}
+    found = {}
+    for target in optimizer.own:
+        path = path_in_file.get(target.of.name, "") if target.of else None
+        if (target.slot, path) in entries:
+            found[target] = entries[target.slot, path]
+    return found
 
 
 def unmatched(state, found):

@@ -1127,18 +1127,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
             # The optimizer may keep the arrays until it is built. Copy them, because they may
             # belong to a file that the program closes before the build.
             arrays = [np.array(array) for array in arrays]
-            if self._state.defer(arrays, layouts):
+            # With a schedule there are two layouts without the loss scale, and only the shapes
+            # of the slots can tell which of them is right.
+            whole = layouts if len(layouts) < 4 else [layouts[0], layouts[2]]
+            if self._state.defer(arrays, whole):
                 return
-        known = [layout.variables for layout in layouts]
-        fitting = [variables for variables in known if len(variables) == len(arrays)]
-        if not fitting:
-            whole, alone = map(len, known[-2:])
-            raise ValueError(
-                f"'weights' has {len(arrays)} arrays, but {type(self).__name__} has "
-                f"{whole} ({alone} without the loss scale). "
-                "Build the optimizer first, on the same variables."
-            )
-        variables_lib.assign_all(fitting[0], arrays)
+        self._state.set(arrays, layouts)
 
     def save_own_variables(self, store: Any) -> None:
         """Write the whole state of the optimizer into a .keras or .weights.h5 file.

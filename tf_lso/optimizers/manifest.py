@@ -188,6 +188,13 @@ def variables_in_order(saved: Manifest, own: Manifest) -> dict[str, str]:
     )
 
 
+def paths_in_common(saved: Manifest, own: Manifest) -> dict[str, str]:
+    """Return {path in `own`: path in `saved`} for the layers that both of them have."""
+    in_file = {_layer_and_variable(path): path for path in saved.paths}
+    here = {path: in_file.get(_layer_and_variable(path)) for path in own.paths}
+    return {path: found for path, found in here.items() if found is not None}
+
+
 def _layer_and_variable(path):
     return "/".join(path.split("/")[-2:])
 

@@ -107,6 +107,11 @@ def _fits(arrays, variables):
     )
 
 
+def _have_shapes_of(arrays, variables):
+    shapes = [tuple(variable.shape) for variable in variables]
+    return [np.shape(array) for array in arrays] == shapes
+
+
 def _why_not(arrays, whole, untrained, weights):
     """Return the reason why the arrays of a file do not fit an optimizer.
 
@@ -345,6 +350,30 @@ class State:
                 )
                 return True
         return False
+
+    def set(self, arrays, layouts):
+        """Set the variables to arrays, or raise ValueError if they do not fit.
+
+        `layouts` is a list of `Layout`. The arrays must fit exactly one of them.
+        """
+        known = [layout.variables for layout in layouts]
+        fitting = [variables for variables in known if len(variables) == len(arrays)]
+        shaped = [v for v in fitting if _have_shapes_of(arrays, v)]
+        if not fitting or not (shaped or self._family.built_variables()):
+            name, (whole, alone) = self._name_of_owner(), map(len, known[-2:])
+            raise ValueError(
+                f"'weights' has {len(arrays)} arrays, but {name} has "
+                f"{whole} ({alone} without the loss scale). "
+                "Build the optimizer first, on the same variables."
+            )
+        if len({tuple(map(id, variables)) for variables in shaped}) > 1:
+            raise ValueError(
+                f"'weights' has {len(arrays)} arrays, which may be those of a plain Keras 3 "
+                "optimizer or those of Keras 2, whose orders differ. Pass the list with the "
+                "loss scale that get_weights() returns, or restore a file by "
+                "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
+            )
+        variables_lib.assign_all((shaped or fitting)[0], arrays)
 
     def _set(self, arrays, lists):
         """Set the variables of the first list in `lists` that the arrays fit.

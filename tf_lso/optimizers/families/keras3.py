@@ -290,7 +290,12 @@ class Keras3(family.Family):
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
-        return files, [all_state, by_slot, by_slot._replace(tail=())]
+        weights = [all_state, by_slot, by_slot._replace(tail=())]
+        if number == 1:
+            # With a schedule, the list `variables` of an optimizer without a wrapper is as long
+            # as the lists of Keras 2, in which the slots have another order.
+            weights.insert(1, state.Layout("variables", heads, slots))
+        return files, weights
 
     # --- Files and checkpoints.
 
