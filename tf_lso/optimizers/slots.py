@@ -88,6 +88,9 @@ class ListedSlots:
         # In Keras 3.0 the list of variables is not a trackable object, so checkpoints do not
         # contain the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
+
+    def take_over(self):
+        """Change how TensorFlow restores the inner optimizer."""
         if self._is_saved:
             restore_by_path(self._listed, self)
             restore_by_path(self._inner, self)

@@ -251,6 +251,10 @@ class Newer(Keras2):
         super().__init__(inner)
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
 
+    def take_over(self, wrapper, loss_scale, name):
+        super().take_over(wrapper, loss_scale, name)
+        self.slots.take_over()
+
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
             return super().compute_gradients(loss, var_list, grad_loss, tape)

@@ -106,6 +106,7 @@ class Keras3(family.Family):
         private.scale_nothing(self.inner)
         self._loss_scale = loss_scale
         family.load_by_wrapper(self.inner, wrapper)
+        self.slots.take_over()
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
