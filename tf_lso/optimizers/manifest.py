@@ -121,42 +121,46 @@ def from_name(name: str) -> Manifest | None:
     return from_json(text) if found and not prefix else None
 
 
-def check_class(saved: Manifest, own: Manifest) -> None:
-    """Raise ValueError if a file has the state of an optimizer of another class."""
+def check_kind(saved: Manifest, own: Manifest) -> None:
+    """Raise ValueError if an optimizer of another class, or with a schedule, wrote a file.
+
+    This can be checked before the optimizer is built.
+    """
     if saved.class_name not in (None, own.class_name):
         raise ValueError(
             f"The file has the state of an optimizer of the class {saved.class_name}, but "
             f"this one is of {own.class_name}. {_REMEDY}"
         )
+    if saved.family == own.family and saved.heads != own.heads:
+        kinds = ["schedule", "number"]
+        in_file, here = (kinds["learning_rate" in m.heads] for m in (saved, own))
+        raise ValueError(
+            f"The learning_rate of the {own.class_name} in the file is a {in_file}, but the "
+            f"one here is a {here}. {_REMEDY}"
+        )
 
 
 def check(saved: Manifest, own: Manifest) -> None:
-    """Raise ValueError if a file is of another class or has other slots than an optimizer.
+    """Raise ValueError if an optimizer of another class or with other slots wrote a file.
 
     Args:
       saved: the manifest of the file.
       own: the manifest of the optimizer, which is built.
     """
-    check_class(saved, own)
-    differing = {
-        f"{_ARGUMENTS.get(name, f'a slot {name!r}')} only {where}"
-        for names, where in (
-            (saved.names - own.names, "in the file"),
-            (own.names - saved.names, "here"),
-        )
-        for name in names
+    check_kind(saved, own)
+    sides = {
+        "in the file": saved.names - own.names,
+        "here": own.names - saved.names,
     }
-    if saved.family == own.family and saved.heads != own.heads:
-        number = "learning_rate" in saved.heads
-        differing.add(
-            "as learning_rate a number in the file and a schedule here"
-            if number
-            else "as learning_rate a schedule in the file and a number here"
-        )
+    differing = [
+        f"{_ARGUMENTS.get(name, f'a slot {name!r}')} only {where}"
+        for where, names in sides.items()
+        for name in sorted(names)
+    ]
     if differing:
         raise ValueError(
             f"The {own.class_name} in the file was made with other arguments: it has "
-            f"{', '.join(sorted(differing))}. {_REMEDY}"
+            f"{', '.join(differing)}. {_REMEDY}"
         )
 
 

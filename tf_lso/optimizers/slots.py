@@ -103,7 +103,7 @@ class ListedSlots:
 
     def expect(self, saved, own):
         """Prepare for the restore of a checkpoint. See `Family.expect`."""
-        manifest_lib.check_class(saved, own)
+        manifest_lib.check_kind(saved, own)
         if not own.is_built:
             self._awaited = saved
             return

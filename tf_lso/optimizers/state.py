@@ -163,6 +163,9 @@ class State:
         self.deferred = None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
         self.inner_follows = False
+        # The manifest that `install.train_checkpoint` has found out for the checkpoint that
+        # TensorFlow is about to restore, or None.
+        self.told = None
         # The object whose name in checkpoints is the manifest, and the object that a checkpoint
         # contains instead while slots are deferred. TensorFlow has only weak references to them.
         self._named_by_manifest = tf_private.without_values()
@@ -271,6 +274,9 @@ class State:
         self.deferred = None
         if name == "_variables":
             self._family.forget()
+            told, self.told = self.told, None
+            if told is not None:
+                self.expect(told)
         if name == _OLD_SLOTS:
             raise ValueError(
                 "The checkpoint was saved before the optimizer was built, by an earlier "

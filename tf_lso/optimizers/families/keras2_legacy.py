@@ -115,7 +115,7 @@ class Legacy(keras2.Keras2):
     def expect(self, saved, own):
         # TensorFlow itself restores each slot of a legacy optimizer by its model variable. So
         # the order does not matter, and a variable without slots in the file keeps its own.
-        manifest_lib.check_class(saved, own)
+        manifest_lib.check_kind(saved, own)
         if own.is_built:
             manifest_lib.check(saved, own)
 
