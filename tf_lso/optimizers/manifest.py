@@ -158,9 +158,16 @@ def check(saved: Manifest, own: Manifest) -> None:
         for name in sorted(names)
     ]
     if differing:
+        made_by = {**table.MADE_BY, **table.ACCUMULATION}
+        arguments = [
+            "{}={}".format(*made_by[name])
+            for name in sorted(sides["in the file"])
+            if name in made_by
+        ]
+        example = f"{own.class_name}({', '.join(['...', *arguments])})"
         raise ValueError(
-            f"The {own.class_name} in the file was made with other arguments: it has "
-            f"{', '.join(differing)}. {_REMEDY}"
+            f"The optimizer in the file was made with other arguments, such as {example}: "
+            f"it has {', '.join(differing)}. {_REMEDY}"
         )
 
 
