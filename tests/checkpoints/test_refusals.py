@@ -297,7 +297,7 @@ def test_an_impossible_loss_scale_or_counter_is_refused(
 def test_the_absence_of_a_checkpoint_says_what_to_pass(tmp_path):
     """`tf.train.latest_checkpoint` returns None for a folder without checkpoints."""
     path = tf.train.latest_checkpoint(tmp_path)
-    with pytest.raises(checkpoints.CheckpointError, match="'path' is None.*folder"):
+    with pytest.raises(checkpoints.CheckpointError, match=r"'path' is None.*folder"):
         checkpoints.restore(path, model=recorded_model())
 
 

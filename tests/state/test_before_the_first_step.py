@@ -134,9 +134,7 @@ def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
 @pytest.mark.parametrize(
     "api", ["stable", pytest.param("fixed", marks=pytest.mark.slow)]
 )
-def test_loaded_state_is_saved_in_a_file_before_the_build(
-    family, inner, api, tmp_path
-):
+def test_loaded_state_is_saved_in_a_file_before_the_build(family, inner, api, tmp_path):
     if (family, inner) == ("new", "nadam"):
         pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
     program, weights, store, numbers, end = _saved_program(family, inner, api)

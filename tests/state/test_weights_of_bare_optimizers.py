@@ -14,7 +14,9 @@ def schedule():
 
 
 def variables(shapes):
-    return [tf.Variable(np.ones(s, "float32"), name=f"v{i}") for i, s in enumerate(shapes)]
+    return [
+        tf.Variable(np.ones(s, "float32"), name=f"v{i}") for i, s in enumerate(shapes)
+    ]
 
 
 def trained(shapes):

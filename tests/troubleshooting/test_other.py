@@ -42,13 +42,9 @@ def test_copies():
         return pickle.loads(pickle.dumps(tf_lso.LossScaleOptimizer(inner)))
 
     inner = keras.optimizers.AdamW(0.1)
-    inner.exclude_from_weight_decay([tf.Variable(1.0)])
+    inner.exclude_from_weight_decay(var_names=["bias"])
     with raises("copies"):
         pickled(inner)
-
-    inner = keras.optimizers.AdamW(0.1)
-    inner.exclude_from_weight_decay(var_names=["bias"])
-    assert number(pickled(inner).learning_rate) == pytest.approx(0.1)
 
 
 def test_config():

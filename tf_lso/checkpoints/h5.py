@@ -281,7 +281,9 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
         state.class_name, state.manifest = manifest.class_name, manifest
         state.made = [
             dataclasses.replace(
-                entry, slot=layouts.SCALARS.get(slot, slot), of=UNKNOWN if path else None
+                entry,
+                slot=layouts.SCALARS.get(slot, slot),
+                of=UNKNOWN if path else None,
             )
             for entry, (slot, path) in zip(rest, manifest.slots)
         ]

@@ -154,7 +154,9 @@ class Plan:
             has = slot in optimizer.slots
             value = state.config.get(argument, has)
             # The newer SGD of Keras 2 has slots also without momentum.
-            is_idle = optimizer.is_sgd and slot == "momentum" and state.family != "keras3"
+            is_idle = (
+                optimizer.is_sgd and slot == "momentum" and state.family != "keras3"
+            )
             is_judged = slot in optimizer.optional and not is_idle
             if is_judged and bool(value) != has:
                 what = f"{argument}={value} in the file, but not in this optimizer"

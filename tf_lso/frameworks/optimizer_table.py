@@ -188,7 +188,8 @@ def first_value(optimizer: Any, slot: str) -> float | None:
         return None
     if slot != "accumulator":
         return 0.0
-    return optimizer.get_config().get("initial_accumulator_value")
+    first: float | None = optimizer.get_config().get("initial_accumulator_value")
+    return first
 
 
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:

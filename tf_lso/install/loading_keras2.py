@@ -126,7 +126,9 @@ def save_in_h5(keras, ledger):
             with _opened(filepath) as file:
                 # `_load_own` shows the name of the file in a warning. Keras's `load_model`
                 # passes a GFile, whose attribute `name` is this name.
-                name = getattr(filepath, "filename", getattr(filepath, "name", filepath))
+                name = getattr(
+                    filepath, "filename", getattr(filepath, "name", filepath)
+                )
                 _load_own(file, optimizer, name, manifest)
         return model
 

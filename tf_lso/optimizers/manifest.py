@@ -82,6 +82,7 @@ def labels(optimizer: Any, variables: list[Any], built: list[Any]) -> list[Any]:
         name = names.get(attribute, attribute)
         if attribute in ("_variables", "_trainable_variables"):
             continue
+        pairs: list[tuple[Any, str | None]]
         if isinstance(held, dict):
             pairs = [(v, keys[key]) for key, v in held.items() if key in keys]
         elif isinstance(held, (list, tuple)):
@@ -189,7 +190,9 @@ def variables_in_order(saved: Manifest, own: Manifest) -> dict[str, str]:
             return {path: paths[in_file.index(form(path))] for path in owns}
     in_file, here = ([*map(_layer_and_variable, listed)] for listed in (paths, owns))
     are_renamed = not {*in_file} & {*here}
-    if are_renamed and [*map(_without_numbers, in_file)] == [*map(_without_numbers, here)]:
+    if are_renamed and [*map(_without_numbers, in_file)] == [
+        *map(_without_numbers, here)
+    ]:
         return dict(zip(owns, paths))
     only = [[p for p in a if p not in b] for a, b in ((in_file, here), (here, in_file))]
     raise ValueError(
@@ -234,7 +237,8 @@ def places(saved: Manifest, own: Manifest) -> list[int]:
         )
     if saved.slots == own.slots:
         return [*range(len(own.slots))]
-    path_in_file = {None: None, **variables_in_order(saved, own)}
+    path_in_file: dict[Any, Any] = {None: None}
+    path_in_file.update(variables_in_order(saved, own))
     indices: dict[Any, int] = {}
     for index, label in enumerate(saved.slots):
         indices.setdefault(label, index)

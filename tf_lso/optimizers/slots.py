@@ -27,7 +27,7 @@ def too_many(optimizer):
     lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
     if not hasattr(hyperparameters.rate_or_schedule(optimizer), "assign"):
-        # A number as learning rate is a variable of a Keras 3 optimizer, and a schedule is none.
+        # In Keras 3 a number as learning rate is a variable, but a schedule is not.
         arguments.insert(0, "learning_rate=0.001")
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""

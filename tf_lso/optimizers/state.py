@@ -41,7 +41,7 @@ _OF_KERAS2 = (
 BUILD_FIRST = (
     "The optimizer is not built, and the slots that were restored or loaded wait for its "
     "build. Build it before saving or copying: "
-    "optimizer.build(model.trainable_variables). See `tf-lso help build-first`"
+    "optimizer.build(model.trainable_variables). See `tf-lso help build-before-saving`"
 )
 
 
@@ -167,7 +167,7 @@ class State:
         # TensorFlow is about to restore, or None.
         self.told = None
         # The object whose name in checkpoints is the manifest, and the object that a checkpoint
-        # contains instead while slots are deferred. TensorFlow has only weak references to them.
+        # contains instead while slots are deferred. TensorFlow refers to them only weakly.
         self._named_by_manifest = tf_private.without_values()
         self._build_first = _BuildFirst()
 
@@ -302,7 +302,9 @@ class State:
     def _start_again(self, own):
         """Give the slots their first values, and log a warning."""
         (layout, *_), _ = self.layouts()
-        first = {slot: table.first_value(self._family.inner, slot) for slot in own.names}
+        first = {
+            slot: table.first_value(self._family.inner, slot) for slot in own.names
+        }
         if None in first.values():
             raise ValueError(
                 "The checkpoint was saved before the first step, but this optimizer has been "
