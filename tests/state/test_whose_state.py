@@ -89,7 +89,7 @@ class Program:
         }
 
 
-def OwnAdam(family):  # noqa: N802
+def OwnAdam(family):
     return type("OwnAdam", (FAMILIES[family].Adam,), {})
 
 

@@ -3,11 +3,10 @@
 import copy
 import pickle
 
-import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, needs_keras3, number
+from tests.families import keras, needs_keras3
 from tests.generation import NO_CHECKPOINT
 from tests.troubleshooting.models import new_model, old_checkpoint, wrapped_sgd
 from tests.troubleshooting.page import raises

@@ -9,9 +9,8 @@ import contextlib
 
 import tensorflow as tf
 
-from tf_lso.frameworks import hyperparameters
+from tf_lso.frameworks import hyperparameters, tf_private
 from tf_lso.frameworks import optimizer_table as table
-from tf_lso.frameworks import tf_private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
 
