@@ -58,6 +58,10 @@ OPTIMIZERS = {
 # name of the slot to the attribute that holds a list of the slot's variables.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
+# The attributes that list all variables of an optimizer, and all model variables that it has
+# slots for.
+LISTS_OF_VARIABLES = ("_variables", "_trainable_variables")
+
 # The attribute in which an optimizer stores the keys of the variables that weight decay
 # excludes. The keys identify variables only in the process that created the variables.
 EXCLUDED_VARIABLES = "_exclude_from_weight_decay"

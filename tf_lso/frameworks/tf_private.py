@@ -219,6 +219,11 @@ def without_values():
     return holder.empty
 
 
+def restore_nothing(owner):
+    """Make a restore find no dependencies of `owner`."""
+    object.__setattr__(owner, "_lookup_dependency", lambda *_: None)
+
+
 def replace_lookup(owner, function):
     """Make `function` find the dependencies of `owner` during a restore.
 

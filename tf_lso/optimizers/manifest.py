@@ -80,7 +80,7 @@ def labels(optimizer: Any, variables: list[Any], built: list[Any]) -> list[Any]:
     found: dict[int, tuple[str, str | None]] = {}
     for attribute, held in vars(optimizer).items():
         name = names.get(attribute, attribute)
-        if attribute in ("_variables", "_trainable_variables"):
+        if attribute in table.LISTS_OF_VARIABLES:
             continue
         pairs: list[tuple[Any, str | None]]
         if isinstance(held, dict):
@@ -99,7 +99,16 @@ def to_json(manifest: Manifest) -> str:
     paths = manifest.paths
     places = {None: -1} | {path: number for number, path in enumerate(paths)}
     arrays = [(slots.index(slot), places[path]) for slot, path in manifest.slots]
-    config = {**manifest._asdict(), "slots": slots, "paths": paths, "arrays": arrays}
+    config = {
+        "class_name": manifest.class_name,
+        "family": manifest.family,
+        "start": manifest.start,
+        "heads": manifest.heads,
+        "is_built": manifest.is_built,
+        "slots": slots,
+        "paths": paths,
+        "arrays": arrays,
+    }
     return json.dumps(config, separators=(",", ":"))
 
 
@@ -230,6 +239,8 @@ def places(saved: Manifest, own: Manifest) -> list[int]:
       ValueError: if the file does not fit the optimizer.
     """
     check(saved, own)
+    if len(saved.paths) != len(own.paths):
+        variables_in_order(saved, own)  # which raises the error
     if len(saved.slots) != len(own.slots):
         raise ValueError(
             f"The file has {len(saved.slots)} slots, but the optimizer has "

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tf_lso.frameworks import hyperparameters, tf_private
 from tf_lso.frameworks import optimizer_table as table
-from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
 
 # If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots of the optimizer
@@ -56,10 +55,6 @@ def restore_by_path(optimizer, slots):
         return slots.restored_once(name, lookup(name, *cached))
 
     tf_private.replace_lookup(optimizer, found)
-
-
-def _nothing(*args):
-    del args
 
 
 class ListedSlots:
@@ -128,7 +123,7 @@ class ListedSlots:
         listed = {id(variable) for variable in self._listed}
         is_of_slot = bool(found) and all(id(v) in listed for v in found)
         if name == "_trainable_variables" or is_of_slot:
-            variables_lib.set_untracked(found, "_lookup_dependency", _nothing)
+            tf_private.restore_nothing(found)
         return found
 
     def variable_at(self, lookup, name, cached):

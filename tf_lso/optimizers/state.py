@@ -140,13 +140,6 @@ def _why_not(arrays, whole, untrained, weights):
     return "Its integers and floats stand at other places."
 
 
-class _BuildFirst(tf_private.trackable()):  # type: ignore[misc]
-    """Makes TensorFlow refuse to save a checkpoint, because slots wait for the build."""
-
-    def _serialize_to_tensors(self):
-        raise ValueError(BUILD_FIRST)
-
-
 class State:
     """The state of one LossScaleOptimizer: its variables and its deferred slots.
 
@@ -169,7 +162,7 @@ class State:
         # The object whose name in checkpoints is the manifest, and the object that a checkpoint
         # contains instead while slots are deferred. TensorFlow refers to them only weakly.
         self._named_by_manifest = tf_private.without_values()
-        self._build_first = _BuildFirst()
+        self._build_first = variables_lib.NotSaved(BUILD_FIRST)
 
     def own_variables(self):
         """Return the variables of a Keras 2 optimizer that its property `weights` lacks.
