@@ -256,7 +256,9 @@ def places(saved: Manifest, own: Manifest) -> list[int]:
     try:
         found = [indices[slot, path_in_file[path]] for slot, path in own.slots]
     except KeyError as error:
-        raise ValueError(f"The file has no {error.args[0]}. {_REMEDY}") from error
+        raise ValueError(
+            f"The file lacks the slot {error.args[0]}. {_REMEDY}"
+        ) from error
     if len({*found}) < len(found):
         raise ValueError(
             "Several model variables have the same path, so the file does not say which "
