@@ -292,3 +292,16 @@ def test_an_impossible_loss_scale_or_counter_is_refused(
     dict(opt.loss_scale_state.named_variables())[variable].assign(value)
     path = tf.train.Checkpoint(model=model, optimizer=opt).save(str(tmp_path / "ckpt"))
     assert_refused(path, recorded_model(), wrapped(), match)
+
+
+def test_the_absence_of_a_checkpoint_says_what_to_pass(tmp_path):
+    """`tf.train.latest_checkpoint` returns None for a folder without checkpoints."""
+    path = tf.train.latest_checkpoint(tmp_path)
+    with pytest.raises(checkpoints.CheckpointError, match=r"'path' is None.*folder"):
+        checkpoints.restore(path, model=recorded_model())
+
+
+@pytest.mark.parametrize("model", [None, "model"])
+def test_a_model_is_needed_also_for_an_optimizer(model):
+    with pytest.raises(TypeError, match="'model' must be a built model of Keras"):
+        checkpoints.restore(PATH, model=model, optimizer=wrapped())

@@ -173,7 +173,8 @@ def test_adam_refuses_the_checkpoint_of_an_adadelta_that_the_user_named(
         old = tf_lso.LossScaleOptimizer(old)
     path = helpers.save(trained_model(keras_module, old), old, "checkpoint", tmp_path)
     new = tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.01))
-    match = "this Adam has no variable for it"
+    # tf_lso writes the class into the file.
+    match = "of the class Adadelta" if family == "legacy" else "has no variable for it"
     assert_refused(path, make_model(keras_module), new, match)
 
 

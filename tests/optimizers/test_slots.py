@@ -164,7 +164,7 @@ def test_restored_slots_survive_a_build_that_fails(family, tmp_path):
     class Own(FAMILIES[family].SGD):
         """An optimizer whose build can fail."""
 
-        fails = True
+        fails = False
 
         def build(self, *args):
             if self.fails:
@@ -172,13 +172,14 @@ def test_restored_slots_survive_a_build_that_fails(family, tmp_path):
             super().build(*args)
 
     saved, x = (
-        tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1, 0.5)),
+        tf_lso.LossScaleOptimizer(Own(0.1, 0.5)),
         tf.Variable(1.0),
     )
     saved.apply_gradients([(tf.constant(2.0), x)])
     path = tf.train.Checkpoint(optimizer=saved).save(str(tmp_path / "ckpt"))
     optimizer = tf_lso.LossScaleOptimizer(Own(0.1, 0.5))
     tf.train.Checkpoint(optimizer=optimizer).restore(path)
+    Own.fails = True
     with pytest.raises(OSError, match="no build"):
         optimizer.build([x])
     Own.fails = False

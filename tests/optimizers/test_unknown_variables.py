@@ -102,9 +102,11 @@ def test_the_other_families_refuse_variables_for_which_they_were_not_built(
     model = Model(loss_scale_optimizer(family), mode, style)
     model.step(first)
     before = model.values
+    # Keras 3 cannot compile a model with a legacy optimizer.
+    remedy = "new optimizer" if family == "keras3" else "optimizers.legacy.SGD"
     with refused(
         f"ValueError: Unknown variables ... {unknown} ... optimizer.build(all_variables) "
-        "... before the first step ... legacy class ... .optimizers.legacy.SGD"
+        f"... before the first step, or ... {remedy}"
     ):
         model.step(second)
     assert model.values == before

@@ -200,7 +200,8 @@ def restore_and_train(program, restore, saved_at=SAVED_AT):
 def _checkpoint_of_optimizer(optimizer, make_optimizer, folder):
     path = tf.train.Checkpoint(optimizer=optimizer).save(folder / "c")
     new = make_optimizer()
-    tf.train.Checkpoint(optimizer=new).restore(path).assert_consumed()
+    # The checkpoint does not contain the model, whose variables no optimizer restores.
+    tf.train.Checkpoint(optimizer=new).restore(path).expect_partial()
     return new
 
 

@@ -240,3 +240,15 @@ def test_a_checkpoint_of_a_newer_family_is_refused_and_changes_nothing(
     for expected, actual in zip(before, restored.get_weights()):
         np.testing.assert_array_equal(expected, actual)
     np.testing.assert_array_equal(y.numpy(), [7.0, 8.0])
+
+
+def test_a_checkpoint_with_a_step_counter_alone_is_matched_before_the_first_step(
+    tmp_path,
+):
+    """Programs read `iterations` before the first step, which creates only the counter."""
+    saved, restored = wrapped("legacy", "Adam"), wrapped("legacy", "Adam")
+    assert int(saved.iterations) == 0
+    path = tf.train.Checkpoint(optimizer=saved).save(tmp_path / "c")
+    status = tf.train.Checkpoint(optimizer=restored).restore(path)
+    status.assert_existing_objects_matched()
+    status.assert_consumed()

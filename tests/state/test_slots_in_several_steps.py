@@ -116,13 +116,11 @@ def test_a_pickle_of_an_optimizer_has_restored_slots(tmp_path):
     _check(model, loaded)
 
 
-def test_a_pickle_with_restored_slots_is_built_only_in_the_order_of_the_slots(tmp_path):
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_pickle_with_restored_slots_is_built_in_any_order(step, tmp_path):
     _, restored = _trained_and_restored(tmp_path)
     unpickled = pickle.loads(pickle.dumps(restored.optimizer))
-    variables = restored.optimizer._family.built_variables()
-    with pytest.raises(ValueError, match="in this order"):
-        unpickled.build(variables[::-1])
-    unpickled.build(variables)
+    unpickled.build(restored.trainable_variables[::step])
     assert_equal(state(restored, restored.optimizer), state(restored, unpickled))
 
 
@@ -135,7 +133,5 @@ def test_a_weights_file_is_loaded_into_slots_made_in_several_steps(tmp_path):
     _fit(model, optimizer, base=True, head=False)
     model.get_layer("head").trainable = True
     model.compile(optimizer, "mse")
-    with pytest.raises(ValueError, match="must be given"):
-        optimizer.apply([tf.zeros((3, 3))] * 2)
     model.load_weights(tmp_path / "m.weights.h5")
     _check(saved, model)

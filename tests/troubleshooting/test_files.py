@@ -198,15 +198,11 @@ def test_restore_before_build():
 @ALWAYS_COMPILES
 def test_h5_loss():
     old_model().save("model.h5")
-    tf_lso.install()
     with raises("h5-loss"):
         keras.models.load_model("model.h5")
 
-    model = keras.models.load_model("model.h5", compile=False)
-    model.compile(
-        tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)), "mse"
-    )
-    tf_lso.checkpoints.restore("model.h5", model=model, optimizer=model.optimizer)
+    tf_lso.install()
+    model = keras.models.load_model("model.h5")
     assert number(model.optimizer.iterations) == 1
 
 
@@ -292,6 +288,25 @@ def test_no_scale_in_file(shown):
     old_model("mixed_float16", optimizer="new").save("after.h5")
     tf_keras.models.load_model("after.h5")
     assert_not_explained("no-scale-in-file", shown())
+
+
+def test_whose_state():
+    model = new_model()
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1))
+    opt.build(model.trainable_variables)
+    path = tf.train.Checkpoint(model=model, optimizer=opt).save("ckpt")
+
+    for optimizer in (
+        tf.keras.optimizers.Adamax(0.1),
+        tf.keras.optimizers.Adam(0.1, amsgrad=True),
+    ):
+        opt = tf_lso.LossScaleOptimizer(optimizer)
+        opt.build(model.trainable_variables)
+        with raises("whose-state"):
+            tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
+
+    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1, amsgrad=True))
+    tf_lso.checkpoints.restore(path, model=model, optimizer=opt, partial=True)
 
 
 def test_slots_do_not_fit(shown):

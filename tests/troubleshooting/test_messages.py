@@ -20,6 +20,7 @@ MADE_BY_A_FUNCTION = {
     "slots.too_many(inner)": _TOO_MANY,
     "too_many(self._inner)": _TOO_MANY,
     "too_many(family.inner)": _TOO_MANY,
+    "self._message": "Build it before saving or copying",
     "message": "A plot needs the package matplotlib",
 }
 _PYTHON = "Python uses the same words for a missing name"
@@ -30,6 +31,7 @@ NOT_FOR_HELP = {
     "IndexError: it names objects that it does not have": _CAUGHT,
     "TypeError: no further arguments": _CAUGHT,
     "TypeError: 'name' must be a str or None": _CAUGHT,
+    "ValueError: It has x variables besides the slots": _CAUGHT,
     "argparse.ArgumentTypeError": _USAGE,
     "attribute_error": _PYTHON,
     "_load('names.mirror_attributes').attribute_error": _PYTHON,

@@ -3,11 +3,10 @@
 import copy
 import pickle
 
-import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import keras, needs_keras3, number
+from tests.families import keras, needs_keras3
 from tests.generation import NO_CHECKPOINT
 from tests.troubleshooting.models import new_model, old_checkpoint, wrapped_sgd
 from tests.troubleshooting.page import raises
@@ -42,13 +41,9 @@ def test_copies():
         return pickle.loads(pickle.dumps(tf_lso.LossScaleOptimizer(inner)))
 
     inner = keras.optimizers.AdamW(0.1)
-    inner.exclude_from_weight_decay([tf.Variable(1.0)])
+    inner.exclude_from_weight_decay(var_names=["bias"])
     with raises("copies"):
         pickled(inner)
-
-    inner = keras.optimizers.AdamW(0.1)
-    inner.exclude_from_weight_decay(var_names=["bias"])
-    assert number(pickled(inner).learning_rate) == pytest.approx(0.1)
 
 
 def test_config():

@@ -22,6 +22,11 @@ from tf_lso.checkpoints.source import (
     Source,
     refusing,
 )
+from tf_lso.frameworks import file_stores
+from tf_lso.optimizers import manifest as manifest_lib
+
+# The group of an .h5 file that contains the variables of the optimizer.
+WEIGHTS = "optimizer_weights"
 
 # The group for the weights that belong to the model itself and not to a layer. TensorFlow has
 # written this group since version 2.6.
@@ -55,6 +60,19 @@ def opened(path):
                 layout, read = "keras", _in_groups(reader, config or {})
             source = Source(path, layout, *read, reader.keys(), reader.read)
         yield source
+
+
+def manifest_of(file):
+    """Return the manifest in an open .h5 file, or None if it has none."""
+    group = file.get(WEIGHTS)
+    text = group and file_stores.read_text(group, manifest_lib.NAME)
+    return manifest_lib.from_json(text) if text else None
+
+
+def weights_of(file, path):
+    """Return a list with the values of the optimizer's variables in an open .h5 file."""
+    names = Reader(path, file).texts(file[WEIGHTS], "weight_names")
+    return [np.array(file[WEIGHTS][name]) for name in names]
 
 
 class Reader:
@@ -133,9 +151,9 @@ def _in_lists(reader):
     """
     file = reader.file
     variables = {entry.key: entry for entry in _of_layers(reader)}
-    if "optimizer_weights" not in file:
+    if WEIGHTS not in file:
         return variables, None
-    entries = list(_weights(reader, reader.at(file, "optimizer_weights")))
+    entries = list(_weights(reader, reader.at(file, WEIGHTS)))
     # A `LossScaleOptimizer` of Keras 3 lists its own variables before those of the inner
     # optimizer. Its first two variables, a step counter and a learning rate, have no meaning.
     # The variables of the inner optimizer begin at the last step counter in the list.
@@ -150,7 +168,9 @@ def _in_lists(reader):
         (text,) = reader.texts(file, "training_config")
         with refusing(f"{reader.path}: the attribute training_config is damaged"):
             config = dict(json.loads(text))
-    return variables, _state(config, outer, inner, variables)
+    with refusing(f"{reader.path}: the attribute {manifest_lib.NAME} is damaged"):
+        manifest = manifest_of(file)
+    return variables, _state(config, outer, inner, variables, manifest=manifest)
 
 
 def _of_layers(reader):
@@ -202,10 +222,14 @@ def _in_groups(reader, config):
     if not (outer or inner):
         return variables, None
     config = config.get("compile_config") or {}
-    return variables, _state(config, outer, inner, variables, default_family="new")
+    group = reader.file.get(f"optimizer/{VARS_STEP}")
+    with refusing(f"{reader.path}: the attribute {manifest_lib.NAME} is damaged"):
+        text = group and file_stores.read_text(group, manifest_lib.NAME)
+        manifest = manifest_lib.from_json(text) if text else None
+    return variables, _state(config, outer, inner, variables, "new", manifest)
 
 
-def _state(config, outer, inner, variables, default_family=None):
+def _state(config, outer, inner, variables, default_family=None, manifest=None):
     """Return the `OptimizerState` of the optimizer in a file.
 
     An `Entry` in the following lists describes one variable of the optimizer.
@@ -223,6 +247,7 @@ def _state(config, outer, inner, variables, default_family=None):
       default_family: str or None, an optimizer family such as "new". The function assumes
         this family for the inner optimizer of a `LossScaleOptimizer` of Keras 2 if the config
         does not show the family.
+      manifest: the `Manifest` of the file, or None.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
@@ -252,6 +277,16 @@ def _state(config, outer, inner, variables, default_family=None):
         state.family = "keras3"
     state.made = [_labeled(entry, class_name, variables) for entry in rest]
     state.order = _order(state.made, variables)
+    if manifest is not None and manifest.is_built:
+        state.class_name, state.manifest = manifest.class_name, manifest
+        state.made = [
+            dataclasses.replace(
+                entry,
+                slot=layouts.SCALARS.get(slot, slot),
+                of=UNKNOWN if path else None,
+            )
+            for entry, (slot, path) in zip(rest, manifest.slots)
+        ]
     again, more = outer[: len(shapes)], outer[len(shapes) :]
     if shapes and state.family != "keras3" and [e.shape for e in again] in ([], shapes):
         for entry in _without_scale(state, more):

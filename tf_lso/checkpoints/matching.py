@@ -9,6 +9,7 @@ import collections
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import UNKNOWN, CheckpointError
 from tf_lso.frameworks import optimizer_table as table
+from tf_lso.optimizers import manifest as manifest_lib
 
 # --- The variables of a model.
 
@@ -140,6 +141,8 @@ def match_optimizer(source, optimizer, matched):
       CheckpointError: if tensors without names fit the variables in more than one order.
     """
     state = source.optimizer
+    if state.manifest is not None:
+        return _by_manifest(state, optimizer)
     # The list `order` contains the model variables in the order in which the file lists their
     # slots. It contains None for a variable of the file that today's model does not have.
     order = [matched.get(key) for key in state.order] or optimizer.order
@@ -154,6 +157,34 @@ def match_optimizer(source, optimizer, matched):
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
+
+
+def _by_manifest(state, optimizer):
+    """Match the slots by the manifest of the file.
+
+    Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
+    describes the tensor.
+    """
+    saved = state.manifest
+    own = saved._replace(
+        family=optimizer.family,
+        slots=[(t.slot, t.of and t.of.name) for t in optimizer.own],
+    )
+    try:
+        path_in_file = manifest_lib.variables_in_order(saved, own)
+    except ValueError:
+        # Other layers were trained. What belongs to none of today's layers is reported.
+        path_in_file = manifest_lib.paths_in_common(saved, own)
+    entries = {
+        (entry.slot, path): entry for entry, (_, path) in zip(state.made, saved.slots)
+    }
+    entries |= {(e.slot, None): e for e in state.made[len(saved.slots) :]}
+    found = {}
+    for target in optimizer.own:
+        path = path_in_file.get(target.of.name, "") if target.of else None
+        if (target.slot, path) in entries:
+            found[target] = entries[target.slot, path]
+    return found
 
 
 def unmatched(state, found):

@@ -33,6 +33,9 @@ class ModelTargets:
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}
+        # `Variable.trainable` of Keras 2 does not say whether the layer is frozen.
+        trainable = {id(variable) for variable in model.trainable_variables}
+        self.trainable = [t for t in self.targets if id(t.variable) in trainable]
         # Maps a pair (path from the model, whether a .keras file has it) to the object to which
         # the path leads.
         self._model, self._found = model, {}

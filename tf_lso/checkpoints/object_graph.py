@@ -21,6 +21,7 @@ from tf_lso.checkpoints.source import (
     refusing,
 )
 from tf_lso.frameworks import optimizer_table as table
+from tf_lso.optimizers import manifest as manifest_lib
 
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
@@ -275,7 +276,44 @@ def _state(graph, node, variables):
             slot = slot or layouts.list_of(entry.name, empty)
             state.made.append(dataclasses.replace(entry, slot=slot, of=of))
     state.class_name = layouts.optimizer_class(state.made, family)
+    if manifest := _manifest(graph, node):
+        state.class_name = manifest.class_name
     return state
+
+
+def _manifest(graph, node):
+    found = map(manifest_lib.from_name, graph.children(node))
+    return next(filter(None, found), None)
+
+
+def has_manifest(graph, node):
+    """Return whether tf_lso has written a manifest for the optimizer at a node."""
+    return _manifest(graph, node) is not None
+
+
+def listed_slots(graph, node, at):
+    """Return what an optimizer lists: the names of its first variables, and its slots.
+
+    Each slot is a pair (name of the slot, node of the model variable). The name is None, or the
+    node is `UNKNOWN`, if the checkpoint does not tell them. The node is None if the variable
+    belongs to no model variable.
+
+    Args:
+      graph: the `ObjectGraph`.
+      node: the node of the optimizer, which may be a `LossScaleOptimizer`.
+      at: the node of the inner optimizer.
+    """
+    below = graph.children(at)
+    listed = graph.elements(below.get("_variables"))
+    order = graph.elements(below.get("_trainable_variables"))
+    heads = {below.get(name): "iterations" for name in layouts.ITERATIONS}
+    heads[below.get("_learning_rate")] = "learning_rate"
+    variables = graph.variables(0, optimizers(graph).values())
+    variables |= {child: graph.entry(child) for child in order}
+    labels = _labels(graph, node, order, variables, {*heads, *order})
+    names = [heads[child] for child in listed if child in heads]
+    slots = [labels[child] for child in listed if child not in heads]
+    return names, slots
 
 
 def _of_traced_steps(graph, node):

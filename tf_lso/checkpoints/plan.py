@@ -153,7 +153,11 @@ class Plan:
         for slot, (argument, _) in table.MADE_BY.items():
             has = slot in optimizer.slots
             value = state.config.get(argument, has)
-            is_judged = slot in optimizer.optional and not optimizer.is_sgd
+            # The newer SGD of Keras 2 has slots also without momentum.
+            is_idle = (
+                optimizer.is_sgd and slot == "momentum" and state.family != "keras3"
+            )
+            is_judged = slot in optimizer.optional and not is_idle
             if is_judged and bool(value) != has:
                 what = f"{argument}={value} in the file, but not in this optimizer"
                 self.report.wrong.append(("config", "optimizer", what))

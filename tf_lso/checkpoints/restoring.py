@@ -56,7 +56,7 @@ def restore(
 
     Raises:
       CheckpointError: if the file cannot be read, is damaged, or does not fit.
-      TypeError: if `optimizer` is not an optimizer.
+      TypeError: if `model` is not a model, or `optimizer` is not an optimizer.
 
     Example:
     >>> import tempfile
@@ -74,6 +74,16 @@ def restore(
     Source: `tf.train.Checkpoint.restore` of TensorFlow 2.0-2.15, which restores only files of
     the same version.
     """
+    if path is None:
+        raise CheckpointError(
+            "'path' is None. tf.train.latest_checkpoint(folder) returns None if the folder "
+            "has no checkpoint: pass the folder itself, or start without a checkpoint."
+        )
+    if not hasattr(model, "weights"):
+        raise TypeError(
+            f"'model' must be a built model of Keras, but got {model!r}. Slots belong to "
+            "model variables, so restore() needs the model of the optimizer, too."
+        )
     with opened(path, names) as sources:
         targets, wanted = ModelTargets(model), None
         if optimizer is not None:

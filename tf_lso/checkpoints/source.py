@@ -63,6 +63,8 @@ class OptimizerState:
     scale: Entry | None = None
     count: Entry | None = None  # the loss scale's count of consecutive finite steps
     hyperparameters: dict[str, Entry] = dataclasses.field(default_factory=dict)
+    # The `Manifest` that tf_lso has written. It describes the first entries of `made`.
+    manifest: Any = None
     # All other variables of the optimizer. Variables that the file lists come first, in the
     # order in which the optimizer created the variables.
     made: list[Entry] = dataclasses.field(default_factory=list)

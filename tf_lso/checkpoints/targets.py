@@ -101,7 +101,7 @@ class OptimizerTargets:
 
         `model` is a `ModelTargets`, which holds the model variables.
         """
-        trainable = [t for t in model.targets if t.variable.trainable]
+        trainable = model.trainable
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
             self.optimizer.build(variables)
@@ -177,13 +177,7 @@ class OptimizerTargets:
 
     def first_value(self, slot):
         """Return the initial value of a slot as a number, or None if it is unknown."""
-        if slot == "momentum_cache":
-            return 1.0
-        if slot not in self.table or slot in table.AVERAGE:
-            return None
-        if slot != "accumulator":
-            return 0.0
-        return self.inner.get_config().get("initial_accumulator_value")
+        return table.first_value(self.inner, slot)
 
     @property
     def loss_scale(self):

@@ -113,6 +113,15 @@ def listed_weights(optimizer):
     return optimizer._weights
 
 
+def has_slot(optimizer, variable, slot):
+    """Return whether a legacy optimizer has created a slot for a model variable."""
+    try:
+        optimizer.get_slot(variable, slot)
+    except KeyError:
+        return False
+    return True
+
+
 def compute_gradients(optimizer, loss, var_list, grad_loss, tape):
     """Compute (gradient, variable) pairs as a legacy optimizer's `minimize` does."""
     return optimizer._compute_gradients(loss, var_list, grad_loss, tape=tape)

@@ -58,6 +58,10 @@ OPTIMIZERS = {
 # name of the slot to the attribute that holds a list of the slot's variables.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
+# The attributes that list all variables of an optimizer, and all model variables that it has
+# slots for.
+LISTS_OF_VARIABLES = ("_variables", "_trainable_variables")
+
 # The attribute in which an optimizer stores the keys of the variables that weight decay
 # excludes. The keys identify variables only in the process that created the variables.
 EXCLUDED_VARIABLES = "_exclude_from_weight_decay"
@@ -110,6 +114,12 @@ MADE_BY: dict[str, tuple[str, object]] = {
     "mg": ("centered", True),
     "vhat": ("amsgrad", True),
     "average": ("use_ema", True),
+}
+
+# The same for the slot in which Keras 3 accumulates gradients over several steps. The name is
+# that of the attribute.
+ACCUMULATION: dict[str, tuple[str, object]] = {
+    "_accumulated_gradients": ("gradient_accumulation_steps", 2)
 }
 
 
@@ -171,6 +181,19 @@ def attributes_of_slots(optimizer: Any) -> dict[str, str]:
 def slot_of_attributes(optimizer: Any) -> dict[str, str]:
     """Return {attribute: slot name}, the inverse of `attributes_of_slots`."""
     return by_attribute(attributes_of_slots(optimizer))
+
+
+def first_value(optimizer: Any, slot: str) -> float | None:
+    """Return the initial value of a slot as a number, or None if it is unknown."""
+    if slot in ("momentum_cache", "_u_product", "_m_cache"):
+        return 1.0
+    known = attributes_of_slots(optimizer)
+    if slot not in known or slot in AVERAGE:
+        return None
+    if slot != "accumulator":
+        return 0.0
+    first: float | None = optimizer.get_config().get("initial_accumulator_value")
+    return first
 
 
 def slot_lists(optimizer: Any) -> dict[str, list[Any]]:

@@ -187,6 +187,20 @@ def child(owner, name, known=None):
     return owner._lookup_dependency(name, *([] if known is None else [known]))
 
 
+def without_values():
+    """Return a dependency that has no values, which no restore misses."""
+    # TensorFlow wraps a list that becomes an attribute. `assert_existing_objects_matched` and
+    # `assert_consumed` ignore such a list if it is empty.
+    holder = tf().Module()
+    holder.empty = []
+    return holder.empty
+
+
+def restore_nothing(owner):
+    """Make a restore find no dependencies of `owner`."""
+    object.__setattr__(owner, "_lookup_dependency", lambda *_: None)
+
+
 def replace_lookup(owner, function):
     """Make `function` find the dependencies of `owner` during a restore.
 

@@ -118,6 +118,16 @@ class SecondName(tf_private.trackable()):  # type: ignore[misc]
         return [copy.assign(value) for copy in copies(self._variable)]
 
 
+class NotSaved(tf_private.trackable()):  # type: ignore[misc]
+    """Makes TensorFlow refuse to save a checkpoint that contains this object."""
+
+    def __init__(self, message):
+        self._message = message
+
+    def _serialize_to_tensors(self):
+        raise ValueError(self._message)
+
+
 def strategy_of(variables):
     """Return the `tf.distribute` strategy under which variables were created.
 

@@ -5,16 +5,20 @@ Without these changes, some of this state is missing in .h5 files, in SavedModel
 before.
 """
 
+import contextlib
 import os
 
 import h5py
 import numpy as np
 import tensorflow as tf
 
+from tf_lso.checkpoints import h5
 from tf_lso.checkpoints.layouts import OWN_GROUP
-from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import file_stores, keras_versions
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
+from tf_lso.optimizers import manifest as manifest_lib
+from tf_lso.optimizers import state as state_lib
 
 
 def _private(keras, path):
@@ -87,7 +91,7 @@ def build_optimizers(model):
     """
     for optimizer, variables in _optimizers_of(model):
         family = optimizer._family
-        if variables and (not family.built_variables() or family.is_built_in_parts):
+        if variables and not family.built_variables():
             optimizer.build(variables)
 
 
@@ -102,6 +106,7 @@ def save_in_h5(keras, ledger):
             group = hdf5_group.create_group(OWN_GROUP)
             for index, variable in enumerate(optimizer._state.own_variables()):
                 group[str(index)] = variables_lib.numpy(variable)
+            write_manifest(hdf5_group, optimizer)
 
     @ledger.around(hdf5_format, "save_model_to_hdf5")
     def save_model(original, model, *args, **kwargs):
@@ -110,27 +115,50 @@ def save_in_h5(keras, ledger):
 
     @ledger.around(hdf5_format, "load_model_from_hdf5")
     def load_model(original, filepath, *args, **kwargs):
-        model = original(filepath, *args, **kwargs)
+        with _opened(filepath) as file:
+            manifest = h5.manifest_of(file)
+        # Keras would set the weights of the optimizer by their order.
+        by_manifest = state_lib.state_follows.on() if manifest else None
+        with by_manifest or contextlib.nullcontext():
+            model = original(filepath, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
         if is_ours(optimizer):
-            if isinstance(filepath, h5py.File):
-                _load_own(filepath, optimizer, filepath.filename)
-            else:
-                with h5py.File(filepath, "r") as file:
-                    # `_load_own` shows the name of the file in a warning. Keras's
-                    # `load_model` passes a GFile, whose attribute `name` is this name.
-                    _load_own(file, optimizer, getattr(filepath, "name", filepath))
+            with _opened(filepath) as file:
+                # `_load_own` shows the name of the file in a warning. Keras's `load_model`
+                # passes a GFile, whose attribute `name` is this name.
+                name = getattr(
+                    filepath, "filename", getattr(filepath, "name", filepath)
+                )
+                _load_own(file, optimizer, name, manifest)
         return model
 
 
-def _load_own(file, optimizer, name):
+def write_manifest(file, optimizer):
+    """Store the manifest of an optimizer in an .h5 file that contains its weights."""
+    manifest = optimizer._state.manifest()
+    if manifest is not None and manifest.is_built and h5.WEIGHTS in file:
+        text = manifest_lib.to_json(manifest)
+        file_stores.write_text(file[h5.WEIGHTS], manifest_lib.NAME, text)
+
+
+def _opened(path):
+    if isinstance(path, h5py.File):
+        return contextlib.nullcontext(path)
+    return h5py.File(path, "r")
+
+
+def _load_own(file, optimizer, name, manifest):
     own = optimizer._state.own_variables()
     group = file.get(OWN_GROUP, ())
-    if len(group) == len(own):
-        arrays = [np.array(group[str(i)]) for i in range(len(group))]
+    if len(group) != len(own):
+        optimizer._state.warn_no_scale(name)
+        return
+    arrays = [np.array(group[str(i)]) for i in range(len(group))]
+    if manifest is None:
         variables_lib.assign_all(own, arrays)
     else:
-        optimizer._state.warn_no_scale(name)
+        weights = h5.weights_of(file, name)
+        optimizer._state.load([*weights, *arrays], manifest)
 
 
 def restore_saved_models(keras, ledger):

@@ -1,7 +1,7 @@
 """Make Keras 3 load wrapped optimizers and dtype policies from files of Keras 2.
 
-Keras 3 still refuses other contents of these files, such as the name of a loss in an .h5
-file.
+Keras 3 cannot compile a model from an .h5 file that contains the name of a loss or of a metric,
+not even from its own files. So this module compiles models with a wrapped optimizer itself.
 """
 
 import contextlib
@@ -13,8 +13,9 @@ import h5py
 
 from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.frameworks import keras3_private, log
-from tf_lso.install.loading_keras2 import is_ours
+from tf_lso.frameworks import keras_versions, log
+from tf_lso.install.loading_configs import holds_wrapper
+from tf_lso.install.loading_keras2 import is_ours, write_manifest
 from tf_lso.optimizers import state as state_lib
 
 # Class names of dtype policies in files of TensorFlow 2.1-2.15. `PolicyV1` is the name of
@@ -26,22 +27,89 @@ def load_models(keras, ledger):
     """Load models of TensorFlow 2.0-2.15 with the state of their wrapped optimizers."""
 
     @ledger.around(keras.models, "load_model")
-    def load_model(original, filepath, custom_objects=None, *args, **kwargs):
-        is_h5, of_keras2 = _is_h5(filepath), _is_of_keras2(filepath)
-        with contextlib.ExitStack() as stack:
-            if is_h5:
-                # Keras 3.0 ignores the argument `custom_objects` for .h5 files. So pass the
-                # custom objects by a scope.
-                scope = keras.saving.custom_object_scope(custom_objects or {})
-                stack.enter_context(scope)
-            if of_keras2:
-                stack.enter_context(state_lib.state_follows.on())
-            model = original(filepath, custom_objects, *args, **kwargs)
-        if is_h5:
-            _build_optimizer(model)
+    def load_model(
+        original, filepath, custom_objects=None, compile=True, *args, **kwargs
+    ):
+        training = _training_config(filepath) if compile else None
+        if training is not None:
+            # Keras 3.0 ignores the argument `custom_objects` for .h5 files. So pass the
+            # custom objects by a scope.
+            with keras.saving.custom_object_scope(custom_objects or {}):
+                model = original(filepath, custom_objects, False, *args, **kwargs)
+                _compile(keras, model, training)
+            _restore_optimizer(model, filepath)
+            return model
+        of_keras2 = _is_of_keras2(filepath)
+        with state_lib.state_follows.on() if of_keras2 else contextlib.nullcontext():
+            model = original(filepath, custom_objects, compile, *args, **kwargs)
         if of_keras2:
             _restore_optimizer(model, filepath)
         return model
+
+
+def _training_config(path):
+    """Return how the model in an .h5 file was compiled, as a dict.
+
+    If the file does not contain a `LossScaleOptimizer`, or is not an .h5 file, return None.
+    """
+    if not (isinstance(path, (str, os.PathLike)) and _is_h5(path)):
+        return None
+    try:
+        with h5py.File(path, "r") as file:
+            training = json.loads(file.attrs["training_config"])
+    except (OSError, ValueError, KeyError):
+        # The file cannot be read, or was saved without an optimizer. Keras handles both.
+        return None
+    return training if holds_wrapper(training.get("optimizer_config")) else None
+
+
+def _compile(keras, model, training):
+    """Compile a model as `training`, the dict in an .h5 file, says.
+
+    Names of losses and metrics are passed to `compile` as they are, because `compile` finds the
+    function for a name. Keras 2 loaded .h5 files in the same way.
+    """
+    model.compile(
+        keras.optimizers.deserialize(training["optimizer_config"]),
+        _from_config(keras.losses, training.get("loss")),
+        loss_weights=training.get("loss_weights"),
+        metrics=_from_config(keras.metrics, training.get("metrics")),
+        weighted_metrics=_from_config(keras.metrics, training.get("weighted_metrics")),
+    )
+
+
+def _from_config(module, config):
+    """Return the losses or metrics that a config describes. Names stay names."""
+    if isinstance(config, list):
+        return [_from_config(module, item) for item in config]
+    if not isinstance(config, dict):
+        return config
+    if "class_name" not in config:
+        return {key: _from_config(module, item) for key, item in config.items()}
+    function = (config.get("config") or {}).get("fn")
+    if config["class_name"] == "MeanMetricWrapper" and isinstance(function, str):
+        # Keras 2 saved a metric that was given by its name as this class and the name of a
+        # function. Keras 3 would call the name.
+        arguments = {key: config["config"].get(key) for key in ("name", "dtype")}
+        return module.MeanMetricWrapper(_function(module, function), **arguments)
+    return module.deserialize(config)
+
+
+def _function(module, name):
+    found = getattr(module, name, None)
+    return found if callable(found) else module.get(name)
+
+
+def save_in_h5(keras, ledger):
+    """Make .h5 files say to which variables the slots of wrapped optimizers belong."""
+    path = "legacy.saving.legacy_h5_format"
+    legacy_h5_format = keras_versions.private("keras", path)
+
+    @ledger.around(legacy_h5_format, "save_optimizer_weights_to_hdf5_group")
+    def save_optimizer(original, hdf5_group, optimizer):
+        original(hdf5_group, optimizer)
+        if is_ours(optimizer):
+            write_manifest(hdf5_group, optimizer)
 
 
 class _LegacyPolicy:
@@ -108,33 +176,11 @@ def _restore_optimizer(model, path):
     # has other names for the variables and another order of the variables.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
-        with _telling(CheckpointError):
+        try:
             report = restoring.restore(path, model=model, optimizer=optimizer)
+        except CheckpointError as error:
+            what = "The optimizer starts without its saved state: %s"
+            log.logger().warning(what, error)
+        else:
             if any("no loss scale" in why for _, why in report.kept):
                 optimizer._state.warn_no_scale(path)
-
-
-def _build_optimizer(model):
-    """Build the wrapped optimizer of a loaded model.
-
-    Keras 3 may have marked the optimizer as built although it has no variables yet.
-    """
-    optimizer = getattr(model, "optimizer", None)
-    if not is_ours(optimizer):
-        return
-    for part in (optimizer, optimizer.inner_optimizer):
-        if part.built and not keras3_private.built_variables(part):
-            part.built = False
-    if model.built and not optimizer.built:
-        # `build` raises ValueError if the saved state does not match the new variables. In
-        # this case log a warning, and start without the saved state.
-        with _telling(ValueError):
-            optimizer.build(model.trainable_variables)
-
-
-@contextlib.contextmanager
-def _telling(kind):
-    try:
-        yield
-    except kind as error:
-        log.logger().warning("The optimizer starts without its saved state: %s", error)

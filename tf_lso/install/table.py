@@ -21,6 +21,7 @@ from tf_lso.install import (
 )
 from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots
+from tf_lso.optimizers.families import family
 
 # Values of `Patch.when`. INSTALL means that `install()` makes the change. A version in
 # LIKES means that `install(like=...)` makes the change for this version and earlier
@@ -71,6 +72,7 @@ PATCHES = [Patch(*row) for row in (
     ("`Policy` and `PolicyV1` among the custom objects, `deserialize` of policies",
      KERAS_3, INSTALL, loading_keras3.find_policies),
     ("`load_model`", KERAS_3, INSTALL, loading_keras3.load_models),
+    ("`save_optimizer_weights_to_hdf5_group`", KERAS_3, INSTALL, loading_keras3.save_in_h5),
 
     ("the old names", EACH, INSTALL, spellings.lead_to_tf_lso),
     ("`tf.train.Checkpoint.read`",
@@ -96,7 +98,9 @@ PATCHES = [Patch(*row) for row in (
      KERAS_2, "2.3", like.aggregate_gradients),
 
     ("`_is_wrapped_by_loss_scale_optimizer`", EACH, WRAPPED, keras2_private.mark),
-    ("`_lookup_dependency` of its list of variables", EACH, WRAPPED, slots.refuse_more),
+    ("`_lookup_dependency` of it and of its lists of variables",
+     EACH, WRAPPED, slots.restore_by_path),
+    ("`load_own_variables`", EACH, WRAPPED, family.load_by_wrapper),
     ("`loss_scale_factor`", KERAS_3, WRAPPED, keras3_private.scale_nothing),
     ("`_all_reduce_sum_gradients`", KERAS_3, WRAPPED, keras3_private.sum_gradients_only_once),
     ("`assign` and `assign_add` of its step counter",

@@ -13,8 +13,10 @@ import tensorflow as tf
 
 from tf_lso.checkpoints import layouts, object_graph, source
 from tf_lso.frameworks import keras_versions
+from tf_lso.frameworks import optimizer_table as table
 from tf_lso.install.loading_keras2 import is_ours
 from tf_lso.optimizers import binding, state
+from tf_lso.optimizers import manifest as manifest_lib
 
 # Maps each family of optimizers to the layouts of checkpoints that TensorFlow restores
 # completely into optimizers of this family. A layout is a key of `layouts.LAYOUTS`, and stands
@@ -36,7 +38,8 @@ def refuse_other_generations(keras, ledger):
 
     @ledger.around(tf.train.Checkpoint, "read")
     def read(original, self, save_path, options=None):
-        writer = _other_writer(save_path, _root(self))
+        graph, found = _objects_in(save_path, _root(self))
+        writer = _other_writer(graph, found)
         if writer is not None:
             raise source.CheckpointError(
                 f"{save_path}: was written by {writer}. tf.train.Checkpoint would restore "
@@ -46,6 +49,9 @@ def refuse_other_generations(keras, ledger):
                 "tf-lso run --like 2.4 (put the program's TensorFlow version). See "
                 "`tf-lso help part`"
             )
+        for node, owner in found:
+            if is_ours(owner):
+                owner._state.told = _manifest_of(graph, node, owner, found)
         return original(self, save_path, options)
 
 
@@ -80,36 +86,79 @@ def _parts(root):
     return tf.train.TrackableView(root).descendants()
 
 
-def _other_writer(path, root):
-    """Return who wrote a checkpoint if TensorFlow would silently restore only a part of it.
+def _objects_in(path, root):
+    """Return the object graph of a checkpoint, and its objects that the program has.
 
-    The result is a str for an error message, such as "Keras 3 or tf_lso". If TensorFlow would
-    restore the checkpoint completely into `root`, or would raise an error, the function
-    returns None.
+    The objects are a list of pairs. Each pair is a node of the graph, and the object of the
+    program into which TensorFlow would restore this node. If the file cannot be read, the list
+    is empty.
     """
     if not tf.executing_eagerly():
-        return None
+        return None, []
     try:
         graph = object_graph.ObjectGraph(str(path))
     except source.CheckpointError:
-        # The file cannot be read. TensorFlow will raise an error that says why.
-        return None
-    # Each item of `queue` is a pair of a node in the checkpoint's object graph and the
-    # corresponding object of the program.
+        # TensorFlow will raise an error that says why.
+        return None, []
     seen, queue = {id(root)}, [(0, root)]
     for node, owner in queue:
-        if binding.is_optimizer(owner):
-            writer = _writer_of_optimizer(graph, node, owner)
-        else:
-            writer = _writer_of_layer(graph, node, owner)
-        if writer is not None:
-            return writer
-        names = graph.children(node)
+        # An optimizer lists model variables too, but by the order of its build.
+        names = {} if binding.is_optimizer(owner) else graph.children(node)
         for name, child in tf.train.TrackableView.children(owner).items():
             if name in names and id(child) not in seen:
                 seen.add(id(child))
                 queue.append((names[name], child))
+    return graph, queue
+
+
+def _other_writer(graph, found):
+    """Return who wrote a checkpoint if TensorFlow would silently restore only a part of it.
+
+    The result is a str for an error message, such as "Keras 3 or tf_lso". If TensorFlow would
+    restore the checkpoint completely, or would raise an error, the function returns None.
+    """
+    for node, owner in found:
+        is_optimizer = binding.is_optimizer(owner)
+        writer_of = _writer_of_optimizer if is_optimizer else _writer_of_layer
+        writer = writer_of(graph, node, owner)
+        if writer is not None:
+            return writer
     return None
+
+
+def _manifest_of(graph, node, optimizer, found):
+    """Return a `Manifest` for an optimizer in a checkpoint that has none, or None.
+
+    The object graph tells the slots and the model variables if the checkpoint also contains
+    the model. Otherwise TensorFlow restores the optimizer by the order of its variables.
+    """
+    family = optimizer._family
+    at = object_graph.inner(graph, node)
+    if family.name == "legacy" or at is None or object_graph.has_manifest(graph, node):
+        return None
+    heads, slots = object_graph.listed_slots(graph, node, at)
+    paths = {
+        node: manifest_lib.path_of(owner)
+        for node, owner in found
+        if isinstance(owner, tf.Variable) or hasattr(owner, "assign")
+    }
+    owners = {of for _, of in slots}
+    if any(slot is None or of == source.UNKNOWN for slot, of in slots):
+        return None
+    if not owners - {None} & paths.keys():
+        return None
+    names = table.slot_of_attributes(family.inner)
+    return manifest_lib.Manifest(
+        None,
+        family.name,
+        len(heads),
+        heads,
+        [
+            (names.get(slot, slot), None if of is None else paths.get(of, f"node {of}"))
+            for slot, of in slots
+        ],
+        True,
+    )
 
 
 def _writer_of_optimizer(graph, node, optimizer):

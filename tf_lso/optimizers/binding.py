@@ -8,8 +8,11 @@ the same family as the inner optimizer.
 
 from typing import Any
 
+import numpy as np
+
 from tf_lso.frameworks import keras_versions
-from tf_lso.optimizers import copying, families
+from tf_lso.frameworks import optimizer_table as table
+from tf_lso.optimizers import families
 
 
 class _Missing:
@@ -94,25 +97,57 @@ def the_inner(optimizer, inner_optimizer):
     return passed[0]
 
 
+def config_for_copy(inner):
+    """Return the config from which a copy of an optimizer is made.
+
+    Raises:
+      ValueError: if a setting of Keras is in use that configs lack.
+    """
+    for name in table.SETTINGS_NOT_IN_CONFIGS:
+        value = getattr(inner, name, None)
+        is_default = callable(value) and keras_versions.is_of_one(value)
+        if value and not is_default:
+            raise ValueError(
+                f"{type(inner).__name__} cannot be copied, because its config does not "
+                f"contain its {name.strip('_')}, which is {value!r}. Make the copy as the "
+                "program made the optimizer, and give it the values: "
+                "copied.set_weights(optimizer.get_weights())."
+            )
+    # When a program changes a hyperparameter of a legacy optimizer, Keras 2 replaces the old
+    # value if it is a Python number. If the old value is a NumPy number such as a
+    # `np.float32`, Keras 2 treats it like a variable and fails to assign the new value to it.
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in inner.get_config().items()
+    }
+
+
+def _made(cls, config):
+    try:
+        return cls.from_config(config)
+    except Exception as error:
+        raise ValueError(
+            f"{cls.__name__} cannot be copied, since from_config() cannot make it from "
+            f"get_config(): {error} Define get_config() such that it holds all arguments "
+            "of the constructor."
+        ) from error
+
+
 def unpickled(cls, state):
     """Make a copy of a LossScaleOptimizer when it is unpickled or deep-copied.
 
     The original optimizer's method `_described` has returned the class `cls` and the dict
-    `state`. The dict contains the configs, the attributes that the configs lack, and the
-    values of the variables.
+    `state`. The dict contains the configs and the values of the variables. For a deep copy, it
+    may contain the copied inner optimizer itself.
     """
     inner = state.get("copied_inner")
     if inner is None:
-        inner_class, inner_config = state["inner"]
-        inner = copying.made(inner_class, inner_config)
-        copying.set_attributes(inner, state.get("attributes", {}))
+        inner = _made(*state["inner"])
     scale_class, scale_config = state["scale"]
     loss_scale = scale_class.from_config(scale_config)
-    copying.set_attributes(loss_scale, state.get("scale_attributes", {}))
     optimizer = cls.__new__(cls, inner)
     optimizer._start(inner, lambda: loss_scale, state["name"])
-    copying.set_attributes(optimizer, state.get("own_attributes", {}))
     order, arrays = state["arrays"]
     layouts = optimizer._state.layouts_in(order)
-    optimizer._state.defer(arrays, layouts, names=state.get("names"))
+    optimizer._state.defer(arrays, layouts, manifest=state.get("manifest"))
     return optimizer

@@ -5,7 +5,6 @@ subclasses of `families.family.Family`. The module `scaling.step` runs a step. T
 `scaling.calls` determines the scale by which the gradients of the step are divided.
 """
 
-import copy
 import functools
 import types
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_lso.frameworks import (
+    file_stores,
     graphs,
     hyperparameters,
     keras2_private,
@@ -23,8 +23,9 @@ from tf_lso.frameworks import (
     tf_private,
 )
 from tf_lso.frameworks import variables as variables_lib
-from tf_lso.optimizers import binding, copying, validation
+from tf_lso.optimizers import binding, validation
 from tf_lso.optimizers import config as configs
+from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import state as state_lib
 from tf_lso.optimizers.families.family import forwarded
 from tf_lso.scaling import calls as calls_lib
@@ -557,8 +558,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         gradients = validation.as_list("grads", grads)
         if trainable_variables is None:
             trainable_variables = self._family.built_variables()
-            unknown = not trainable_variables or self._family.is_built_in_parts
-            if gradients and unknown:
+            if gradients and not trainable_variables:
                 raise ValueError(
                     "'trainable_variables' must be given until the optimizer is built: "
                     "pass them, or call build(trainable_variables) before."
@@ -1071,18 +1071,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
             # The optimizer may keep the arrays until it is built. Copy them, because they may
             # belong to a file that the program closes before the build.
             arrays = [np.array(array) for array in arrays]
-            if self._state.defer(arrays, layouts):
+            # With a schedule there are two layouts without the loss scale, and only the shapes
+            # of the slots can tell which of them is right.
+            whole = layouts if len(layouts) < 4 else [layouts[0], layouts[2]]
+            if self._state.defer(arrays, whole):
                 return
-        known = [layout.variables for layout in layouts]
-        fitting = [variables for variables in known if len(variables) == len(arrays)]
-        if not fitting:
-            whole, alone = map(len, known[-2:])
-            raise ValueError(
-                f"'weights' has {len(arrays)} arrays, but {type(self).__name__} has "
-                f"{whole} ({alone} without the loss scale). "
-                "Build the optimizer first, on the same variables."
-            )
-        variables_lib.assign_all(fitting[0], arrays)
+        self._state.set(arrays, layouts)
 
     def save_own_variables(self, store: Any) -> None:
         """Write the whole state of the optimizer into a .keras or .weights.h5 file.
@@ -1097,6 +1091,11 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         for index, array in enumerate(self._state.saved_in_file()):
             store[str(index)] = array
+        group = file_stores.group_of(store, self._family.package)
+        manifest = self._state.manifest()
+        if group is not None and manifest is not None:
+            text = manifest_lib.to_json(manifest)
+            file_stores.write_text(group, manifest_lib.NAME, text)
 
     def load_own_variables(self, store: Any) -> None:
         """Set the whole state of the optimizer from a .keras or .weights.h5 file.
@@ -1104,18 +1103,30 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Slots that do not exist yet are set when the optimizer is built.
 
         Args:
-          store: mapping of "0", "1", ... to arrays. If the number of arrays does not fit the
-            optimizer, the method only warns. Files that Keras 2 itself wrote contain no loss
-            scale, so such a file does not change the loss scale.
+          store: mapping of "0", "1", ... to arrays. If the file does not fit the optimizer,
+            the method only warns, as Keras does. A file that tf_lso wrote says of which slots
+            and model variables the arrays are. In other files the order decides. Files that
+            Keras 2 itself wrote contain no loss scale, so such a file does not change the loss
+            scale.
 
         Raises:
-          TypeError, ValueError: if the number of arrays fits, but an array does not fit its
-            variable.
+          TypeError, ValueError: if the number of arrays of another file fits, but an array
+            does not fit its variable.
         """
         if state_lib.state_follows.is_on:
             return
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
-        self._state.load(arrays)
+        group = file_stores.group_of(store, self._family.package)
+        text = group and file_stores.read_text(group, manifest_lib.NAME)
+        # Old versions of Keras's own wrappers saved only the loss scale with the wrapper.
+        self._state.inner_follows = len(arrays) <= 2
+        self._state.load(arrays, text and manifest_lib.from_json(text))
+
+    def _load_inner_variables(self, store):
+        """Load the part of a file that belongs to the inner optimizer, if it is needed."""
+        if self._state.inner_follows and not state_lib.state_follows.is_on:
+            arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
+            self._state.load(arrays)
 
     # Keras 2.12 calls the private methods `_save_own_variables` and `_load_own_variables`
     # instead of the public methods.
@@ -1135,17 +1146,15 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 raise ValueError(state_lib.BUILD_FIRST)
             # A SavedModel contains traced steps. These steps write to the variables in which
             # tf_lso records skipped steps, so the SavedModel must contain them, too.
-            return {**children, **self._skipped.variables()}
-        if self._state.deferred is None:
-            return children
-        return {**children, state_lib.DEFERRED: self._state}
+            children = {**children, **self._skipped.variables()}
+        return self._state.dependencies(children)
 
     def _dependency(self, name, known):
         if self._family is None:
             return super()._dependency(name, known)
-        deferred = self._state.restored(name)
-        if deferred is not None:
-            return deferred
+        manifest = self._state.dependency(name)
+        if manifest is not None:
+            return manifest
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
@@ -1192,21 +1201,19 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def __deepcopy__(self, memo):
         """Return an independent optimizer with an equal state, including the slots.
 
-        The copy also gets the attributes that the program has set, even though configs do not
-        contain them.
+        A legacy inner optimizer is copied by Python, with all its attributes. All others are
+        made from their config, as Keras 3 copies its own optimizers.
 
         Raises:
-          ValueError: if the inner optimizer cannot be made from its config.
+          ValueError: if slots wait for the build, or if the inner optimizer cannot be made from
+            its config.
         """
         built = self._family.built_variables()
         # Do not copy the variables of the model, because the copied optimizer is for the same
         # model.
         for variable in built:
             memo[id(variable)] = variable
-        cls, state = self._described()
-        state["copied_inner"] = self._family.deep_copied(memo)
-        for part in ("inner", "attributes", "scale_attributes", "own_attributes"):
-            state[part] = copy.deepcopy(state[part], memo)
+        cls, state = self._described(self._family.deep_copied(memo))
         # `unpickled` creates the variables of the step counter and of the loss scale. Create
         # them under the strategy under which the original variables were created.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
@@ -1214,43 +1221,44 @@ class LossScaleOptimizer(tf_private.Dependencies):
             copied = memo[id(self)] = binding.unpickled(cls, state)
             if built:
                 copied.build(built)
-            copied._family.is_built_in_parts = self._family.is_built_in_parts
         return copied
 
     def __reduce_ex__(self, protocol):
         """Return a function and its arguments. `pickle` calls the function to make a copy.
 
-        The copy gets its slots when it is built.
+        The copy is made from the config, and gets its slots when it is built.
 
         Raises:
-          ValueError: if an attribute of the optimizer cannot be pickled.
+          ValueError: if slots wait for the build, or if a setting of the inner optimizer is
+            missing in its config.
         """
         del protocol
-        self._state.check_names()
-        return binding.unpickled, self._described(is_pickle=True)
+        return binding.unpickled, self._described()
 
-    def _described(self, is_pickle=False):
+    def _described(self, copied_inner=None):
         """Return a pair (class, dict) from which `binding.unpickled` makes a copy.
 
-        The dict contains the configs of the inner optimizer and of the loss scale, the
-        attributes that the configs lack, and the values of the variables.
+        Args:
+          copied_inner: a copy of the inner optimizer. If it is None, the copy is made from the
+            config of the inner optimizer.
         """
-        inner, scale = self.inner_optimizer, self.loss_scale_state
-        attributes = functools.partial(copying.attributes_of, is_pickle=is_pickle)
-        # Put the learning rate schedule itself into the config. Keras cannot make a schedule
-        # from the schedule's config if the class of the schedule is not registered.
-        config = copying.plain_config(inner.get_config()) | self._family.schedules()
-        own = {n: v for n, v in attributes(self).items() if n not in _OWN}
+        if self._state.deferred is not None:
+            raise ValueError(state_lib.BUILD_FIRST)
         state = {
-            "inner": (type(inner), config),
-            "attributes": attributes(inner),
-            "scale": (type(scale), scale.get_config()),
-            "scale_attributes": attributes(scale),
-            "own_attributes": own,
+            "scale": (type(self.loss_scale_state), self.loss_scale_state.get_config()),
             "name": self._own_name,
             "arrays": self._state.saved(),
-            "names": self._state.names(),
+            "manifest": self._state.manifest(),
         }
+        if copied_inner is None:
+            inner = self.inner_optimizer
+            # Put the learning rate schedule itself into the config. Keras cannot make a
+            # schedule from the schedule's config if the class of the schedule is not
+            # registered.
+            config = binding.config_for_copy(inner) | self._family.schedules()
+            state["inner"] = type(inner), config
+        else:
+            state["copied_inner"] = copied_inner
         return configs.unbound(type(self)), state
 
 

@@ -9,8 +9,9 @@ import contextlib
 
 import tensorflow as tf
 
+from tf_lso.frameworks import hyperparameters, tf_private
 from tf_lso.frameworks import optimizer_table as table
-from tf_lso.frameworks import tf_private
+from tf_lso.optimizers import manifest as manifest_lib
 
 # If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots of the optimizer
 # one by one. If an optimizer keeps its slots in lists, TensorFlow must save the lists
@@ -23,39 +24,37 @@ def too_many(optimizer):
     name = type(optimizer).__name__
     lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
+    if not hasattr(hyperparameters.rate_or_schedule(optimizer), "assign"):
+        # In Keras 3 a number as learning rate is a variable, but a schedule is not.
+        arguments.insert(0, "learning_rate=0.001")
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""
     return (
         f"The checkpoint has more variables of the optimizer than this {name} takes. Make "
         f"it with the arguments of the one that was saved{advice}, for the same model "
-        "variables."
+        "variables, or call tf_lso.checkpoints.restore(path, model=model, "
+        "optimizer=optimizer)."
     )
 
 
-def refuse_more(listed, family):
-    """Make TensorFlow refuse checkpoints with more variables than the optimizer has.
+def restore_by_path(optimizer, slots):
+    """Make TensorFlow restore each slot once, by the path of its model variable.
 
-    By default TensorFlow silently ignores the surplus variables of the checkpoint.
+    By default TensorFlow restores a list of variables by the number in the list, and silently
+    ignores surplus variables of the checkpoint. It also restores model variables through the
+    optimizer, which lists them.
 
     Args:
-      listed: the list in which an optimizer keeps all its variables.
-      family: the adapter of the optimizer.
+      optimizer: the optimizer, or a list in which it keeps all its variables.
+      slots: the `ListedSlots` of the optimizer.
     """
 
-    def refusing(lookup, name, *cached):
-        found = lookup(name, *cached)
-        # TensorFlow calls this function to find the element of `listed` whose index is the str
-        # `name`. TensorFlow does so during a restore, and also when a variable is added to
-        # `listed`. Only a restore may raise the error. When a variable is added, `cached` is
-        # empty and `name` is the length of `listed`. During a restore, `cached` is not empty.
-        # TensorFlow 2.12 never passes `cached`, so in that version only a `name` greater than
-        # the length of `listed` shows a restore.
-        more = name.isdigit() and (cached or int(name) > len(listed))
-        if found is None and more and family.built_variables():
-            raise ValueError(too_many(family.inner))
-        return found
+    def found(lookup, name, *cached):
+        if isinstance(optimizer, list):
+            return slots.variable_at(lookup, name, cached)
+        return slots.restored_once(name, lookup(name, *cached))
 
-    tf_private.replace_lookup(listed, refusing)
+    tf_private.replace_lookup(optimizer, found)
 
 
 class ListedSlots:
@@ -77,11 +76,75 @@ class ListedSlots:
         # variable.
         self._added = {}
         self._listed = own_variables
+        # The manifest of a checkpoint that was restored before the build.
+        self._awaited = None
+        self.forget()
         # In Keras 3.0 the list of variables is not a trackable object, so checkpoints do not
         # contain the list.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
+
+    def take_over(self):
+        """Change how TensorFlow restores the inner optimizer."""
         if self._is_saved:
-            refuse_more(self._listed, family)
+            restore_by_path(self._listed, self)
+            restore_by_path(self._inner, self)
+
+    def forget(self):
+        """Forget the checkpoint that was restored last."""
+        # `_moved` maps an index in the checkpoint's list of variables to the index in the list
+        # of this optimizer. Equal indices are omitted.
+        self._awaited, self._moved = None, {}
+
+    def expect(self, saved, own):
+        """Prepare for the restore of a checkpoint. See `Family.expect`."""
+        manifest_lib.check_kind(saved, own)
+        if not own.is_built:
+            self._awaited = saved
+            return
+        places = manifest_lib.places(saved, own)
+        start = len(own.heads)
+        moved = {p: i for i, p in enumerate(places) if p != i}
+        if moved and start + max(moved) >= len(self._listed):
+            raise ValueError(
+                f"The checkpoint has the slots of {type(self._inner).__name__} in the order "
+                f"of {saved.paths}, and this optimizer was built for {own.paths}. Build it "
+                "in the order of the checkpoint."
+            )
+        self._moved = {start + place: start + i for place, i in moved.items()}
+
+    def restored_once(self, name, found):
+        """Return `found`, the dependency `name`, such that it restores no variable twice.
+
+        The list of all variables restores the slots. So the lists of single slots restore
+        nothing, and neither does the list of the model variables.
+        """
+        if not isinstance(found, list) or found is self._listed:
+            return found
+        listed = {id(variable) for variable in self._listed}
+        is_of_slot = bool(found) and all(id(v) in listed for v in found)
+        if name == "_trainable_variables" or is_of_slot:
+            tf_private.restore_nothing(found)
+        return found
+
+    def variable_at(self, lookup, name, cached):
+        """Return the variable into which TensorFlow restores a value, or None.
+
+        Args:
+          lookup: TensorFlow's own function, which finds an element of the list by its index.
+          name: the index in the checkpoint, a str.
+          cached: tuple, further arguments of `lookup`.
+        """
+        index = self._moved.get(int(name), name) if name.isdigit() else name
+        found = lookup(str(index), *cached)
+        # TensorFlow also calls this method when a variable is added to the list. Only a restore
+        # may raise the error. When a variable is added, `cached` is empty and `name` is the
+        # length of the list. During a restore, `cached` is not empty. TensorFlow 2.12 never
+        # passes `cached`, so in that version only a `name` greater than the length of the list
+        # shows a restore.
+        more = name.isdigit() and (cached or int(name) > len(self._listed))
+        if found is None and more and self._family.built_variables():
+            raise ValueError(too_many(self._inner))
+        return found
 
     @contextlib.contextmanager
     def being_built(self):
@@ -92,7 +155,7 @@ class ListedSlots:
         assigns the values of the checkpoint after the build.
 
         Raises:
-          ValueError: if the checkpoint has more variables than the optimizer has built.
+          ValueError: if the checkpoint does not fit the optimizer that was built.
         """
         if not self._is_saved:
             yield
@@ -103,6 +166,11 @@ class ListedSlots:
         # dict belongs to the optimizer and has names of attributes as keys.
         with later(self._listed) as places, later(self._inner):
             yield
+            awaited = self._awaited
+            if awaited is not None:
+                self.forget()
+                (layout, *_), _ = self._family.layouts([])
+                self.expect(awaited, self._family.manifest(0, layout.slots))
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 

@@ -12,19 +12,20 @@ kept are called deferred slots. A file that is saved before the build contains t
 slots.
 """
 
-import io
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.frameworks import graphs, keras_versions, log
+from tf_lso.frameworks import graphs, keras_versions, log, tf_private
+from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import manifest as manifest_lib
 
-# `DEFERRED` is the name under which a checkpoint contains the deferred slots. These are the
-# values of slots that a program loaded before the optimizer was built.
-DEFERRED = "slots_that_wait"
+# The name under which checkpoints of earlier versions of tf_lso contain the slots of an
+# optimizer that was not built.
+_OLD_SLOTS = "slots_that_wait"
 
 # While this switch is on, Keras's attempts to load the optimizer's state have no effect.
 # The module `install.loading_keras3` turns the switch on while Keras 3 loads a model of
@@ -38,9 +39,9 @@ _OF_KERAS2 = (
 )
 
 BUILD_FIRST = (
-    "A checkpoint was restored before the optimizer was built, and its slots wait in "
-    "TensorFlow, from where nothing else gets them. Build it before saving or copying: "
-    "optimizer.build(model.trainable_variables)."
+    "The optimizer is not built, and the slots that were restored or loaded wait for its "
+    "build. Build it before saving or copying: "
+    "optimizer.build(model.trainable_variables). See `tf-lso help build-before-saving`"
 )
 
 
@@ -86,9 +87,9 @@ class DeferredSlots(NamedTuple):
     # is a list of tuples (variable, old value, loaded value). A variable that no longer has
     # the loaded value is not changed.
     undo: list[Any] | None = None
-    # `names` contains the names of the model variables in the order in which the optimizer
-    # was built for them. If no names were saved, `names` is None. See `State.names`.
-    names: list[str] | None = None
+    # `manifest` says of which slots and model variables the arrays are. None if the file that
+    # was loaded did not say this.
+    manifest: manifest_lib.Manifest | None = None
 
 
 def _fits(arrays, variables):
@@ -104,6 +105,11 @@ def _fits(arrays, variables):
         == tf.as_dtype(variable.dtype).is_integer
         for array, variable in zip(arrays, variables)
     )
+
+
+def _have_shapes_of(arrays, variables):
+    shapes = [tuple(variable.shape) for variable in variables]
+    return [np.shape(array) for array in arrays] == shapes
 
 
 def _why_not(arrays, whole, untrained, weights):
@@ -134,12 +140,11 @@ def _why_not(arrays, whole, untrained, weights):
     return "Its integers and floats stand at other places."
 
 
-class State(tf.train.experimental.PythonState):
+class State:
     """The state of one LossScaleOptimizer: its variables and its deferred slots.
 
     The deferred slots are the values of slots that a program loaded before the optimizer was
-    built. In a `tf.train.Checkpoint` this object saves and restores only the deferred slots.
-    The checkpoint saves the variables as dependencies of the optimizer.
+    built.
     """
 
     def __init__(self, family, loss_scale, name_of_owner):
@@ -149,6 +154,15 @@ class State(tf.train.experimental.PythonState):
         self._name_of_owner = name_of_owner
         # `deferred` is a `DeferredSlots`, or None if no slots are deferred.
         self.deferred = None
+        # Whether the wrapper's part of a file lacked the state of the inner optimizer.
+        self.inner_follows = False
+        # The manifest that `install.train_checkpoint` has found out for the checkpoint that
+        # TensorFlow is about to restore, or None.
+        self.told = None
+        # The object whose name in checkpoints is the manifest, and the object that a checkpoint
+        # contains instead while slots are deferred. TensorFlow refers to them only weakly.
+        self._named_by_manifest = tf_private.without_values()
+        self._build_first = variables_lib.NotSaved(BUILD_FIRST)
 
     def own_variables(self):
         """Return the variables of a Keras 2 optimizer that its property `weights` lacks.
@@ -177,29 +191,20 @@ class State(tf.train.experimental.PythonState):
         files, weights = self.layouts()
         return [layout for layout in [*files, *weights] if layout.order == order]
 
-    def names(self):
-        """Return the names of the model variables that are saved with the slots, or None.
+    def manifest(self):
+        """Return what `saved` returns as a `Manifest`.
 
-        Names are saved only if the optimizer was built several times, for different model
-        variables. Then the names record the order of the builds, because the order of the
-        slots depends on the order of the builds.
+        The result is None if slots are deferred whose file had no manifest.
         """
-        if self.deferred:
-            return self.deferred.names
-        return self._built_names() if self._family.is_built_in_parts else None
-
-    def check_names(self):
-        """Raise ValueError if two model variables have the same name in `self.names()`."""
-        names = self.names() or []
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"The slots were made in several steps, and of the variables {names} some "
-                "have the same name. Call build() once with all of them, and later in the "
-                "same order, or give each a name."
-            )
-
-    def _built_names(self):
-        return [variables_lib.name_of(v) for v in self._family.built_variables()]
+        if self.deferred is None:
+            if not self._family.built_variables():
+                return self._family.manifest(start=0, slots=[])
+            (layout, *_), _ = self.layouts()
+            return self._family.manifest(len(layout.head), layout.slots)
+        if self.deferred.manifest is None:
+            return None
+        layout = self.layouts_in(self.deferred.order)[0]
+        return self.deferred.manifest._replace(start=len(layout.head))
 
     def saved(self, order=None):
         """Return the whole state as a list of arrays, together with the order of the slots.
@@ -233,17 +238,86 @@ class State(tf.train.experimental.PythonState):
             raises ValueError.
         """
         order, arrays = self.saved()
-        needs_names = self.deferred is not None and self.deferred.names is not None
-        if needs_names or order not in [layout.order for layout in self.layouts()[0]]:
-            raise ValueError(
-                "Files have no place for what set_weights() set before the build. Build "
-                "it before saving: optimizer.build(model.trainable_variables)."
-            )
+        if order not in [layout.order for layout in self.layouts()[0]]:
+            raise ValueError(BUILD_FIRST)
         return arrays
+
+    # --- Checkpoints. TensorFlow saves and restores the variables itself.
+
+    def dependencies(self, children):
+        """Return `children`, the dependencies of the optimizer, with the manifest.
+
+        The manifest comes last, because `expect` must be called after `forget`.
+        """
+        if self.deferred is not None:
+            return {**children, "tf_lso_build_first": self._build_first}
+        name = manifest_lib.name_in_checkpoints(self.manifest())
+        return {**children, name: self._named_by_manifest}
+
+    def dependency(self, name):
+        """Return the object for a dependency in a checkpoint if it is the manifest, else None.
+
+        TensorFlow calls this method for each dependency of the optimizer before it restores any
+        value.
+
+        Raises:
+          ValueError: if the checkpoint does not fit the optimizer.
+        """
+        # The values in the checkpoint replace the deferred slots.
+        self.deferred = None
+        if name == "_variables":
+            self._family.forget()
+            told, self.told = self.told, None
+            if told is not None:
+                self.expect(told)
+        if name == _OLD_SLOTS:
+            raise ValueError(
+                "The checkpoint was saved before the optimizer was built, by an earlier "
+                "version of tf_lso. Restore the file that the program had loaded by then."
+            )
+        saved = manifest_lib.from_name(name)
+        if saved is None:
+            return None
+        self.expect(saved)
+        return self._named_by_manifest
+
+    def expect(self, saved):
+        """Prepare to restore a checkpoint, or raise ValueError if it does not fit.
+
+        `saved` is the manifest of the checkpoint.
+        """
+        own = self.manifest()
+        if saved.is_built:
+            self._family.expect(saved, own)
+        elif own.is_built and int(variables_lib.numpy(self._family.counter())):
+            self._start_again(own)
+
+    def _start_again(self, own):
+        """Give the slots their first values, and log a warning."""
+        (layout, *_), _ = self.layouts()
+        first = {
+            slot: table.first_value(self._family.inner, slot) for slot in own.names
+        }
+        if None in first.values():
+            raise ValueError(
+                "The checkpoint was saved before the first step, but this optimizer has been "
+                f"trained, and the first values of its slots are unknown: "
+                f"{sorted(own.names)}. Restore into a new optimizer."
+            )
+        arrays = [
+            np.full(tuple(variable.shape), first[slot])
+            for variable, (slot, _) in zip(layout.slots, own.slots)
+        ]
+        variables_lib.assign_all(layout.slots, arrays)
+        self._family.set_iterations(0)
+        log.logger().warning(
+            f"The checkpoint was saved before the first step of {self._name_of_owner()}, "
+            "so the slots start again."
+        )
 
     # --- Before the build.
 
-    def defer(self, arrays, layouts, *, is_file=False, names=None):
+    def defer(self, arrays, layouts, *, is_file=False, manifest=None):
         """Set the variables that exist, and store the slot values until the build.
 
         Args:
@@ -251,7 +325,7 @@ class State(tf.train.experimental.PythonState):
           layouts: list of `Layout`.
           is_file: bool, whether the arrays come from a file. If slots of a file do not fit
             at the build, there is a warning instead of a ValueError. Defaults to False.
-          names: list of str, see `DeferredSlots.names`.
+          manifest: the `Manifest` of the arrays, or None.
 
         Returns:
           Whether the arrays fit one of the layouts. If they do not fit, nothing is set.
@@ -263,15 +337,44 @@ class State(tf.train.experimental.PythonState):
         for layout in layouts:
             known, start = layout.early, len(layout.head)
             end = start + len(arrays) - len(known)
+            if manifest is not None:
+                start, end = manifest.start, manifest.start + len(manifest.slots)
             values = [*arrays[:start], *arrays[end:]]
             if start < end and _fits(values, known):
                 undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
                 variables_lib.assign_all(known, values)
                 self.deferred = DeferredSlots(
-                    layout.order, arrays[start:end], undo if is_file else None, names
+                    layout.order,
+                    arrays[start:end],
+                    undo if is_file else None,
+                    manifest,
                 )
                 return True
         return False
+
+    def set(self, arrays, layouts):
+        """Set the variables to arrays, or raise ValueError if they do not fit.
+
+        `layouts` is a list of `Layout`. The arrays must fit exactly one of them.
+        """
+        known = [layout.variables for layout in layouts]
+        fitting = [variables for variables in known if len(variables) == len(arrays)]
+        shaped = [v for v in fitting if _have_shapes_of(arrays, v)]
+        if not fitting or not (shaped or self._family.built_variables()):
+            name, (whole, alone) = self._name_of_owner(), map(len, known[-2:])
+            raise ValueError(
+                f"'weights' has {len(arrays)} arrays, but {name} has "
+                f"{whole} ({alone} without the loss scale). "
+                "Build the optimizer first, on the same variables."
+            )
+        if len({tuple(map(id, variables)) for variables in shaped}) > 1:
+            raise ValueError(
+                f"'weights' has {len(arrays)} arrays, which may be those of a plain Keras 3 "
+                "optimizer or those of Keras 2, whose orders differ. Pass the list with the "
+                "loss scale that get_weights() returns, or restore a file by "
+                "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
+            )
+        variables_lib.assign_all((shaped or fitting)[0], arrays)
 
     def _set(self, arrays, lists):
         """Set the variables of the first list in `lists` that the arrays fit.
@@ -282,45 +385,6 @@ class State(tf.train.experimental.PythonState):
         if variables is not None:
             variables_lib.assign_all(variables, arrays)
         return variables is not None
-
-    def restored(self, name):
-        """Return this object if `name` is its name in checkpoints, else None.
-
-        The optimizer calls this method when TensorFlow restores a checkpoint. The values in
-        the checkpoint replace the deferred slots, so this method drops the deferred slots.
-        """
-        self.deferred = None
-        return self if name == DEFERRED else None
-
-    def serialize(self):
-        """Return the deferred slots as bytes. Checkpoints store these bytes."""
-        if self.deferred is None:
-            # The optimizer may have no deferred slots, because TensorFlow also calls this
-            # method before it restores a checkpoint.
-            return b""
-        slots = self.deferred.slots
-        # Convert bfloat16, because NumPy's file format does not support this dtype.
-        slots = [s.astype("float32") if s.dtype.kind == "V" else s for s in slots]
-        file = io.BytesIO()
-        np.savez(file, np.array([self.deferred.order, *(self.names() or ())]), *slots)
-        return file.getvalue()
-
-    def deserialize(self, string_value):
-        """Set the slots from the bytes that `serialize` returned.
-
-        If the optimizer is not built yet, the slots are deferred.
-        """
-        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            text, *slots = file.values()
-        order, *names = map(str, np.atleast_1d(text))
-        deferred = DeferredSlots(order, slots, names=names or None)
-        if self._family.built_variables():
-            self._set_slots(deferred)
-        else:
-            # The first call of `counter` creates the step counter of a legacy optimizer.
-            # Create the step counter now, so that TensorFlow restores it now and not later.
-            self._family.counter()
-            self.deferred = deferred
 
     # --- At the build and after it.
 
@@ -351,13 +415,10 @@ class State(tf.train.experimental.PythonState):
                 self._warn_not_loaded(error)
 
     def _set_slots(self, deferred):
-        arrays, names = deferred.slots, self._built_names()
-        if deferred.names is not None and deferred.names != names:
-            raise ValueError(
-                f"The state that was loaded has slots of {deferred.names}, made in several "
-                f"steps, but the optimizer was built for {names}. Call build() once, with "
-                "all these variables in this order, before the first step."
-            )
+        arrays = deferred.slots
+        if deferred.manifest is not None:
+            self._set_by_manifest(arrays, deferred.manifest)
+            return
         built = [layout.slots for layout in self.layouts_in(deferred.order)]
         slots = next((s for s in built if len(s) == len(arrays)), None)
         if slots is None:
@@ -367,11 +428,27 @@ class State(tf.train.experimental.PythonState):
             )
         variables_lib.assign_all(slots, arrays)
 
-    def load(self, arrays):
+    def _set_by_manifest(self, slots, saved, others=(), values=()):
+        """Set the slots to the arrays `slots` that the manifest `saved` describes.
+
+        Set `others`, a list of variables, to `values`.
+        """
+        (layout, *_), _ = self.layouts()
+        own = self._family.manifest(len(layout.head), layout.slots)
+        order = manifest_lib.places(saved, own)
+        arrays = [slots[place] for place in order]
+        variables_lib.assign_all([*layout.slots, *others], [*arrays, *values])
+
+    def load(self, arrays, manifest=None):
         """Set the state of the optimizer to the arrays of a file.
 
         If the arrays do not fit the optimizer, this method warns and sets nothing. Keras
         also only warns in this case.
+
+        Args:
+          arrays: list of arrays.
+          manifest: the `Manifest` of the file, or None. Without it, the order of the arrays
+            decides.
         """
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
@@ -382,19 +459,36 @@ class State(tf.train.experimental.PythonState):
                 )
                 return
             has_scale = bool(self._loss_scale.named_variables())
-            if has_scale and _fits(arrays, self._family.weights()):
+            if has_scale and manifest is None and _fits(arrays, self._family.weights()):
                 self.warn_no_scale("The file")
         layouts, weights = self.layouts()
         if not self._family.built_variables():
-            if not self.defer(arrays, layouts, is_file=True):
+            if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
                 self._warn_not_loaded(f"It has {len(arrays)} variables.")
             return
         whole = [layout.variables for layout in layouts]
         untrained = [layout.early for layout in layouts]
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
+        if manifest is not None and manifest.is_built:
+            self._load_by_manifest(arrays, manifest, untrained)
+            return
         if self._set(arrays, [*whole, *untrained] if is_new else whole):
             return
         self._warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
+
+    def _load_by_manifest(self, arrays, manifest, lists):
+        start, end = manifest.start, manifest.start + len(manifest.slots)
+        values = [*arrays[:start], *arrays[end:]]
+        early = next((v for v in lists if _fits(values, v)), None)
+        try:
+            if early is None:
+                raise ValueError(
+                    f"It has {len(values)} variables besides the slots, instead of "
+                    f"{len(lists[0])}."
+                )
+            self._set_by_manifest(arrays[start:end], manifest, early, values)
+        except ValueError as error:
+            self._warn_not_loaded(error)
 
     def _warn_not_loaded(self, reason):
         log.logger().warning(

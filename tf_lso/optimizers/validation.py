@@ -222,19 +222,20 @@ def check_scope(variables):
         )
 
 
-def check_known(variables, known, key):
+def check_known(variables, known, key, remedy):
     """Raise ValueError unless the optimizer was built for all variables of a step.
 
     Args:
       variables: list of the variables of the step.
       known: a container of keys, one key for each variable for which the optimizer was built.
       key: a function that returns the key of a variable. See `Family.known_variables`.
+      remedy: str, what else a program can do than to build the optimizer first.
     """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
         raise ValueError(
             f"Unknown variables: {unknown}. Call optimizer.build(all_variables) before the "
-            "first step, or wrap the legacy class, such as tf_keras.optimizers.legacy.SGD."
+            f"first step, or {remedy}."
         )
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_lso.frameworks import keras2_private, keras_versions, model_files, tf_private
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import state, validation
 from tf_lso.scaling import gradients as gradients_lib
 
@@ -43,6 +44,22 @@ def _sum_over_replicas(grads_and_vars):
     ]
 
 
+def load_by_wrapper(inner, wrapper):
+    """Make Keras load the state of the inner optimizer only through the wrapper.
+
+    Files contain the state of the inner optimizer twice: with the wrapper and alone. Keras
+    would load it a second time by its order, even if the wrapper has refused it or has sorted
+    it.
+    """
+
+    def load(store):
+        wrapper._load_inner_variables(store)
+
+    for name in ("load_own_variables", "_load_own_variables"):
+        if hasattr(inner, name):
+            variables_lib.set_untracked(inner, name, load)
+
+
 class Family(abc.ABC):
     """The adapter between one LossScaleOptimizer and its inner optimizer.
 
@@ -72,10 +89,6 @@ class Family(abc.ABC):
     # If so, a step passes the unsummed rows to the inner optimizer, because the inner
     # optimizer must clip each row before the summation.
     sums_rows = False
-    # `is_built_in_parts` is True if the optimizer was built several times, for different
-    # model variables. Then the order in which the optimizer lists its slots depends on the
-    # order of the builds.
-    is_built_in_parts = False
 
     def __init__(self, inner):
         self.inner = inner
@@ -251,6 +264,46 @@ class Family(abc.ABC):
 
     # --- Files and checkpoints.
 
+    def manifest(self, start, slots):
+        """Return the `Manifest` of the optimizer.
+
+        Args:
+          start: int, how many arrays of a file precede the arrays of the slots.
+          slots: list of the slot variables, in the order of the file.
+        """
+        return manifest_lib.Manifest(
+            type(self.inner).__name__,
+            self.name,
+            start,
+            self.head_names(),
+            self.labels(slots),
+            bool(self.built_variables()),
+        )
+
+    def head_names(self):
+        """Return the names of the inner optimizer's variables that precede its slots."""
+        return ["iterations"]
+
+    def labels(self, variables):
+        """Return a pair (slot, path of the model variable) for each of `variables`."""
+        return manifest_lib.labels(self.inner, variables, self.built_variables())
+
+    def expect(self, saved, own):
+        """Prepare the slots for a checkpoint that TensorFlow is about to restore.
+
+        Args:
+          saved: the `Manifest` of the checkpoint.
+          own: the `Manifest` of this optimizer.
+
+        Raises:
+          ValueError: if the checkpoint does not fit the optimizer.
+        """
+        self.slots.expect(saved, own)
+
+    def forget(self):
+        """Forget what `expect` prepared, because TensorFlow restores another checkpoint."""
+        self.slots.forget()
+
     def slots_wait(self):
         """Return whether TensorFlow will restore slots only when the optimizer is built.
 
@@ -271,10 +324,11 @@ class Family(abc.ABC):
         """
 
     def deep_copied(self, memo):
-        """Return a copy of the inner optimizer without the wrapper, or None.
+        """Return Python's deep copy of the inner optimizer without the wrapper, or None.
 
-        Only the adapter to legacy optimizers makes such a copy. If the result is None, the
-        caller makes the copy from the inner optimizer's config.
+        Only legacy optimizers have such a copy. Keras 3 makes copies of its own optimizers from
+        their configs, too, and Python cannot copy the newer optimizers of Keras 2. If the
+        result is None, the caller makes the copy from the inner optimizer's config.
         """
         del memo
 

@@ -83,6 +83,7 @@ class Keras2(family.Family):
 
     def take_over(self, wrapper, loss_scale, name):
         del name
+        family.load_by_wrapper(self.inner, wrapper)
         tf_private.store_instead(wrapper, self.inner)
         if wrapper.dynamic:
             # In checkpoints, the loss scale is a dependency of the inner optimizer. If
@@ -250,6 +251,10 @@ class Newer(Keras2):
         super().__init__(inner)
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
 
+    def take_over(self, wrapper, loss_scale, name):
+        super().take_over(wrapper, loss_scale, name)
+        self.slots.take_over()
+
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:
             return super().compute_gradients(loss, var_list, grad_loss, tape)
@@ -264,11 +269,22 @@ class Newer(Keras2):
             super().build(wrapper, variables)
 
     def _build_inner(self, variables):
-        with self.slots.being_built():
-            self.inner.build(variables)
+        # `being_built` compares the variables with those in a restored checkpoint.
+        before, self._built = self._built, variables
+        try:
+            with self.slots.being_built():
+                self.inner.build(variables)
+        except BaseException:
+            self._built = before
+            raise
+
+    def dependency(self, name, children):
+        return self.slots.restored_once(name, super().dependency(name, children))
 
     def _check_built(self, variables):
-        validation.check_known(variables, *self.known_variables())
+        legacy = f"{keras_versions.keras2_spelled(self.package)}.optimizers.legacy.SGD"
+        remedy = f"wrap the legacy class, such as {legacy}"
+        validation.check_known(variables, *self.known_variables(), remedy)
 
     def _rate_or_schedule(self):
         return hyperparameters.rate_or_schedule(self.inner)

@@ -7,10 +7,11 @@ tests/test_private_names.py fails if Keras 2 does not have one of these methods.
 import copy
 from types import MappingProxyType
 
-from tf_lso.frameworks import graphs, keras_versions, tf_private
+from tf_lso.frameworks import graphs, hyperparameters, keras_versions, tf_private
 from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import slots, validation
 from tf_lso.optimizers.families import family, keras2
 from tf_lso.scaling import gradients as gradients_lib
@@ -73,7 +74,6 @@ class Legacy(keras2.Keras2):
             if others and given <= {id(v) for v in before}:
                 return
             super().build(wrapper, [*others, *variables])
-            self.is_built_in_parts = bool(others)
 
     def built_variables(self):
         # TensorFlow may have restored slots of variables for which the optimizer was not
@@ -81,9 +81,7 @@ class Legacy(keras2.Keras2):
         # slots. Methods that need sorted slots call `built_variables` first.
         restored, self.restored = self.restored, {}
         if restored:
-            known = {id(v) for v in super().built_variables()}
             self.build(None, list(restored.values()))
-            self.is_built_in_parts |= not known >= restored.keys()
         return super().built_variables()
 
     def weights(self):
@@ -91,14 +89,41 @@ class Legacy(keras2.Keras2):
         return super().weights()
 
     def dependencies(self, children, save_type, **kwargs):
-        if not tf_private.deferred(self.inner):
+        waiting = set(tf_private.deferred(self.inner))
+        if not waiting:
             return children
         # If a checkpoint was restored before the first step, TensorFlow restores the step
         # counter and the hyperparameters only when their variables are created. Create these
-        # variables now, so that the next checkpoint contains the restored values.
+        # variables now, so that the next checkpoint contains the restored values. Create no
+        # hyperparameters that the checkpoint lacks, because `assert_existing_objects_matched`
+        # would report them.
         self.counter()
-        private.create_hyperparameters(self.inner)
+        if waiting & hyperparameters.delegated_names(self.inner):
+            private.create_hyperparameters(self.inner)
         return tf_private.children(self.inner, save_type, **kwargs)
+
+    def labels(self, variables):
+        inner, built = self.inner, self.built_variables()
+        found = {
+            id(inner.get_slot(v, slot)): (slot, manifest_lib.path_of(v))
+            for slot in inner.get_slot_names()
+            for v in built
+            if private.has_slot(inner, v, slot)
+        }
+        others = manifest_lib.labels(inner, variables, built)
+        return [found.get(id(v), label) for v, label in zip(variables, others)]
+
+    def expect(self, saved, own):
+        # TensorFlow itself restores each slot of a legacy optimizer by its model variable. So
+        # the order does not matter, and a variable without slots in the file keeps its own.
+        names = own.names
+        if not own.is_built:
+            more, fewer = table.differing_slots(saved.names, self.inner)
+            names = saved.names - more | fewer
+        manifest_lib.check(saved, own._replace(slots=[(name, None) for name in names]))
+
+    def forget(self):
+        pass
 
     def order_slots(self, wrapper, variables):
         if self.built_variables():
@@ -128,8 +153,6 @@ class Legacy(keras2.Keras2):
             weights.sort(key=lambda w: (w is not inner.iterations, place.get(id(w), 0)))
 
     def deep_copied(self, memo):
-        # `copy.deepcopy` of a legacy optimizer copies all attributes and hyperparameters, even
-        # those that its config lacks. So copy a wrapped legacy optimizer in the same way.
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):

@@ -11,6 +11,7 @@ from tf_lso.frameworks import environment, keras3_views, tf_private
 from tf_lso.frameworks import keras3_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
+from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
 from tf_lso.scaling import gradients as gradients_lib
@@ -97,6 +98,8 @@ class Keras3(family.Family):
         self._own_names = {n: vars(wrapper).get(n) for n in private.OF_EACH_OPTIMIZER}
         private.scale_nothing(self.inner)
         self._loss_scale = loss_scale
+        family.load_by_wrapper(self.inner, wrapper)
+        self.slots.take_over()
         self._take_over_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
@@ -190,7 +193,8 @@ class Keras3(family.Family):
         # `_refuse_on_replicas` checks options such as gradient accumulation. Call it again,
         # because the build may have created the optimizers inside a MultiOptimizer.
         self._refuse_on_replicas()
-        validation.check_known(variables, *self.known_variables())
+        remedy = "make a new optimizer (after layers were unfrozen: compile with it)"
+        validation.check_known(variables, *self.known_variables(), remedy)
         # Only the slots must have been created in the strategy's scope. The step counter and
         # the learning rate may have been created outside this scope.
         functions = (private.iteration_variable, private.learning_rate)
@@ -282,9 +286,31 @@ class Keras3(family.Family):
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
-        return files, [all_state, by_slot, by_slot._replace(tail=())]
+        weights = [all_state, by_slot, by_slot._replace(tail=())]
+        if number == 1:
+            # With a schedule, the list `variables` of an optimizer without a wrapper is as long
+            # as the lists of Keras 2, in which the slots have another order.
+            weights.insert(1, state.Layout("variables", heads, slots))
+        return files, weights
 
     # --- Files and checkpoints.
+
+    def head_names(self):
+        rate = private.learning_rate(self.inner)
+        is_number = any(v is rate for v in self.inner.variables)
+        return ["iterations", *(["learning_rate"] if is_number else [])]
+
+    def labels(self, variables):
+        found = super().labels(variables)
+        # Each optimizer inside a MultiOptimizer has slots of its own.
+        for number, part in enumerate(self._parts[1:]):
+            built = private.built_variables(part)
+            for place, (slot, path) in enumerate(
+                manifest_lib.labels(part, variables, built)
+            ):
+                if not slot.startswith("#"):
+                    found[place] = f"{number}/{slot}", path
+        return found
 
     def dependencies(self, children, save_type, **kwargs):
         # `children` contains the objects that Keras tracks for the wrapper. Keras does not
@@ -314,7 +340,8 @@ class Keras3(family.Family):
         # `children` contains no learning rate if the inner optimizer has a schedule. If the
         # checkpoint contains a learning rate, TensorFlow then restores it into the wrapper's
         # own learning rate, which no step uses.
-        return children.get(name, self._own_names.get(name))
+        found = children.get(name, self._own_names.get(name))
+        return self.slots.restored_once(name, found)
 
 
 def _of_keras2(by_variable, by_slot):

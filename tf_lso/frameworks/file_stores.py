@@ -1,0 +1,36 @@
+"""Texts in the HDF5 files of Keras, next to the arrays that Keras puts there."""
+
+import numpy as np
+
+from tf_lso.frameworks import keras_versions
+
+# HDF5 does not store attributes of more than 64 kB. Keras splits such a list into attributes
+# called name0, name1, ..., and so does this module with a text.
+_MOST = 60_000
+
+
+def group_of(store, package):
+    """Return the HDF5 group behind a store that Keras passes to an object, or None.
+
+    `package` is the package of Keras that passes the store. Only stores in HDF5 files have a
+    group. A program may also pass a dict.
+    """
+    if not keras_versions.is_keras2(package):
+        since_3_10 = keras_versions.is_at_least(package, 3, 10)
+        name = "_h5_entry_group" if since_3_10 else "group"
+        store = getattr(store, name, None)
+    return store if hasattr(store, "attrs") else None
+
+
+def write_text(group, name, text):
+    """Store a text in the attributes of an HDF5 group."""
+    for number, start in enumerate(range(0, len(text), _MOST)):
+        group.attrs[f"{name}{number}"] = text[start : start + _MOST]
+
+
+def read_text(group, name):
+    """Return the text in the attributes of an HDF5 group, or None if it is not there."""
+    parts = []
+    while f"{name}{len(parts)}" in group.attrs:
+        parts.append(np.ravel(group.attrs[f"{name}{len(parts)}"])[0])
+    return "".join(p.decode() if isinstance(p, bytes) else p for p in parts) or None
