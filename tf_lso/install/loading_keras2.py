@@ -101,6 +101,7 @@ def save_in_h5(keras, ledger):
 
     @ledger.around(hdf5_format, "save_optimizer_weights_to_hdf5_group")
     def save_optimizer(original, hdf5_group, optimizer):
+        refuse_waiting(optimizer)
         original(hdf5_group, optimizer)
         if is_ours(optimizer):
             group = hdf5_group.create_group(OWN_GROUP)
@@ -131,6 +132,12 @@ def save_in_h5(keras, ledger):
                 )
                 _load_own(file, optimizer, name, manifest)
         return model
+
+
+def refuse_waiting(optimizer):
+    """Raise ValueError if slots of a restored checkpoint wait, which a file would lack."""
+    if is_ours(optimizer) and optimizer._family.slots_wait():
+        raise ValueError(state_lib.BUILD_FIRST)
 
 
 def write_manifest(file, optimizer):

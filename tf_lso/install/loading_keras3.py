@@ -15,7 +15,7 @@ from tf_lso.checkpoints import restoring
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import keras_versions, log
 from tf_lso.install.loading_configs import holds_wrapper
-from tf_lso.install.loading_keras2 import is_ours, write_manifest
+from tf_lso.install.loading_keras2 import is_ours, refuse_waiting, write_manifest
 from tf_lso.optimizers import state as state_lib
 
 # Class names of dtype policies in files of TensorFlow 2.1-2.15. `PolicyV1` is the name of
@@ -107,6 +107,7 @@ def save_in_h5(keras, ledger):
 
     @ledger.around(legacy_h5_format, "save_optimizer_weights_to_hdf5_group")
     def save_optimizer(original, hdf5_group, optimizer):
+        refuse_waiting(optimizer)
         original(hdf5_group, optimizer)
         if is_ours(optimizer):
             write_manifest(hdf5_group, optimizer)

@@ -5,7 +5,6 @@ subclasses of `families.family.Family`. The module `scaling.step` runs a step. T
 `scaling.calls` determines the scale by which the gradients of the step are divided.
 """
 
-import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload

@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_lso.frameworks import keras2_private, keras_versions, model_files, tf_private
+from tf_lso.frameworks import keras2_private, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
-from tf_lso.optimizers import state, validation
+from tf_lso.optimizers import validation
 from tf_lso.scaling import gradients as gradients_lib
 
 
@@ -333,25 +333,8 @@ class Family(abc.ABC):
         del memo
 
     def serialize(self):
-        """Return the serialized inner optimizer: its config and the name of its class.
-
-        Raises:
-          ValueError: if Keras is writing an .h5 file, and `slots_wait` returns True.
-        """
-        file = model_files.written()
-        # Check only .h5 files, because for .keras files `save_own_variables` raises this error.
-        if file == ".h5" and self.slots_wait():
-            raise ValueError(state.BUILD_FIRST)
-        if file and self.package not in keras_versions.installed:
-            self.tell_what_lacks(file)
+        """Return the serialized inner optimizer: its config and the name of its class."""
         return keras_versions.public(self.package).optimizers.serialize(self.inner)
-
-    def tell_what_lacks(self, file):  # noqa: B027
-        """Warn if Keras 2 saves a model without a part of the optimizer's state.
-
-        `file` is the format of the model's file, such as ".h5" or ".keras". After
-        `tf_lso.install()`, Keras 2 would save the whole state.
-        """
 
     def dependencies(self, children, save_type, **kwargs):
         """Return a dict of the objects that TensorFlow saves for the wrapper.

@@ -6,8 +6,6 @@ The module `of_tf_keras` derives the final adapter classes for the package tf_ke
 """
 
 import inspect
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import tensorflow as tf
 
@@ -15,7 +13,6 @@ from tf_lso.frameworks import (
     hyperparameters,
     keras_versions,
     log,
-    model_files,
     tf_private,
 )
 from tf_lso.frameworks import keras2_private as private
@@ -35,12 +32,6 @@ class Keras2(family.Family):
     # `newer_names` contains names of checkpoint entries that only optimizers of a newer family
     # write. The method `dependency` raises ValueError if a checkpoint has such an entry.
     newer_names: tuple[str, ...]
-    # `not_in_files` maps the format of a model's file to the part of the optimizer's state
-    # that Keras 2 does not save in this format. After `tf_lso.install()`, Keras 2 saves and
-    # loads this part, too. Warnings contain the values of this dict.
-    not_in_files: Mapping[str, str] = MappingProxyType(
-        {".h5": "loss scale", "SavedModel": "state of the optimizer"}
-    )
     # `without_aggregation` contains pairs (keyword, value). Each pair is a keyword argument
     # that tells the inner optimizer's `apply_gradients` not to aggregate gradients over
     # replicas. The method `apply_gradients` must accept at least one of the keywords.
@@ -51,13 +42,6 @@ class Keras2(family.Family):
         self._built = []
         self._once = log.Once()
         self._keywords(None)
-        file = model_files.read()
-        if file in self.not_in_files and self.package not in keras_versions.installed:
-            self._once.warn(
-                f"Keras 2 loads no {self.not_in_files[file]} from a file of the kind {file}: "
-                "it starts anew. Call tf_lso.install() at the top of the program, or "
-                "tf_lso.checkpoints.restore(path, model=model, optimizer=model.optimizer)."
-            )
 
     def _keywords(self, name):
         """Return the keyword arguments for the inner optimizer's `apply_gradients`.
@@ -160,14 +144,6 @@ class Keras2(family.Family):
         return layouts, layouts
 
     # --- Files and checkpoints.
-
-    def tell_what_lacks(self, file):
-        if file in self.not_in_files:
-            self._once.warn(
-                f"Keras 2 saves no {self.not_in_files[file]} in a file of the kind {file}. "
-                "Call tf_lso.install() at the top of the program, or save a "
-                "tf.train.Checkpoint too, which holds it."
-            )
 
     def dependency(self, name, children):
         if name in self.newer_names:

@@ -5,7 +5,6 @@ tests/test_private_names.py fails if Keras 2 does not have one of these methods.
 """
 
 import copy
-from types import MappingProxyType
 
 from tf_lso.frameworks import graphs, hyperparameters, keras_versions, tf_private
 from tf_lso.frameworks import keras2_private as private
@@ -44,9 +43,6 @@ class Legacy(keras2.Keras2):
     returns_operations = True
     newer_names = ("_variables", "_trainable_variables")
     without_aggregation = (("experimental_aggregate_gradients", False),)
-    not_in_files = MappingProxyType(
-        {**keras2.Keras2.not_in_files, ".keras": "state of a legacy optimizer"}
-    )
     members = {  # noqa: RUF012
         "_HAS_AGGREGATE_GRAD": True,
         **{name: family.forwarded(name) for name in private.OF_INNER_OPTIMIZER},
