@@ -901,8 +901,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def learning_rate(self) -> Any:
         """The learning rate of the inner optimizer. It can be set.
 
-        If the rate is a schedule of Keras 3, the value can be called like the schedule. The
-        value can also be used as a number. This number is the rate of the next step.
+        If the rate is a schedule, a legacy optimizer returns the schedule, as in TensorFlow
+        2.0-2.10. Other optimizers return the rate of the next step.
         """
         # The constructor of the base class may read this attribute before the inner optimizer
         # is set.
