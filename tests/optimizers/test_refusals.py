@@ -113,8 +113,8 @@ ARGUMENTS = [
     *rows(["growth_factor", "backoff_factor"], [0], "ValueError: must be"),
     *rows(
         ["initial_scale", "dynamic_growth_steps", "min_scale", "growth_factor"],
-        [True],
-        "TypeError: must be a number ... bool True",
+        [True, np.True_, tf.constant(True)],
+        "TypeError: must be a number ... bool",
     ),
     *rows(["growth_factor"], [0.5], "ValueError: at least 1"),
     *rows(["backoff_factor"], [1.0, 2], "ValueError: less than 1"),
@@ -124,6 +124,7 @@ ARGUMENTS = [
     ),
     *rows(["initial_scale"], [16.0], "ValueError: 'max_scale' (4", max_scale=4),
     *rows(["initial_scale"], [2], "ValueError: 'min_scale' (4", min_scale=4),
+    *rows(["initial_scale"], [0.25], "ValueError: 'min_scale' (0.5", min_scale=0.5),
     ({"max_scale": 4}, "ValueError: 'initial_scale' must be ... 'max_scale' (4"),
     ({"dynamic": False}, "ValueError: 'initial_scale' must be specified ... 'dynamic'"),
     *rows(ONLY_DYNAMIC, [3.0], "ValueError: must not be given ... 'dynamic'", **FIXED),

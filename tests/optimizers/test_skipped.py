@@ -13,6 +13,7 @@ from tests.families import (
     wrapped,
 )
 from tests.generation import NO_CHECKPOINT
+from tests.processes import run
 from tf_lso.keras.mixed_precision import experimental
 from tf_lso.scaling import skipped
 
@@ -365,3 +366,51 @@ def test_the_options_of_the_rule_move_the_scale(family, mode):
         step(value)
         scales.append(float(optimizer.loss_scale))
     assert scales == [4, 4, 1, 1, 1, 4, 1]
+
+
+@pytest.mark.parametrize("second", ["fewer", "another order", "others"])
+def test_a_second_trace_with_other_variables_creates_no_variable(family, second):
+    """A `tf.function` may create variables only in its first trace."""
+    optimizer = wrapped(family, "SGD", 1.0, scale=4.0)
+    x, y = tf.Variable(0.0, name="x"), tf.Variable(0.0, name="y")
+    lists = {"fewer": [x], "another order": [y, x], "others": [y]}
+    if second == "others" and family != "legacy":
+        optimizer.build([x, y])
+
+    @tf.function(autograph=False)
+    def step(value, is_second):
+        variables = lists[second] if is_second else [x, y]
+        if second == "others" and not is_second:
+            variables = [x]
+        optimizer.apply_gradients([(value, variable) for variable in variables])
+        return len(variables)
+
+    step(tf.constant(1.0), False)
+    step(tf.constant(1.0), True)
+    step(tf.constant(INF), True)
+    assert optimizer.last_overflow == [(v.name[0], "inf") for v in lists[second]]
+    step(tf.constant(NAN), False)
+    assert {kind for _, kind in optimizer.last_overflow} == {"nan"}
+    assert int(optimizer.skipped_steps) == 2
+
+
+@pytest.mark.parametrize("disable", ["disable_v2_behavior", "disable_v2_tensorshape"])
+def test_steps_of_programs_that_disable_parts_of_tensorflow_2(disable):
+    program = f"""
+        import tensorflow as tf, tf_lso
+        tf.compat.v1.{disable}()
+        tf.compat.v1.enable_eager_execution()
+        x, y = tf.Variable(tf.ones([2, 3])), tf.Variable(1.0)
+        opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0), initial_scale=8.0)
+        opt.build([x, y])
+
+        @tf.function
+        def step(factor):
+            gradients = [factor * tf.ones([2, 3]), factor * tf.ones([])]
+            opt.apply_gradients(zip(gradients, [x, y]))
+
+        for factor in (1.0, float("inf")):
+            step(tf.constant(factor))
+        print(float(y), len(opt.last_overflow))
+    """
+    assert run(program)[-1] == "0.0 2"

@@ -132,3 +132,23 @@ def test_a_step_makes_no_dense_copy_of_the_table(family):
         step(tf.constant([1] * 64))
         assert float(table[1, 0]) == pytest.approx(-6.4)
     assert operations[0] == operations[1]
+
+
+@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
+def test_slices_may_be_made_from_unscaled_values(family, mode):
+    """The optimizer recognizes the values, but must not take them for a dense gradient."""
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(1.0), initial_scale=8.0)
+    table = tf.Variable(tf.zeros([3, 2]))
+    optimizer.build([table])
+
+    def step(rows):
+        with tf.GradientTape() as tape:
+            loss = optimizer.get_scaled_loss(tf.reduce_sum(tf.gather(table, rows)))
+        slices = tape.gradient(loss, table)
+        (values,) = optimizer.get_unscaled_gradients([slices.values])
+        slices = tf.IndexedSlices(values, slices.indices, slices.dense_shape)
+        optimizer.apply_gradients([(slices, table)])
+
+    step = step if mode == "eager" else tf.function(step, jit_compile=mode == "xla")
+    step(tf.constant([2, 2, 0]))
+    np.testing.assert_array_equal(table[:, 0], [-1.0, 0.0, -2.0])

@@ -74,7 +74,7 @@ def _parts(gradients):
     for joined in small.values():
         vectors = [tf.reshape(part.values, [-1]) for part in joined]
         places = [place for part in joined for place in part.places]
-        sizes = [vector.shape[0] for vector in vectors]
+        sizes = [part.values.shape.num_elements() for part in joined]
         vector = tf.concat(vectors, axis=0)
         parts.append(_Part(places, sizes, vector, joined[0].divisor))
     return parts

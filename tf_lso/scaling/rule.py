@@ -140,7 +140,9 @@ def positive_number(name: str, value: Any) -> float:
 
 
 def _refuse_bool(name: str, value: Any) -> None:
-    if isinstance(value, bool):
+    # NumPy and TensorFlow have bools of their own.
+    dtype = getattr(getattr(value, "dtype", None), "name", None)
+    if isinstance(value, bool) or dtype == "bool":
         raise TypeError(f"{name!r} must be a number, but got the bool {value!r}.")
 
 
@@ -197,9 +199,9 @@ def checked_rule(
         if value is not None or field not in optional:
             checked[field] = _CHECKS[field](names[field], value)
     rule = dataclasses.replace(usual, **checked)
-    # With the default `min_scale`, TensorFlow accepted an initial scale below 1, and a skipped
-    # step then raised the scale to 1.
-    is_too_low = rule.initial_scale < rule.min_scale > usual.min_scale
+    # TensorFlow accepted an initial scale below 1, and a skipped step then raised the scale to
+    # 1, which is the default of `min_scale`.
+    is_too_low = rule.initial_scale < rule.min_scale != usual.min_scale
     if is_too_low or not rule.min_scale <= rule.max_scale >= rule.initial_scale:
         raise ValueError(
             f"{names['initial_scale']!r} must be from {names['min_scale']!r} "

@@ -34,18 +34,12 @@ def _path(variable):
     return path or variable.name.removesuffix(":0")
 
 
-class _Record(NamedTuple):
-    """What the last skipped step with these variables has found.
-
-    Fields:
-      number: int. The optimizer stores the number of the record that was written last.
-      variables: list of variables.
-      kinds: int64 vector, or variable of it, with the kind of each variable's gradient.
-    """
-
-    number: int
-    variables: list[Any]
-    kinds: Any
+def _assign_next(variable, value):
+    """Add 1 to a count. `value` is the count plus 1."""
+    if graphs.in_tensorflow_1():  # the variable may be uninitialized
+        return variable.assign(value, read_value=False)
+    # Several threads may skip steps at the same time.
+    return variable.assign_add(1, read_value=False)
 
 
 class Skipped:
@@ -55,12 +49,17 @@ class Skipped:
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # The number of the record that was written last. Eager steps share the number 0.
-        self._last = graphs.unsaved_variable(0, "last_skipped_step")
-        self._of_eager_step = _Record(0, [], [])
-        # The records of traced steps, by the ids of their variables. Steps with the same
-        # variables share a record.
-        self._of_traced_steps: dict[tuple[int, ...], _Record] = {}
+        # What the last skipped step has written: the number of its list of variables, and the
+        # kind of the gradient of each variable in the list, and zeros. This is one variable,
+        # so that steps of several threads cannot mix their records.
+        self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
+        # The lists of the variables of traced steps. Their numbers are their indices. Eager
+        # steps have the number 0, and store their variables and kinds in `_of_eager_step`.
+        self._lists: list[list[Any]] = [[]]
+        # Maps the ids of the variables in a list to the number of the list. The lists keep the
+        # variables alive, so that no other object can get their ids.
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._of_eager_step: tuple[list[Any], Any] = ([], [])
         self._lock = threading.Lock()
         # True if XLA compiled a step that may be skipped.
         self._is_unreported = False
@@ -68,31 +67,34 @@ class Skipped:
 
     def knows(self, variables):
         """Return whether `prepare` was called with these variables."""
-        return tuple(map(id, variables)) in self._of_traced_steps
+        return tuple(map(id, variables)) in self._numbers
 
     def prepare(self, variables):
-        """Prepare the record of a traced step, and return it."""
+        """Number the list of variables of a traced step, and return the number.
+
+        The variable `_last` becomes large enough for the step, because XLA cannot compile a
+        step that changes the shape of a variable.
+        """
         key = tuple(map(id, variables))
-        if key not in self._of_traced_steps:
-            kinds = graphs.unsaved_variable([0] * len(variables), "overflowed")
-            with self._lock:
-                number = len(self._of_traced_steps) + 1
-                record = _Record(number, list(variables), kinds)
-                self._of_traced_steps.setdefault(key, record)
-        return self._of_traced_steps[key]
+        with self._lock:
+            if key not in self._numbers:
+                self._lists.append(list(variables))
+                self._numbers[key] = len(self._lists) - 1
+                with tf.init_scope():
+                    if tf.executing_eagerly():
+                        missing = 1 + len(variables) - int(tf.size(self._last))
+                        padding = [[0, max(missing, 0)]]
+                        self._last.assign(tf.pad(self._last, padding))
+        return self._numbers[key]
 
     def variables(self):
         """Return {name: variable} for the variables that traced steps use.
 
         A SavedModel with traced steps must contain the variables.
         """
-        records = list(self._of_traced_steps.values())
-        return {
-            "skipped_steps": self._total,
-            "consecutive_skipped_steps": self._in_a_row,
-            "last_skipped_step": self._last,
-            **{f"overflowed_{record.number}": record.kinds for record in records},
-        }
+        variables = (self._total, self._in_a_row, self._last)
+        names = ("skipped_steps", "consecutive_skipped_steps", "last_skipped_step")
+        return dict(zip(names, variables))
 
     # --- Called by a step.
 
@@ -114,20 +116,24 @@ class Skipped:
         )
         return [
             warned,
-            self._total.assign(total, read_value=False),
-            self._in_a_row.assign(in_a_row, read_value=False),
-            *self._write(kinds, variables),
+            _assign_next(self._total, total),
+            _assign_next(self._in_a_row, in_a_row),
+            self._last.assign(self._record(kinds, variables), read_value=False),
         ]
 
-    def _write(self, kinds, variables):
+    def _record(self, kinds, variables):
+        """Return the next value of the variable `_last`."""
         if tf.executing_eagerly():
-            self._of_eager_step = _Record(0, variables, kinds)
-            return [self._last.assign(0, read_value=False)]
-        record = self.prepare(variables)
-        return [
-            record.kinds.assign(kinds, read_value=False),
-            self._last.assign(record.number, read_value=False),
-        ]
+            self._of_eager_step = (variables, kinds)
+            return tf.zeros_like(self._last)
+        record = tf.concat([[self.prepare(variables)], kinds], axis=0)
+        if graphs.in_tensorflow_1():  # `_last` may be uninitialized
+            return record
+        # Another function may have made `_last` longer after this one was traced.
+        size = tf.size(self._last)
+        padded = tf.pad(record, [[0, tf.maximum(size - tf.size(record), 0)]])
+        # In XLA the shape must stay the same, also if a step of another thread has changed it.
+        return graphs.plain_or_compiled(lambda: padded, lambda: padded[:size])
 
     def _warn_if_stuck(self, in_a_row):
         # Warn after 1, 2, 4, 8, ... skipped steps in a row, so that a run that cannot
@@ -156,13 +162,18 @@ class Skipped:
 
         The result is a list. Call this method in eager code only.
         """
-        records = [self._of_eager_step, *self._of_traced_steps.values()]
-        _, variables, kinds = records[self._last.numpy()]
+        number, *kinds = self._last.numpy()
+        variables = self._lists[number]
+        if number == 0:
+            variables, kinds = self._of_eager_step
+            kinds = tf.convert_to_tensor(kinds).numpy()
         # A variable may have several gradients in one step.
         bits: dict[int, int] = {}
-        for variable, kind in zip(variables, tf.convert_to_tensor(kinds).numpy()):
+        for variable, kind in zip(variables, kinds):
             bits[id(variable)] = bits.get(id(variable), 0) | int(kind)
-        found = {id(v): Overflow(_path(v), _KINDS[bits[id(v)]]) for v in variables}
+        found = {
+            id(v): Overflow(_path(v), _KINDS[bits.get(id(v), 0)]) for v in variables
+        }
         return [overflow for overflow in found.values() if overflow.kind]
 
     def report(self):

@@ -104,7 +104,7 @@ class Step(NamedTuple):
                     # divided it like a gradient. Undo the division.
                     scale = self.loss_scale._current()
                     results[index] = gradient * tf.cast(scale, gradient.dtype)
-                elif is_late:
+                elif is_late and isinstance(gradient, tf.Tensor):
                     quotient = self.unscaled_gradients.quotient(gradient)
                     results[index] = gradient if quotient is None else quotient
             elif self.divisor is not None and not is_next_value:
