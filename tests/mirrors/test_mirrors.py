@@ -18,6 +18,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import keras, keras2
 from tf_lso import names
+from tf_lso.optimizers import binding
 
 RECORD = json.loads((pathlib.Path(__file__).parent / "record/api.json").read_text())
 NAMES = [(namespace, name) for namespace in RECORD for name in RECORD[namespace]]
@@ -111,6 +112,8 @@ OTHER_DEFAULTS = {
     # The default has this name since TensorFlow 2.4. tf_lso accepts both names.
     ("Policy", "loss_scale", "USE_DEFAULT"): "auto",
     ("Policy", "name", inspect.Parameter.empty): None,  # Keras 3's own class
+    # tf_lso accepts `optimizer` as well as `inner_optimizer`, so neither is required by itself.
+    ("LossScaleOptimizer", "inner_optimizer", inspect.Parameter.empty): binding.MISSING,
 }
 # Keras 3 has another order of arguments, which tf_lso cannot tell from the legacy order. So
 # tf_lso accepts the arguments of Keras 3 by keyword only.

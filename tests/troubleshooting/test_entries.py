@@ -50,10 +50,11 @@ BEFORE = {
     "h5-loss": "old_model().save('model.h5')",
     **dict.fromkeys(("partial-restore", "part", "checkpoint-error"), _CHECKPOINT),
     "kinds": _CHECKPOINT,
+    "whose-state": _CHECKPOINT,
     "slots-do-not-fit": "model.save_weights('model.weights.h5')",
     "wrapped-twice": "wrapped = wrapped_sgd()",
     "callback-late": "monitor = tf_lso.callbacks.LossScaleMonitor()",
-    "copies": "inner = keras.optimizers.AdamW(0.1)",
+    "copies": "inner = keras.optimizers.SGD(0.1); opt.build(variables)",
     "config": _CONFIG,
 }
 

@@ -60,6 +60,7 @@ LOSS_SCALE = {
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",
+    "last_skipped_step",
     "overflowed",
     "loss_scale/skipped_in_a_row",
 )

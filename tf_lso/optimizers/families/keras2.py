@@ -239,10 +239,14 @@ class Newer(Keras2):
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
     def build(self, wrapper, variables):
-        # Do nothing if the optimizer was already built for all these variables.
-        known, key = self.known_variables() if self._built else ((), None)
-        if not (self._built and all(key(variable) in known for variable in variables)):
-            super().build(wrapper, variables)
+        # Another thread may still be building the optimizer.
+        with variables_lib.building:
+            known, key = self.known_variables() if self._built else ((), None)
+            # Do nothing if the optimizer was already built for all these variables.
+            if not (
+                self._built and all(key(variable) in known for variable in variables)
+            ):
+                super().build(wrapper, variables)
 
     def _build_inner(self, variables):
         # `being_built` compares the variables with those in a restored checkpoint.
