@@ -38,8 +38,8 @@ class TestATracedStep:
         graph = step.get_concrete_function(tf.constant(1.0)).graph
         used = {op.type for op in graph.get_operations()}
         assert not {"PyFunc", "EagerPyFunc", "PrintV2"} & used
-        # The step may print only in the rarely taken branch that reports a stuck loss scale. XLA
-        # does not compile this branch (and fails if it has to compile an operation that prints).
+        # The step may print only in the rarely taken branch that reports a stuck loss scale.
+        # XLA does not compile this branch, and would fail if it did.
         assert counting.host_operations(graph) in ([], ["PrintV2"])
         step(tf.constant(float("nan")))
 
