@@ -16,7 +16,11 @@ ORDERS = {
 def both_ways(function):
     """Return {"plain": ..., "compiled": ...}: two ways to run one traced function."""
     traced = tf.function(function)
-    compiled = tf.function(lambda *args: traced(*args), jit_compile=True)
+
+    @tf.function(jit_compile=True)
+    def compiled(*args):
+        traced(*args)  # TensorFlow 2.12 returns an operation here
+
     return {"plain": traced, "compiled": compiled}
 
 
