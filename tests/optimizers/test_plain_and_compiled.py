@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.families import STYLES, needs_keras3, wrapped
+from tests.generation import NO_CHECKPOINT
 
 INF = float("inf")
 ORDERS = {
@@ -66,6 +67,7 @@ def test_slices_with_duplicate_rows(family, order):
 
 
 @needs_keras3
+@NO_CHECKPOINT
 def test_a_step_of_a_saved_model_that_is_compiled_after_loading(tmp_path):
     module = tf.Module()
     module.x = tf.Variable(1.0, name="x")
