@@ -577,7 +577,7 @@ def test_calls_keep_no_graph_alive():
 
     @tf.function(autograph=False)
     def step(x):
-        calls.scaled(calls_lib.Call.SCALE_LOSS, x * 1.0)
+        calls.scaled(calls_lib.ScalingCall.SCALE_LOSS, x * 1.0)
         divides = calls.begin_step([x], if_unknown=False)
         quotient = gradients_lib.quotient_of(x * 2.0, x * 4.0)
         calls.unscaled([quotient.divided()], [quotient])

@@ -353,7 +353,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Source: TensorFlow 2.0-2.15.
         """
-        self._calls.check_loss(loss, calls_lib.Call.GET_SCALED_LOSS)
+        self._calls.check_loss(loss, calls_lib.ScalingCall.GET_SCALED_LOSS)
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
@@ -363,7 +363,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         else:
             scaled = self._scaled(loss)
-        self._calls.scaled(calls_lib.Call.GET_SCALED_LOSS, scaled)
+        self._calls.scaled(calls_lib.ScalingCall.GET_SCALED_LOSS, scaled)
         return scaled
 
     @_not_converted
@@ -460,12 +460,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if loss is None:
             raise TypeError("'loss' must be a tensor or a number, but got: None.")
         self._family.refuse_overridden(self)
-        self._calls.check_loss(loss, calls_lib.Call.SCALE_LOSS)
+        self._calls.check_loss(loss, calls_lib.ScalingCall.SCALE_LOSS)
         loss = tf.convert_to_tensor(loss)
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
         scaled = gradients_lib.scale_loss(loss, self._loss_scale._current())
-        self._calls.scaled(calls_lib.Call.SCALE_LOSS, scaled)
+        self._calls.scaled(calls_lib.ScalingCall.SCALE_LOSS, scaled)
         return scaled
 
     # --- Applying.

@@ -37,7 +37,7 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, log, tf_private
 
 
-class Call(enum.Enum):
+class ScalingCall(enum.Enum):
     """The scaling calls. The values are the names of the optimizer's methods."""
 
     GET_SCALED_LOSS = "get_scaled_loss"
@@ -45,7 +45,7 @@ class Call(enum.Enum):
     SCALE_LOSS = "scale_loss"
 
 
-_SCALED = (Call.GET_SCALED_LOSS, Call.SCALE_LOSS)
+_SCALED = (ScalingCall.GET_SCALED_LOSS, ScalingCall.SCALE_LOSS)
 
 _UNKNOWN = (
     "apply_gradients() cannot know whether these gradients are still scaled: both "
@@ -119,13 +119,13 @@ def _tensor(gradient):
 
 
 class _Place:
-    pending: Call | None = None
+    pending: ScalingCall | None = None
 
 
 class _PlaceOfThread(threading.local):
     """Like `_Place`, but each thread has a `pending` of its own."""
 
-    pending: Call | None = None
+    pending: ScalingCall | None = None
 
 
 class Calls:
@@ -177,8 +177,8 @@ class Calls:
             return
         for result, quotient in zip(results, quotients):
             self.unscaled_gradients.add(result, quotient)
-        self._place().pending = Call.GET_UNSCALED_GRADIENTS
-        self._see(Call.GET_UNSCALED_GRADIENTS)
+        self._place().pending = ScalingCall.GET_UNSCALED_GRADIENTS
+        self._see(ScalingCall.GET_UNSCALED_GRADIENTS)
 
     # --- The step.
 
@@ -195,13 +195,15 @@ class Calls:
         place = self._place()
         pending = place.pending
         if all(map(self.unscaled_gradients.has, gradients)):
-            if pending is Call.GET_UNSCALED_GRADIENTS:
+            if pending is ScalingCall.GET_UNSCALED_GRADIENTS:
                 place.pending = None
             return False
         place.pending = None
         if pending is not None:
-            return pending is Call.SCALE_LOSS
-        possible = {call is Call.SCALE_LOSS for call in self._seen} or {if_unknown}
+            return pending is ScalingCall.SCALE_LOSS
+        possible = {call is ScalingCall.SCALE_LOSS for call in self._seen} or {
+            if_unknown
+        }
         if len(possible) == 2:
             raise RuntimeError(_UNKNOWN)
         (divides,) = possible
@@ -215,10 +217,10 @@ class Calls:
         As in TensorFlow 2.2-2.15, the calls of all places count, because a program may scale
         and unscale in different functions.
         """
-        if Call.SCALE_LOSS in self._seen:
+        if ScalingCall.SCALE_LOSS in self._seen:
             return None
-        scaled = Call.GET_SCALED_LOSS in self._seen
-        unscaled = Call.GET_UNSCALED_GRADIENTS in self._seen
+        scaled = ScalingCall.GET_SCALED_LOSS in self._seen
+        unscaled = ScalingCall.GET_UNSCALED_GRADIENTS in self._seen
         if scaled and unscaled:
             return None
         if scaled:
@@ -244,7 +246,7 @@ class Calls:
         if call in self._seen:
             return
         self._seen.add(call)
-        opposite = call is not Call.SCALE_LOSS
+        opposite = call is not ScalingCall.SCALE_LOSS
         if opposite in self._assumed:
             self._assumed.discard(opposite)
             taken = (
