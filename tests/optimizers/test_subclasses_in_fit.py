@@ -1,5 +1,7 @@
 """Subclasses that override methods of TensorFlow 2.0-2.15, in custom loops and in `fit`."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,6 +79,25 @@ def test_fit_of_keras_3_refuses_an_override_of_each_legacy_method(name, eager):
     np.testing.assert_equal(
         optimizer.get_weights(), [iterations, momentum, scale, count]
     )
+
+
+@needs_keras3
+@pytest.mark.parametrize("name", LEGACY_METHODS)
+def test_fit_of_keras_3_refuses_a_legacy_method_that_is_set_on_the_object(name):
+    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=8.0)
+    original, calls = getattr(optimizer, name), []
+
+    @functools.wraps(original)  # looks like a method of tf_lso
+    def recorded(*args, **kwargs):
+        calls.append(name)
+        return original(*args, **kwargs)
+
+    setattr(optimizer, name, recorded)
+    model = compiled_model(optimizer, "keras3")
+    with refused(f"RuntimeError: overrides {name} ... train_step()"):
+        weight_after_fit(model)
+    assert calls == []
+    assert model.get_weights()[0] == 1.0
 
 
 @needs_keras3
