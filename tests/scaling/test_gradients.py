@@ -233,3 +233,32 @@ def test_parts_of_slices_may_be_lists_tuples_or_arrays(family, parts):
 )
 def test_parts_of_slices_may_be_lists_tuples_or_arrays_in_a_function(family, parts):
     _take_two_steps_with_slices(family, parts, decorate=tf.function)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "scale, expected", [(0.5, 6), (2.0, 1), (3.0, 1), (2.0**40, 0)]
+)
+def test_integers_are_divided_by_the_scale_itself(scale, expected, traced):
+    """A scale of 0.5, which would be 0 as an integer, gave the smallest int32."""
+
+    def unscaled(gradient):
+        return gradients_lib.unscale_gradients([gradient], tf.constant(scale))[0]
+
+    result = (tf.function(unscaled) if traced else unscaled)(tf.constant(3))
+    assert (result.dtype, int(result)) == (tf.int32, expected)
+
+
+def test_a_float16_loss_is_not_checked_after_the_warning(family, monkeypatch):
+    """The check waits for the device."""
+    optimizer = wrapped(family, scale=2.0**15)
+    loss, checks, reduce_any = tf.constant(4.0, tf.float16), [], tf.reduce_any
+
+    def counted(*args, **kwargs):
+        checks.append(args)
+        return reduce_any(*args, **kwargs)
+
+    monkeypatch.setattr(tf, "reduce_any", counted)
+    for _ in range(3):
+        optimizer.get_scaled_loss(loss)
+    assert len(checks) == 1
