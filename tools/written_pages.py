@@ -75,7 +75,7 @@ def _changes(moment):
 
 def _changes_of_like():
     likes = [patch for patch in PATCHES if patch.when in LIKES]
-    rows = [(f"up to {p.when}", p.target, _begin(p.why)) for p in likes]
+    rows = [(p.when, p.target, _begin(p.why)) for p in likes]
     return _with_dashes(_table(("`like`", "Name", "It is changed to"), rows))
 
 

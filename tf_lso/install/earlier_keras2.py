@@ -1,7 +1,7 @@
 """Restore what Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
 
 Today's Keras 2 is the Keras of TensorFlow 2.15. Each public function makes the change of
-one row of `table.PATCHES`. The row names the newest TensorFlow for which the change is
+one row of `table.PATCHES`. The row names the versions of TensorFlow for which the change is
 made.
 """
 
@@ -12,6 +12,9 @@ import types
 
 from tf_lso.frameworks import keras_versions, tf_private
 from tf_lso.install import like
+from tf_lso.optimizers import experimental
+from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
+from tf_lso.scaling import loss_scale_configs
 
 # Maps each version of TensorFlow to the value of `tf.keras.__version__`. TensorFlow
 # 2.1.1-2.1.4 had the value 2.3.0-tf. The dict has the value of TensorFlow 2.1.0, for which
@@ -94,6 +97,25 @@ def add_layer_methods(keras, ledger):
     def add_update(original, self, updates, inputs=None):
         del inputs  # TensorFlow 2.0-2.8 also accepted and ignored `inputs`.
         return original(self, updates)
+
+
+# --- The experimental optimizer.
+
+
+def show_scale_as_tensor(keras, ledger):
+    """Make `loss_scale` a tensor, and give configs the keys of the stable class.
+
+    This was so in TensorFlow 2.4-2.8, where the experimental class inherited both from the
+    stable class. The config of a `LossScale` that the stable class cannot have stays as it is.
+    """
+    del keras
+    stable, cls = LossScaleOptimizer, experimental.LossScaleOptimizer
+    ledger.set_attribute(cls, "loss_scale", stable.loss_scale)
+
+    @ledger.around(cls, "get_config")
+    def get_config(original, self):
+        is_known = type(self.loss_scale_state) in loss_scale_configs.CLASSES.values()
+        return stable.get_config(self) if is_known else original(self)
 
 
 # --- Names.

@@ -77,12 +77,15 @@ def choose(like: str) -> None:
         os.environ[_CHOICE] = "1" if of_keras2 else "0"
 
 
-def is_up_to(like: str | None, newest: str) -> bool:
-    """Return whether the version `like` is at most the version `newest`.
+def is_in(like: str | None, versions: str) -> bool:
+    """Return whether the version `like` is one of `versions`, such as "2.4-2.15".
 
     If `like` is None, the function returns False.
     """
-    return like is not None and parsed(like) <= parsed(newest)
+    if like is None:
+        return False
+    oldest, newest = versions.split("-")
+    return parsed(oldest) <= parsed(like) <= parsed(newest)
 
 
 def aggregate_gradients(keras, ledger):

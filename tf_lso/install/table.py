@@ -23,12 +23,14 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots
 from tf_lso.optimizers.families import family
 
-# Values of `Patch.when`. INSTALL means that `install()` makes the change. A version in
-# LIKES means that `install(like=...)` makes the change for this version and earlier
-# versions. WRAPPED means that the change is made to a single optimizer when that optimizer
-# is wrapped.
+# Values of `Patch.when`. INSTALL means that `install()` makes the change. A range of versions
+# in LIKES means that `install(like=...)` makes the change for these versions. WRAPPED means
+# that the change is made to a single optimizer when that optimizer is wrapped.
 INSTALL, WRAPPED = "install", "wrapped"
-LIKES = ("2.15", "2.10", "2.8", "2.6", "2.5", "2.4", "2.3")
+LIKES = (
+    *("2.0-2.15", "2.4-2.15", "2.0-2.10", "2.0-2.8", "2.0-2.6", "2.0-2.5", "2.0-2.4"),
+    "2.0-2.3",
+)
 # Values of `Patch.where`, which names the package that the change affects.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
@@ -82,20 +84,24 @@ PATCHES = [Patch(*row) for row in (
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
 
-    ("`tf.keras.__version__`", KERAS_2, "2.15", earlier_keras2.say_version),
+    ("`tf.keras.__version__`", KERAS_2, "2.0-2.15", earlier_keras2.say_version),
+    ("`loss_scale` and `get_config` of the experimental LossScaleOptimizer",
+     KERAS_2, "2.4-2.15", earlier_keras2.show_scale_as_tensor),
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
-     KERAS_2, "2.10", like.use_legacy_optimizers),
-    ("`Model.distribute_reduction_method`", KERAS_2, "2.10", earlier_keras2.log_first_replica),
-    ("`apply` and `add_update` of layers", KERAS_2, "2.8", earlier_keras2.add_layer_methods),
+     KERAS_2, "2.0-2.10", like.use_legacy_optimizers),
+    ("`Model.distribute_reduction_method`",
+     KERAS_2, "2.0-2.10", earlier_keras2.log_first_replica),
+    ("`apply` and `add_update` of layers",
+     KERAS_2, "2.0-2.8", earlier_keras2.add_layer_methods),
     (f"{', '.join(f'`{name}`' for name in earlier_keras2.OPTIONS)} of dataset options, "
      "`tf.data.experimental.MapVectorizationOptions`",
-     TENSORFLOW, "2.6", earlier_keras2.ignore_dataset_options),
+     TENSORFLOW, "2.0-2.6", earlier_keras2.ignore_dataset_options),
     ("`Sequential.predict_classes`, `Sequential.predict_proba`",
-     KERAS_2, "2.5", earlier_keras2.predict_classes),
+     KERAS_2, "2.0-2.5", earlier_keras2.predict_classes),
     ("`tf.keras.experimental.LinearCosineDecay`, `NoisyLinearCosineDecay` there",
-     KERAS_2, "2.4", earlier_keras2.add_schedules),
+     KERAS_2, "2.0-2.4", earlier_keras2.add_schedules),
     ("`_aggregate_gradients`, `_clip_gradients`, `apply_gradients` of legacy optimizers",
-     KERAS_2, "2.3", like.aggregate_gradients),
+     KERAS_2, "2.0-2.3", like.aggregate_gradients),
 
     ("`_is_wrapped_by_loss_scale_optimizer`", EACH, WRAPPED, keras2_private.mark),
     ("`_lookup_dependency` of it and of its lists of variables",
@@ -127,7 +133,10 @@ def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
 
     If `install` was called without `like`, `chosen` is None.
     """
-    moments = [INSTALL, *(newest for newest in LIKES if like.is_up_to(chosen, newest))]
+    moments = [
+        INSTALL,
+        *(versions for versions in LIKES if like.is_in(chosen, versions)),
+    ]
     for patch in PATCHES:
         if patch.when in moments and is_in(patch, package):
             patch.function(keras_versions.public(package), ledger)
