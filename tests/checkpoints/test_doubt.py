@@ -69,6 +69,35 @@ def test_a_model_without_the_first_layer_does_not_shift_the_others(
     assert_equal(new.get_weights(), model.get_weights()[2:])
 
 
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "legacy"])
+@pytest.mark.parametrize(
+    ("frozen_there", "frozen_here"), [("a", "b"), ("b", "a"), ("inner", "inner")]
+)
+def test_slots_of_other_layers_in_a_plain_keras_file_are_refused(
+    family, frozen_there, frozen_here, tmp_path
+):
+    layers = KERASES[family].layers
+
+    def model_without(frozen):
+        inner = make_model(KERASES[family], "a", "b")
+        (inner if frozen == "inner" else inner.get_layer(frozen)).trainable = False
+        parts = [layers.InputLayer((3,)), inner, layers.Dense(3, name="c")]
+        return KERASES[family].Sequential(parts)
+
+    optimizer, writer = FAMILIES[family].Adam(0.01), model_without(frozen_there)
+    optimizer.build(writer.trainable_variables)
+    train(writer, optimizer)
+    path = save(writer, optimizer, "keras", tmp_path)
+    same, new = model_without(frozen_there), FAMILIES[family].Adam(0.01)
+    restore_completely(path, same, new)
+    assert_equal(state_of(same, new), state_of(writer, optimizer))
+    if frozen_here != frozen_there:
+        other, new = model_without(frozen_here), FAMILIES[family].Adam(0.01)
+        assert_refused(path, other, new, "Freeze the same layers")
+        checkpoints.restore(path, model=other)
+        assert_equal(other.get_weights(), writer.get_weights())
+
+
 if HAS_KERAS3:
 
     class Averaging(keras.optimizers.SGD):

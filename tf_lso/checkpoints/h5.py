@@ -58,7 +58,8 @@ def opened(path):
                 layout, read = "h5", _in_lists(reader)
             else:
                 layout, read = "keras", _in_groups(reader, config or {})
-            source = Source(path, layout, *read, reader.keys(), reader.read)
+            trained = layouts.trained_layers({"config": (config or {}).get("config")})
+            source = Source(path, layout, *read, reader.keys(), reader.read, trained)
         yield source
 
 

@@ -199,3 +199,19 @@ def optimizer_class(entries, family):
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
     known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}
     return known.pop() if len(known) == 1 else None
+
+
+def trained_layers(config, is_trained=True):
+    """Return a list of bools: whether each layer in a model's config is trained.
+
+    A layer in a frozen model is frozen, too. Layers stand in the order of the config.
+    """
+    if isinstance(config, dict):
+        below = config.get("config")
+        if isinstance(below, dict) and "trainable" in below:
+            is_trained = is_trained and bool(below["trainable"])
+            return [is_trained, *trained_layers(below, is_trained)]
+        config = list(config.values())
+    if not isinstance(config, (list, tuple)):
+        return []
+    return [flag for part in config for flag in trained_layers(part, is_trained)]

@@ -145,7 +145,10 @@ def match_optimizer(source, optimizer, matched):
         return _by_manifest(state, optimizer)
     # The list `order` contains the model variables in the order in which the file lists their
     # slots. It contains None for a variable of the file that today's model does not have.
-    order = [matched.get(key) for key in state.order] or optimizer.order
+    order = [matched.get(key) for key in state.order]
+    if not order:
+        _check_trained_layers(source, optimizer)
+        order = optimizer.order
     found = _by_names(state, optimizer, matched, order)
     nameless = [entry for entry in unmatched(state, found) if entry.slot is None]
     free = [target for target in optimizer.own if target not in found]
@@ -157,6 +160,20 @@ def match_optimizer(source, optimizer, matched):
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
+
+
+def _check_trained_layers(source, optimizer):
+    """Raise CheckpointError if the program that wrote a .keras file froze other layers.
+
+    Without a manifest, only the config of the model says for which layers the slots are.
+    """
+    in_file, here = source.trained_layers, optimizer.trained_layers
+    if len(in_file) == len(here) and in_file != here:
+        raise CheckpointError(
+            f"{source.path}: its slots are of other layers, since other layers of the model "
+            "were frozen (`trainable=False`) when it was saved. Freeze the same layers, or "
+            "restore the model alone, without optimizer=."
+        )
 
 
 def _by_manifest(state, optimizer):

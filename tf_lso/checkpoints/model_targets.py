@@ -40,6 +40,15 @@ class ModelTargets:
         # the path leads.
         self._model, self._found = model, {}
 
+    def trained_layers(self):
+        """Return what `layouts.trained_layers` returns for the config of the model.
+
+        The list is empty if the model has no config.
+        """
+        with contextlib.suppress(Exception):  # a user's own `get_config`
+            return layouts.trained_layers({"config": self._model.get_config()})
+        return []
+
     def at(self, path):
         """Return the `Target` of the model variable to which a path in a file leads, or None.
 

@@ -93,6 +93,9 @@ class Source:
     keys: list[str]
     # `read` returns the value of the tensor that an `Entry` describes, as a NumPy array.
     read: Callable[[Entry], Any]
+    # For each layer in the model's config, whether the layer was trained. See
+    # `layouts.trained_layers`. The list is empty if the file has no config.
+    trained_layers: list[bool] = dataclasses.field(default_factory=list)
 
     def number(self, entry: Entry) -> float:
         """Return the value of a scalar tensor as a float, or raise CheckpointError.

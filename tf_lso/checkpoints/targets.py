@@ -113,6 +113,10 @@ class OptimizerTargets:
         # was built. It contains None for a variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
+        # The layers for which the optimizer was built, or [] if they are not those that the
+        # model trains now.
+        is_of_model = {*self.order} == {*trainable}
+        self.trained_layers = model.trained_layers() if is_of_model else []
         # The list `own` contains the `Target`s of all variables of the optimizer except for the
         # step counter and the hyperparameters.
         self.own = self._own(model)
