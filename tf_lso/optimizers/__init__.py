@@ -11,7 +11,5 @@ from tf_lso.frameworks import environment
 environment.require_tensorflow()
 
 # ruff: noqa: E402
-# The module `config` needs both the stable and the experimental LossScaleOptimizer. The
-# modules that define these classes add them to `config.CLASSES`. This import loads both
-# modules, because `experimental` imports the module of the stable class.
+# This import also loads the module of the stable class, as `config.CLASSES` needs both classes.
 from tf_lso.optimizers import experimental as experimental

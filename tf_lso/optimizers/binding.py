@@ -27,19 +27,12 @@ _bound_classes: dict[tuple[type, type], type] = {}
 
 
 def is_optimizer(value):
-    """Return whether `value` is an optimizer of Keras 3 or Keras 2.
-
-    A LossScaleOptimizer of tf_lso counts as an optimizer, too.
-    """
+    """Return whether `value` is an optimizer of Keras, or a LossScaleOptimizer of tf_lso."""
     return families.family_of(value) is not None
 
 
 def require_family(optimizer):
-    """Return the adapter class (the subclass of `Family`) for an optimizer.
-
-    Raises:
-      TypeError: if `optimizer` is not an optimizer.
-    """
+    """Return the adapter class for an optimizer. Raise TypeError for other objects."""
     family = families.family_of(optimizer)
     if family is None:
         is_class = isinstance(optimizer, type)
@@ -52,13 +45,9 @@ def require_family(optimizer):
 
 
 def bound_class(cls, optimizer):
-    """Return the subclass of `cls` that can wrap `optimizer`.
+    """Return the subclass of `cls` for the family of `optimizer`. It may be `cls` itself.
 
-    There is one subclass for each family of optimizers, and it is made only once. If `cls`
-    itself was made for the family of `optimizer`, the function returns `cls`.
-
-    Raises:
-      TypeError: if `optimizer` is not an optimizer, or `cls` belongs to another family.
+    The function raises TypeError if `cls` belongs to another family.
     """
     family = require_family(optimizer)
     if cls._family_class is family:
@@ -83,11 +72,7 @@ def bound_class(cls, optimizer):
 
 
 def the_inner(optimizer, inner_optimizer):
-    """Return the argument that was passed, either `optimizer` or `inner_optimizer`.
-
-    Raises:
-      TypeError: if both arguments were passed, or neither of them.
-    """
+    """Return the argument that was passed. Raise TypeError unless there is exactly one."""
     passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(passed) != 1:
         raise TypeError(
@@ -98,11 +83,7 @@ def the_inner(optimizer, inner_optimizer):
 
 
 def config_for_copy(inner):
-    """Return the config from which a copy of an optimizer is made.
-
-    Raises:
-      ValueError: if a setting of Keras is in use that configs lack.
-    """
+    """Return a config for a copy. Raise ValueError if configs lack a setting in use."""
     for name in table.SETTINGS_NOT_IN_CONFIGS:
         value = getattr(inner, name, None)
         is_default = callable(value) and keras_versions.is_of_one(value)
@@ -113,9 +94,8 @@ def config_for_copy(inner):
                 "program made the optimizer, and give it the values: "
                 "copied.set_weights(optimizer.get_weights())."
             )
-    # When a program changes a hyperparameter of a legacy optimizer, Keras 2 replaces the old
-    # value if it is a Python number. If the old value is a NumPy number such as a
-    # `np.float32`, Keras 2 treats it like a variable and fails to assign the new value to it.
+    # If a hyperparameter of a legacy optimizer is a NumPy number such as a `np.float32`, Keras
+    # 2 treats it like a variable, and fails to assign a new value to it.
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in inner.get_config().items()
@@ -134,12 +114,7 @@ def _made(cls, config):
 
 
 def unpickled(cls, state):
-    """Make a copy of a LossScaleOptimizer when it is unpickled or deep-copied.
-
-    The original optimizer's method `_described` has returned the class `cls` and the dict
-    `state`. The dict contains the configs and the values of the variables. For a deep copy, it
-    may contain the copied inner optimizer itself.
-    """
+    """Make a copy of a LossScaleOptimizer from the result of its method `_described`."""
     inner = state.get("copied_inner")
     if inner is None:
         inner = _made(*state["inner"])

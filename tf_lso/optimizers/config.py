@@ -8,8 +8,6 @@ the version that wrote the dict:
 - Keras 3 writes the same keys except `dynamic`. Keras 3 also writes `name` and the arguments
   of its base class of optimizers.
 - TensorFlow 2.0-2.3 and tf_lso's experimental class write `optimizer` and `loss_scale`.
-
-The module `keras_configs` reads the config of the inner optimizer.
 """
 
 import inspect
@@ -20,10 +18,9 @@ from tf_lso.optimizers import validation
 from tf_lso.scaling import loss_scale_configs
 from tf_lso.scaling import rule as rule_lib
 
-# Matches the class names under which LossScaleOptimizers were saved. In TensorFlow 2.4-2.8
-# the name of the experimental class ends with "v1". Since TensorFlow 2.9 the name of the
-# class that wraps newer optimizers ends with "v3". tf_lso writes "experimental" into the
-# name of its own experimental class.
+# In TensorFlow 2.4-2.8 the name of the experimental class ends with "v1". Since TensorFlow
+# 2.9 the name of the class that wraps newer optimizers ends with "v3". The name of tf_lso's
+# own experimental class begins with "experimental".
 _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
 
@@ -32,17 +29,13 @@ def is_wrapper(config):
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-# Maps "stable" and "experimental" to tf_lso's two LossScaleOptimizer classes. The modules
-# that define these classes add the entries. This module cannot import those modules, because
-# those modules import this one.
+# The modules of the two classes add them as "stable" and "experimental". This module cannot
+# import those modules, because they import this module.
 CLASSES: dict[str, type] = {}
 
 
 def unbound(cls):
-    """Return the class from which `binding.bound_class` made `cls`.
-
-    If that function did not make `cls`, return `cls` itself.
-    """
+    """Return the class from which `binding.bound_class` made `cls`, or `cls` itself."""
     return vars(cls).get("_unbound", cls)
 
 
@@ -50,28 +43,14 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     """Make the optimizer that a config of any version describes.
 
     If the config describes a LossScaleOptimizer of TensorFlow, Keras 3 or tf_keras, the
-    result is a LossScaleOptimizer of tf_lso.
-
-    Args:
-      config: the serialized optimizer.
-      custom_objects: dict that maps names to the user's own classes of optimizers, schedules
-        or loss scales. Objects of a `custom_object_scope` and registered objects are found
-        as well.
-      package: "keras" or "tf_keras", the package whose optimizers are made. If `package` is
-        None, the config determines the package.
-      base: the base class that the optimizer must have, or None to allow any optimizer.
-
-    Raises:
-      TypeError: if a value is of the wrong type.
-      ValueError: if a class or a loss scale is unknown, a key is missing, or the new
-        optimizer does not support a key of the config.
+    result is a LossScaleOptimizer of tf_lso. If `package` is None, the config determines the
+    package of Keras. If `base` is not None, the optimizer must be an instance of `base`.
     """
     config = keras_configs.checked(config)
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
     # A program may pass its own class in `custom_objects` under the public name
-    # "LossScaleOptimizer", even if the config contains another class name. So also look up
-    # this name.
+    # "LossScaleOptimizer", even if the config contains another class name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -80,9 +59,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)
-    # The registered class may be a subclass that `binding.bound_class` made for one family of
-    # inner optimizers. Use the original class, because the inner optimizer in the config may
-    # be of another family.
+    # The registered class may be bound to one family of inner optimizers, but the inner
+    # optimizer in the config may be of another family.
     cls = unbound(cls)
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
@@ -92,10 +70,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
 def from_config(cls, config, custom_objects=None, package=None):
     """Make a LossScaleOptimizer from a config that any version has written.
 
-    `cls` is the stable LossScaleOptimizer or a subclass. If `cls` is the stable class itself,
-    but the constructor of the stable class cannot express the loss scale in the config, the
-    result is an experimental LossScaleOptimizer. See `deserialize` for the other arguments
-    and the errors.
+    If `cls` is the stable class itself, but its constructor cannot express the loss scale in
+    the config, the result is an experimental LossScaleOptimizer.
     """
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     config = keras_configs.plain_dict(config, "'config'")
@@ -108,7 +84,6 @@ def from_config(cls, config, custom_objects=None, package=None):
         )
     inner = config.pop(layout[0])
     if isinstance(inner, dict):
-        # If `cls` was made for one family, the inner optimizer must belong to this family.
         family = cls._family_class
         package, base = (family.package, family.base) if family else (package, None)
         inner = deserialize(inner, custom_objects, package, base)
@@ -136,18 +111,13 @@ def _made(cls, inner, arguments):
     _, *parameters = inspect.signature(cls.__init__).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
-    # The constructor of a class that Horovod makes accepts only keyword arguments. The
-    # metaclass of Keras 2 would pass the inner optimizer by position, so this function
-    # calls `type.__call__` and not the metaclass.
+    # The constructor of a class that Horovod makes accepts only keyword arguments, but the
+    # metaclass of Keras 2 would pass the inner optimizer by position.
     return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 
 def _pop_loss_scale(config):
-    """Make a `LossScale` from the config of a stable LossScaleOptimizer.
-
-    The function removes all keys except "name" from `config`. The experimental class can
-    then be constructed from the `LossScale` and the rest of `config`.
-    """
+    """Make a `LossScale` from a stable optimizer's config. Remove all keys except "name"."""
     dynamic = config.pop("dynamic", True)
     validation.check_dynamic(dynamic)
     names = config.keys() & rule_lib.OF_OPTIMIZER.values()

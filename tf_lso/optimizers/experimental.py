@@ -51,20 +51,15 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
         self._start(optimizer, lambda: loss_scale_configs.get(loss_scale), name)
 
     def __new__(cls, *args, **kwargs):
-        """Make an instance of the subclass of `cls` that fits the inner optimizer.
-
-        `binding.bound_class` makes a subclass for each family of optimizers, such as Keras 3.
-        """
-        # Check the keywords only for the constructor of this class. The constructor of a
-        # user's subclass may accept other keywords.
+        """Make an instance of the subclass of `cls` that fits the inner optimizer."""
+        # The constructor of a user's subclass may accept other keywords.
         if cls.__init__ is LossScaleOptimizer.__init__:
             accepted = ("optimizer", "loss_scale", "name")
             for name in kwargs.keys() - set(accepted):
                 validation.refuse_keyword(name, accepted)
         return super().__new__(cls, *args, **kwargs)
 
-    # Make Python's `inspect` and `help` show the signature of the constructor. Otherwise they
-    # would show the arguments `*args, **kwargs` of `__new__`.
+    # Make Python's `inspect` and `help` show the signature of the constructor.
     __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]

@@ -60,8 +60,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
-        # Skip the constructor of TensorFlow's class, which accepts only TensorFlow's loss
-        # scales.
+        # The constructor of TensorFlow's class accepts only TensorFlow's loss scales.
         tf.compat.v1.train.Optimizer.__init__(
             self, tf_private.uses_locking(opt), opt.get_name()
         )
@@ -144,10 +143,9 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    # Only TensorFlow's function `_tf_enable` can turn on the rewrite and set the flag that
-    # dtype policies check. `_tf_enable` requires an optimizer of `tf.compat.v1.train`, so
-    # pass an optimizer that nothing else uses. `_tf_enable` also warns that TensorFlow's own
-    # loss scale is deprecated. The log filter hides this warning.
+    # Only `_tf_enable` sets the flag that dtype policies check. It requires an optimizer of
+    # `tf.compat.v1.train`, which nothing else uses here. It also warns that TensorFlow's own
+    # loss scale is deprecated, and the log filter hides this warning.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:

@@ -50,21 +50,15 @@ _FLOAT16_LOSS = (
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# This decorator tells AutoGraph not to convert a method. The methods with this decorator
-# contain nothing that AutoGraph must convert.
+# The methods with this decorator contain nothing that AutoGraph must convert.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
 
 def _of_inner(name: str, what: str) -> property:
-    """Return a property that reads and sets the inner optimizer's attribute `name`.
-
-    `what` is the first sentence of the property's docstring.
-    """
+    """Return a property for the inner optimizer's attribute `name`. `what` describes it."""
 
     def read(self):
-        # The constructor of the base class may read this attribute before the inner optimizer
-        # is set.
         return None if self._family is None else getattr(self.inner_optimizer, name)
 
     def write(self, value):
@@ -81,8 +75,8 @@ def _of_inner(name: str, what: str) -> property:
     return property(read, write, doc=f"{what}. Reads and sets the inner optimizer's.")
 
 
-# `_OWN` contains the names of the wrapper's private attributes. Setting one of these attributes
-# bypasses the `__setattr__` of all base classes, so that no base class tracks the attribute.
+# Setting one of these attributes bypasses the `__setattr__` of all base classes, so that no
+# base class tracks the value.
 _OWN = frozenset(
     {"_calls", "_delegated", "_family", "_loss_scale", "_once", "_own_name", "_skipped"}
     | {"_state", "_trackable", "_traced"}
@@ -90,10 +84,6 @@ _OWN = frozenset(
 
 
 def _check_loss_scale(value):
-    """Raise TypeError unless `value` is a `LossScale`.
-
-    `value` is the object that is about to be assigned to an optimizer's `_loss_scale`.
-    """
     if not isinstance(value, loss_scale_lib.LossScale):
         raise TypeError(
             "The loss scale of an optimizer must be a tf_lso.LossScale. Derive your class "
@@ -166,7 +156,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     """
 
     _family_class: Any = None
-    # `_family` is None until the constructor has set the inner optimizer.
+    # The constructor of the base class reads attributes while `_family` is still None.
     _family: Any = None
     _own_name: str | None = None
     _delegated: frozenset[str] = frozenset()
@@ -185,8 +175,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         inner_optimizer: Any = MISSING,
         name: str | None = None,
         growth_factor: float = ScaleRule.growth_factor,
-        # Do not use `ScaleRule.backoff_factor` here, because the type of this attribute allows
-        # None. A test checks that the defaults here and in `ScaleRule` are equal.
+        # The type of `ScaleRule.backoff_factor` allows None, so the default is repeated here.
         backoff_factor: float = 0.5,
         min_scale: float = ScaleRule.min_scale,
         max_scale: float | None = None,
@@ -206,10 +195,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._start(inner, lambda: loss_scale_configs.make(dynamic, arguments), name)
 
     def __new__(cls, optimizer=MISSING, *args, inner_optimizer=MISSING, **kwargs):
-        """Make an instance of the subclass of `cls` that fits the inner optimizer.
-
-        `binding.bound_class` makes a subclass for each family of optimizers, such as Keras 3.
-        """
+        """Make an instance of the subclass of `cls` that fits the inner optimizer."""
         del args, kwargs
         inner = binding.the_inner(optimizer, inner_optimizer)
         return super().__new__(binding.bound_class(cls, inner))
@@ -218,11 +204,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
-        """Check and wrap the inner optimizer.
-
-        `make_loss_scale` is a function that returns the `LossScale`. The method calls this
-        function only after it has checked the current strategy and the inner optimizer.
-        """
+        """Wrap the inner optimizer. `make_loss_scale` is called only after the checks."""
         validation.check_strategy()
         validation.check_free(inner)
         if not keras_versions.is_keras2(self._family_class.package):
@@ -249,8 +231,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         keras2_private.mark(inner)
 
     if TYPE_CHECKING:
-        # Declare the hyperparameters that an inner optimizer may have. Hide the methods in
-        # the `else` branch from type checkers. Otherwise a type checker would accept every
+        # If a type checker saw the methods in the `else` branch, it would accept every
         # attribute name, even a misspelt one.
         beta: Any
         beta_1: Any
@@ -270,17 +251,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # Warn that traced steps keep the old value of the hyperparameter. Do not
-                # warn for a legacy optimizer, because a legacy optimizer stores the
-                # hyperparameter in a variable, and traced steps read this variable.
+                # Traced steps read the hyperparameters of a legacy optimizer from variables.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
                 super().__setattr__(name, value)
 
         def __getattr__(self, name: str) -> Any:
-            # Python calls this method only if the ordinary lookup of an attribute has
-            # failed.
             if name in self._delegated:
                 return hyperparameters.read(self.inner_optimizer, name)
             raise AttributeError(
@@ -292,10 +269,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def __repr__(self):
         if self._family is None:
-            # The constructor has not set the inner optimizer yet.
             return object.__repr__(self)
         shown = f"{type(self).__name__} around {type(self.inner_optimizer).__name__}"
-        # Show values only in eager mode, because a graph tensor has no known value.
+        # A tensor of a graph has no known value.
         if tf.executing_eagerly():
             shown += f", loss_scale={float(self.loss_scale):g}"
             count = variables_lib.raw(self.dynamic_counter)
@@ -357,8 +333,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if callable(loss) and not hasattr(loss, "dtype"):
 
             def scaled():
-                # AutoGraph may convert the program's function `loss`. `_scaled` is excluded
-                # from AutoGraph, which would only warn about tf_lso's own code.
+                # AutoGraph may convert `loss`, but would only warn about tf_lso's own code.
                 return self._scaled(loss())
 
         else:
@@ -518,8 +493,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         aggregate = experimental_aggregate_gradients and not skip_gradients_aggregation
         is_keras3 = self._family.name == "keras3"
         if is_keras3 and aggregate and not validation.is_of_tf_lso(type(self).apply):
-            # Call the `apply` of the user's subclass, because `apply_gradients` of Keras 3
-            # also calls `apply`.
+            # `apply_gradients` of Keras 3 also calls the `apply` of a user's subclass.
             return self.apply(grads, variables)
         args = () if name is None or isinstance(name, str) else (name,)
         return self._apply(
@@ -582,9 +556,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     ):
         """Check the gradients and variables, and run one step.
 
-        The argument `unknown_is_scaled` matters only if no method of this optimizer has
-        scaled a loss. In this case the step unscales the gradients if `unknown_is_scaled` is
-        True, and leaves them unchanged otherwise.
+        If no method of this optimizer has scaled a loss, `unknown_is_scaled` decides whether
+        the step unscales the gradients.
         """
         validation.check_context()
         if not grads:
@@ -624,17 +597,14 @@ class LossScaleOptimizer(tf_private.Dependencies):
             variables=variables,
         )
         if graphs.in_tensorflow_1() and not self._family.returns_operations:
-            # Run the step in a `tf.function`, which runs all operations that have side
-            # effects. A graph of TensorFlow 1 would run only the operations on which the
-            # result depends.
+            # A `tf.function` runs all operations that have side effects. A graph of
+            # TensorFlow 1 would run only the operations on which the result depends.
             applied = tf.function(lambda: step.run(grads), autograph=False)()
             return applied.op if graphs.in_graph_of_tensorflow_1() else applied
         return step.run(grads)
 
     def _warn_if_forgotten(self):
-        # Warn if the program forgot to scale the loss or to unscale the gradients. Do not
-        # warn if a user's subclass overrides `get_scaled_loss` or `get_unscaled_gradients`,
-        # because the subclass may do this work without the methods of tf_lso.
+        # A user's subclass may scale and unscale without the methods of tf_lso.
         forgotten = self._calls.forgotten()
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if forgotten and all(map(validation.is_of_tf_lso, methods)):
@@ -885,9 +855,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         "The number of steps after which averages overwrite weights",
     )
 
-    # Each property that `forwarded` makes returns a method of the inner optimizer. Without
-    # these properties, a program would call the methods that the wrapper inherits from its
-    # base classes.
+    # Without these properties, a program would call methods that the wrapper inherits.
     add_optimizer_variables = forwarded("add_optimizer_variables")
     add_variable = forwarded("add_variable")
     add_variable_from_reference = forwarded("add_variable_from_reference")
@@ -904,8 +872,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
         If the rate is a schedule, a legacy optimizer returns the schedule, as in TensorFlow
         2.0-2.10. Other optimizers return the rate of the next step.
         """
-        # The constructor of the base class may read this attribute before the inner optimizer
-        # is set.
         return None if self._family is None else self._family.learning_rate()
 
     @learning_rate.setter
@@ -1067,8 +1033,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = validation.as_list("weights", weights)
         _, layouts = self._state.layouts()
         if self._family.name == "keras3" and not self._family.built_variables():
-            # The optimizer may keep the arrays until it is built. Copy them, because they may
-            # belong to a file that the program closes before the build.
+            # The arrays may belong to a file that the program closes before the build.
             arrays = [np.array(array) for array in arrays]
             # With a schedule there are two layouts without the loss scale, and only the shapes
             # of the slots can tell which of them is right.
@@ -1127,8 +1092,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
             self._state.load(arrays)
 
-    # Keras 2.12 calls the private methods `_save_own_variables` and `_load_own_variables`
-    # instead of the public methods.
+    # Keras 2.12 calls these private methods instead of the public ones.
     def _save_own_variables(self, store):
         self.save_own_variables(store)
 
@@ -1157,9 +1121,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # If a checkpoint is restored before the inner optimizer has created its variables,
-        # TensorFlow keeps the values in a dict until the variables are created. This method
-        # returns the dict of the inner optimizer, because the wrapper has none of its own.
+        # TensorFlow keeps restored values in a dict of the inner optimizer until their
+        # variables are created. The wrapper has no such dict.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1202,19 +1165,13 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         A legacy inner optimizer is copied by Python, with all its attributes. All others are
         made from their config, as Keras 3 copies its own optimizers.
-
-        Raises:
-          ValueError: if slots wait for the build, or if the inner optimizer cannot be made from
-            its config.
         """
         built = self._family.built_variables()
-        # Do not copy the variables of the model, because the copied optimizer is for the same
-        # model.
+        # The copied optimizer is for the same model, so the model variables are not copied.
         for variable in built:
             memo[id(variable)] = variable
         cls, state = self._described(self._family.deep_copied(memo))
-        # `unpickled` creates the variables of the step counter and of the loss scale. Create
-        # them under the strategy under which the original variables were created.
+        # The new variables must be created under the strategy of the original variables.
         strategy = variables_lib.strategy_of([*built, self._family.counter()])
         with variables_lib.scope_of(strategy):
             copied = memo[id(self)] = binding.unpickled(cls, state)
@@ -1226,10 +1183,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """Return a function and its arguments. `pickle` calls the function to make a copy.
 
         The copy is made from the config, and gets its slots when it is built.
-
-        Raises:
-          ValueError: if slots wait for the build, or if a setting of the inner optimizer is
-            missing in its config.
         """
         del protocol
         return binding.unpickled, self._described()
@@ -1237,9 +1190,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _described(self, copied_inner=None):
         """Return a pair (class, dict) from which `binding.unpickled` makes a copy.
 
-        Args:
-          copied_inner: a copy of the inner optimizer. If it is None, the copy is made from the
-            config of the inner optimizer.
+        If `copied_inner` is None, the inner optimizer is copied through its config.
         """
         if self._state.deferred is not None:
             raise ValueError(state_lib.BUILD_FIRST)
@@ -1251,9 +1202,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         }
         if copied_inner is None:
             inner = self.inner_optimizer
-            # Put the learning rate schedule itself into the config. Keras cannot make a
-            # schedule from the schedule's config if the class of the schedule is not
-            # registered.
+            # Keras cannot make a learning rate schedule from the schedule's config if the
+            # class of the schedule is not registered. So the dict has the schedule itself.
             config = binding.config_for_copy(inner) | self._family.schedules()
             state["inner"] = type(inner), config
         else:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 
-# The name of the manifest in files. In a checkpoint, this text and the manifest itself are the
-# name of a dependency without values. TensorFlow asks for a dependency by its name before it
-# restores the first value, and frameworks without tf_lso ignore a dependency without values.
+# A checkpoint contains the manifest in the name of a dependency without values. TensorFlow
+# asks for each dependency by its name before it restores the first value, and programs
+# without tf_lso ignore a dependency without values.
 NAME = "tf_lso_manifest"
 _IN_CHECKPOINTS = f"{NAME}:"
 
@@ -37,18 +37,15 @@ _REMEDY = (
 class Manifest(NamedTuple):
     """What the arrays of a saved optimizer are."""
 
-    # The name of the inner optimizer's class, such as "Adam". None if it is unknown.
     class_name: str | None
-    # The name of the inner optimizer's family, such as "keras3".
     family: str
     # How many arrays of a file precede the arrays of the slots.
     start: int
     # The names of the inner optimizer's variables that exist before the build, in their order.
     heads: list[str]
-    # A pair (name of the slot, path of the model variable) for each array of a slot. The path
-    # is None if the array belongs to no model variable. The list is empty before the build.
+    # A pair (slot name, path of the model variable) for each array of a slot. The path is
+    # None if the array belongs to no model variable.
     slots: list[tuple[str, str | None]]
-    # Whether the optimizer was built.
     is_built: bool
 
     @property
@@ -58,7 +55,7 @@ class Manifest(NamedTuple):
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the model variables in the order of the file, each of them once."""
+        """The paths of the model variables, in the order of the file."""
         return list(dict.fromkeys(path for _, path in self.slots if path is not None))
 
 
@@ -70,10 +67,7 @@ def path_of(variable: Any) -> str:
 def labels(optimizer: Any, variables: list[Any], built: list[Any]) -> list[Any]:
     """Return a pair (slot, path of the model variable) for each of `variables`.
 
-    Args:
-      optimizer: an optimizer that keeps its slots in lists.
-      variables: list of variables of the optimizer.
-      built: list of the model variables for which the optimizer was built.
+    `optimizer` keeps its slots in lists that have the order of the model variables `built`.
     """
     names, paths = table.slot_of_attributes(optimizer), [*map(path_of, built)]
     keys = {getattr(v, "path", None): path for v, path in zip(built, paths)}
@@ -94,7 +88,7 @@ def labels(optimizer: Any, variables: list[Any], built: list[Any]) -> list[Any]:
 
 
 def to_json(manifest: Manifest) -> str:
-    """Return a manifest as text. Each slot name and each path stands in it once."""
+    """Return a manifest as text, which contains each slot name and each path only once."""
     slots = list(dict.fromkeys(slot for slot, _ in manifest.slots))
     paths = manifest.paths
     places = {None: -1} | {path: number for number, path in enumerate(paths)}
@@ -132,10 +126,7 @@ def from_name(name: str) -> Manifest | None:
 
 
 def check_kind(saved: Manifest, own: Manifest) -> None:
-    """Raise ValueError if an optimizer of another class, or with a schedule, wrote a file.
-
-    This can be checked before the optimizer is built.
-    """
+    """Raise ValueError if the optimizers differ in class or in the kind of learning rate."""
     if saved.class_name not in (None, own.class_name):
         raise ValueError(
             f"The file has the state of an optimizer of the class {saved.class_name}, but "
@@ -151,12 +142,7 @@ def check_kind(saved: Manifest, own: Manifest) -> None:
 
 
 def check(saved: Manifest, own: Manifest) -> None:
-    """Raise ValueError if an optimizer of another class or with other slots wrote a file.
-
-    Args:
-      saved: the manifest of the file.
-      own: the manifest of the optimizer, which is built.
-    """
+    """Raise ValueError if an optimizer of another class or with other slots wrote a file."""
     check_kind(saved, own)
     sides = {
         "in the file": saved.names - own.names,
@@ -184,11 +170,9 @@ def check(saved: Manifest, own: Manifest) -> None:
 def variables_in_order(saved: Manifest, own: Manifest) -> dict[str, str]:
     """Return {path of a model variable in `own`: its path in `saved`}.
 
-    The paths may be the same in any order. If none of them are the same, since the model was
-    made a second time in a process, the order decides.
-
-    Raises:
-      ValueError: if only some of the paths are the same, or if the order cannot be known.
+    The paths may be the same in any order. If none of them are the same, because the model
+    was made a second time in a process, the order decides. The function raises ValueError if
+    only some of the paths are the same, or if the order cannot be known.
     """
     paths, owns = saved.paths, own.paths
     # A model that is made again has another name, which is a part of the paths in Keras 3. So
@@ -223,7 +207,6 @@ def _layer_and_variable(path):
 
 
 def _without_numbers(path):
-    """Return a path without the numbers in the default names of models and layers."""
     return _NUMBER.sub("", path)
 
 
@@ -233,11 +216,7 @@ def _shown(paths):
 
 
 def places(saved: Manifest, own: Manifest) -> list[int]:
-    """Return the index of the saved array for each slot variable of an optimizer.
-
-    Raises:
-      ValueError: if the file does not fit the optimizer.
-    """
+    """Return the index of the saved array for each slot, or raise ValueError."""
     check(saved, own)
     if len(saved.paths) != len(own.paths):
         variables_in_order(saved, own)  # which raises the error

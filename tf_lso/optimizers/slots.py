@@ -13,9 +13,8 @@ from tf_lso.frameworks import hyperparameters, tf_private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.optimizers import manifest as manifest_lib
 
-# If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots of the optimizer
-# one by one. If an optimizer keeps its slots in lists, TensorFlow must save the lists
-# instead. So the wrapper of such an optimizer hides the name from `dir`.
+# If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots one by one. If an
+# optimizer keeps its slots in lists, TensorFlow must save the lists instead.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 
@@ -44,9 +43,7 @@ def restore_by_path(optimizer, slots):
     ignores surplus variables of the checkpoint. It also restores model variables through the
     optimizer, which lists them.
 
-    Args:
-      optimizer: the optimizer, or a list in which it keeps all its variables.
-      slots: the `ListedSlots` of the optimizer.
+    `optimizer` may also be the list in which an optimizer keeps all its variables.
     """
 
     def found(lookup, name, *cached):
@@ -60,27 +57,21 @@ def restore_by_path(optimizer, slots):
 class ListedSlots:
     """The slot methods of OptimizerV2 for an optimizer that keeps its slots in lists.
 
-    Programs call these methods on the wrapper. The full docstrings of the methods are in
-    `LossScaleOptimizer`.
+    The full docstrings of these methods are in `LossScaleOptimizer`.
 
-    Args:
-      family: the adapter of the optimizer.
-      own_variables: list of all variables of the optimizer. Checkpoints contain this list
-        element by element. A checkpoint with more elements is refused.
+    Checkpoints contain `own_variables`, the list of all variables of the optimizer, element
+    by element. A checkpoint with more elements is refused.
     """
 
     def __init__(self, family, own_variables):
         self._family, self._inner = family, family.inner
-        # `_added` contains the slots that a program has made with `add_slot`. It maps the name
-        # of each slot to a dict, and this dict maps the index of a model variable to the slot
-        # variable.
+        # The slots from `add_slot`, as {slot name: {index of the model variable: slot}}.
         self._added = {}
         self._listed = own_variables
         # The manifest of a checkpoint that was restored before the build.
         self._awaited = None
         self.forget()
-        # In Keras 3.0 the list of variables is not a trackable object, so checkpoints do not
-        # contain the list.
+        # Checkpoints of Keras 3.0 do not contain the list, which is not trackable there.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
 
     def take_over(self):
@@ -91,8 +82,7 @@ class ListedSlots:
 
     def forget(self):
         """Forget the checkpoint that was restored last."""
-        # `_moved` maps an index in the checkpoint's list of variables to the index in the list
-        # of this optimizer. Equal indices are omitted.
+        # Maps an index in the checkpoint's list to a different index in this optimizer's list.
         self._awaited, self._moved = None, {}
 
     def expect(self, saved, own):
@@ -127,20 +117,15 @@ class ListedSlots:
         return found
 
     def variable_at(self, lookup, name, cached):
-        """Return the variable into which TensorFlow restores a value, or None.
+        """Return the variable into which TensorFlow restores the element `name`, or None.
 
-        Args:
-          lookup: TensorFlow's own function, which finds an element of the list by its index.
-          name: the index in the checkpoint, a str.
-          cached: tuple, further arguments of `lookup`.
+        `lookup` is TensorFlow's own function, with the arguments `name` and `cached`.
         """
         index = self._moved.get(int(name), name) if name.isdigit() else name
         found = lookup(str(index), *cached)
-        # TensorFlow also calls this method when a variable is added to the list. Only a restore
-        # may raise the error. When a variable is added, `cached` is empty and `name` is the
-        # length of the list. During a restore, `cached` is not empty. TensorFlow 2.12 never
-        # passes `cached`, so in that version only a `name` greater than the length of the list
-        # shows a restore.
+        # TensorFlow also calls this method when a variable is added to the list. Then `name` is
+        # the length of the list, and `cached` is empty. During a restore, `cached` is not
+        # empty, except in TensorFlow 2.12, where only a greater `name` shows a restore.
         more = name.isdigit() and (cached or int(name) > len(self._listed))
         if found is None and more and self._family.built_variables():
             raise ValueError(too_many(self._inner))
@@ -150,20 +135,16 @@ class ListedSlots:
     def being_built(self):
         """Return a context manager in which the caller builds the inner optimizer.
 
-        Some optimizers assign values to their slots during the build. These values must not
-        replace the values of a checkpoint that was restored earlier. So the context manager
-        assigns the values of the checkpoint after the build.
-
-        Raises:
-          ValueError: if the checkpoint does not fit the optimizer that was built.
+        Some optimizers assign values to their slots during the build. So the values of a
+        checkpoint that was restored earlier are assigned after the build. The context manager
+        raises ValueError if that checkpoint does not fit.
         """
         if not self._is_saved:
             yield
             return
         later = tf_private.restored_afterwards
-        # Until the variables exist, TensorFlow stores the values of the checkpoint in two
-        # dicts. One dict belongs to the list of variables and has indices as keys. The second
-        # dict belongs to the optimizer and has names of attributes as keys.
+        # Until the variables exist, TensorFlow stores the values of the checkpoint in a dict of
+        # the list, which has indices as keys, and in a dict of the optimizer.
         with later(self._listed) as places, later(self._inner):
             yield
             awaited = self._awaited
@@ -175,10 +156,7 @@ class ListedSlots:
                 raise ValueError(too_many(self._inner))
 
     def wait(self):
-        """Return whether TensorFlow holds restored values for slots that do not exist yet.
-
-        TensorFlow assigns these values when the slots are created.
-        """
+        """Return whether TensorFlow holds restored values for slots that do not exist yet."""
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()
         return any(name.isdigit() for name in waiting)
 
@@ -194,18 +172,11 @@ class ListedSlots:
         return list(self._slots())
 
     def get_slot(self, var, slot_name):
-        """Return the slot variable of a model variable.
-
-        Raises:
-          KeyError: if the model variable has no slot with the name `slot_name`.
-        """
+        """Return the slot variable of a model variable, or raise KeyError."""
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return a model variable's slot variable. Make the slot if it does not exist.
-
-        The slot has the shape of its model variable. The argument `shape` is ignored.
-        """
+        """Return the slot of `var`. Make it in the shape of `var` if it does not exist."""
         del shape
         try:
             return self.get_slot(var, slot_name)
@@ -216,7 +187,7 @@ class ListedSlots:
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
         """Return a new variable of the inner optimizer."""
-        # Ignore the further arguments that `add_weight` of TensorFlow 2.0-2.15 accepted.
+        # `add_weight` of TensorFlow 2.0-2.15 accepted further arguments.
         del kwargs
         dtype = None if dtype is None else tf.as_dtype(dtype).name
         return self._inner.add_variable(

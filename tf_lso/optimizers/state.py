@@ -23,14 +23,12 @@ from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
 
-# The name under which checkpoints of earlier versions of tf_lso contain the slots of an
-# optimizer that was not built.
+# Checkpoints of earlier versions of tf_lso contain deferred slots under this name.
 _OLD_SLOTS = "slots_that_wait"
 
 # While this switch is on, Keras's attempts to load the optimizer's state have no effect.
-# The module `install.loading_keras3` turns the switch on while Keras 3 loads a model of
-# Keras 2, because Keras 3 would look for the state under the wrong names. The module
-# restores the state afterwards.
+# Keras 3 would look for the state in a model of Keras 2 under the wrong names, so the module
+# `install.loading_keras3` restores the state after Keras has loaded the model.
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
@@ -46,59 +44,42 @@ BUILD_FIRST = (
 
 
 class Layout(NamedTuple):
-    """The order of an optimizer's variables in a file or in another list of saved arrays.
+    """The order of an optimizer's variables in a list: `head`, then `slots`, then `tail`."""
 
-    The variables in `head` come first. The variables in `slots` follow, and then the variables
-    in `tail`.
-    """
-
-    # `order` is the order of the slots, either "variables" or "weights". In "variables" the
-    # slots of one model variable stand together. In "weights" all slots with the same slot
-    # name stand together, as in the attribute `weights` of a legacy Keras 2 optimizer.
+    # Either "variables" or "weights". In "variables" the slots of one model variable stand
+    # together. In "weights" all slots with the same slot name stand together, as in the
+    # attribute `weights` of a legacy Keras 2 optimizer.
     order: str
-    # `head` and `tail` contain the variables that exist as soon as the optimizer is
-    # constructed, such as the step counter. Slots exist only after the optimizer is built.
     head: list[Any]
     slots: list[Any]
     tail: Sequence[Any] = ()
 
     @property
     def early(self):
-        """A list of the variables in `head` and `tail`, which exist before the build."""
+        """The variables that exist before the build."""
         return [*self.head, *self.tail]
 
     @property
     def variables(self):
-        """A list of the variables in `head`, `slots` and `tail`, in this order."""
+        """All variables, in the order of the layout."""
         return [*self.head, *self.slots, *self.tail]
 
 
 class DeferredSlots(NamedTuple):
-    """The values of slots that were loaded before the optimizer was built."""
+    """The arrays of slots that were loaded before the build. For `order`, see `Layout`."""
 
-    # `order` is the order of the arrays in `slots`, either "variables" or "weights". See
-    # `Layout.order`.
     order: str
-    # `slots` contains the values of the slots as arrays.
     slots: list[Any]
-    # `undo` decides what happens if the deferred slots do not fit the optimizer when it is
-    # built. If `undo` is None, the build raises an error. Otherwise the build only warns, and
-    # the variables that were loaded together with the slots get their old values back. `undo`
-    # is a list of tuples (variable, old value, loaded value). A variable that no longer has
-    # the loaded value is not changed.
+    # Tuples (variable, old value, loaded value) of the variables that were loaded together
+    # with the slots. If the slots do not fit at the build, the build warns, and each variable
+    # that still has the loaded value gets its old value back. If `undo` is None, the build
+    # raises an error instead.
     undo: list[Any] | None = None
-    # `manifest` says of which slots and model variables the arrays are. None if the file that
-    # was loaded did not say this.
     manifest: manifest_lib.Manifest | None = None
 
 
 def _fits(arrays, variables):
-    """Return whether each array fits its variable.
-
-    There must be as many arrays as variables. Each array must have the shape of its
-    variable. Arrays of integers fit only integer variables, and other arrays fit only other
-    variables.
-    """
+    """Return whether arrays fit variables in number, shape and kind (integer or not)."""
     return len(arrays) == len(variables) and all(
         np.shape(array) == tuple(variable.shape)
         and (np.asarray(array).dtype.kind in "iub")
@@ -115,17 +96,9 @@ def _have_shapes_of(arrays, variables):
 def _why_not(arrays, whole, untrained, weights):
     """Return the reason why the arrays of a file do not fit an optimizer.
 
-    Args:
-      arrays: the arrays of the file.
-      whole: list of all variables of the optimizer, in the order in which new files contain
-        them.
-      untrained: list of lists of variables. If the file was saved before the optimizer was
-        built, the arrays fit one of these lists.
-      weights: list of `Layout`. If the arrays fit one of these layouts, Keras 2 wrote the
-        file.
-
-    Raises:
-      ValueError: if a variable and its array differ in shape.
+    If the arrays fit a list in `untrained`, the file was saved before the optimizer was
+    built. If the arrays fit a layout in `weights`, Keras 2 wrote the file. The function
+    raises ValueError if the shape of an array differs from that of its variable in `whole`.
     """
     if any(_fits(arrays, variables) for variables in untrained):
         return "It was saved before the optimizer was built."
@@ -134,25 +107,19 @@ def _why_not(arrays, whole, untrained, weights):
     if len(arrays) != len(whole):
         return f"It has {len(arrays)} variables instead of {len(whole)}."
     for variable, array in zip(whole, arrays):
-        # Call `array_for` only to raise ValueError if the variable and its array differ in
-        # shape.
+        # `array_for` raises the ValueError.
         variables_lib.array_for(variable, array)
     return "Its integers and floats stand at other places."
 
 
 class State:
-    """The state of one LossScaleOptimizer: its variables and its deferred slots.
-
-    The deferred slots are the values of slots that a program loaded before the optimizer was
-    built.
-    """
+    """The state of one LossScaleOptimizer: its variables and its deferred slots."""
 
     def __init__(self, family, loss_scale, name_of_owner):
         self._family, self._loss_scale = family, loss_scale
-        # `name_of_owner` is a function that returns the name of the LossScaleOptimizer.
-        # Warnings contain this name.
+        # This is a function, because the program may change the name of the optimizer.
         self._name_of_owner = name_of_owner
-        # `deferred` is a `DeferredSlots`, or None if no slots are deferred.
+        # A `DeferredSlots`, or None.
         self.deferred = None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
         self.inner_follows = False
@@ -165,36 +132,24 @@ class State:
         self._build_first = variables_lib.NotSaved(BUILD_FIRST)
 
     def own_variables(self):
-        """Return the variables of a Keras 2 optimizer that its property `weights` lacks.
-
-        These are mainly the variables of the loss scale. The list has the order in which
-        files contain the variables.
-        """
+        """Return the variables that `weights` of Keras 2 lacks, in the order of files."""
         (in_files, *_), _ = self.layouts()
         return in_files.variables[len(self._family.weights()) :]
 
     def layouts(self):
-        """Return the possible orders of the optimizer's arrays, as two lists of `Layout`.
-
-        The first list is for the arrays in files, and the second is for the arrays that
-        `set_weights` accepts. See also `Family.layouts`.
-        """
+        """Return the layouts in files, and those for `set_weights`. See `Family.layouts`."""
         scale = [variable for _, variable in self._loss_scale.named_variables()]
         return self._family.layouts(scale)
 
     def layouts_in(self, order):
-        """Return a list of the layouts whose slots are in the order `order`.
-
-        `order` is "variables" or "weights", see `Layout.order`. The first layout in the list
-        contains the most variables.
-        """
+        """Return the layouts with this order. The first one contains the most variables."""
         files, weights = self.layouts()
         return [layout for layout in [*files, *weights] if layout.order == order]
 
     def manifest(self):
-        """Return what `saved` returns as a `Manifest`.
+        """Return the manifest of what `saved` returns.
 
-        The result is None if slots are deferred whose file had no manifest.
+        The result is None if deferred slots were loaded without a manifest.
         """
         if self.deferred is None:
             if not self._family.built_variables():
@@ -207,19 +162,11 @@ class State:
         return self.deferred.manifest._replace(start=len(layout.head))
 
     def saved(self, order=None):
-        """Return the whole state as a list of arrays, together with the order of the slots.
+        """Return a pair (order of the slots, list of the arrays of the whole state).
 
-        Args:
-          order: "variables" or "weights", the order of the slots, see `Layout.order`. Defaults
-            to the order in new files. If the state has deferred slots, which are arrays that
-            wait for the build, the list keeps their order, and `order` is ignored.
-
-        Returns:
-          A pair (order, list of arrays). The list includes the deferred slots.
-
-        Raises:
-          ValueError: if a checkpoint was restored before the build, and TensorFlow restores
-            the slots only at the build.
+        By default, the slots have the order in new files. Deferred slots keep their own
+        order, and then `order` is ignored. The method raises ValueError if TensorFlow
+        restores slots from a checkpoint only at the build.
         """
         if self._family.slots_wait():
             raise ValueError(BUILD_FIRST)
@@ -231,12 +178,7 @@ class State:
         return order, [*head, *(deferred.slots if deferred else slots), *tail]
 
     def saved_in_file(self):
-        """Return the list of the arrays that a file must contain.
-
-        Raises:
-          ValueError: if a file cannot contain the deferred slots, or if the method `saved`
-            raises ValueError.
-        """
+        """Return the arrays for a file. Raise ValueError if a file cannot contain them."""
         order, arrays = self.saved()
         if order not in [layout.order for layout in self.layouts()[0]]:
             raise ValueError(BUILD_FIRST)
@@ -245,23 +187,17 @@ class State:
     # --- Checkpoints. TensorFlow saves and restores the variables itself.
 
     def dependencies(self, children):
-        """Return `children`, the dependencies of the optimizer, with the manifest.
-
-        The manifest comes last, because `expect` must be called after `forget`.
-        """
+        """Return `children` with the manifest at the end, so that `expect` follows `forget`."""
         if self.deferred is not None:
             return {**children, "tf_lso_build_first": self._build_first}
         name = manifest_lib.name_in_checkpoints(self.manifest())
         return {**children, name: self._named_by_manifest}
 
     def dependency(self, name):
-        """Return the object for a dependency in a checkpoint if it is the manifest, else None.
+        """Return an object if the dependency `name` of a checkpoint is the manifest, else None.
 
-        TensorFlow calls this method for each dependency of the optimizer before it restores any
-        value.
-
-        Raises:
-          ValueError: if the checkpoint does not fit the optimizer.
+        TensorFlow calls this method for each dependency before it restores any value. The
+        method raises ValueError if the checkpoint does not fit the optimizer.
         """
         # The values in the checkpoint replace the deferred slots.
         self.deferred = None
@@ -282,10 +218,7 @@ class State:
         return self._named_by_manifest
 
     def expect(self, saved):
-        """Prepare to restore a checkpoint, or raise ValueError if it does not fit.
-
-        `saved` is the manifest of the checkpoint.
-        """
+        """Prepare to restore the checkpoint with the manifest `saved`, or raise ValueError."""
         own = self.manifest()
         if saved.is_built:
             self._family.expect(saved, own)
@@ -320,18 +253,10 @@ class State:
     def defer(self, arrays, layouts, *, is_file=False, manifest=None):
         """Set the variables that exist, and store the slot values until the build.
 
-        Args:
-          arrays: list of arrays in one of the layouts.
-          layouts: list of `Layout`.
-          is_file: bool, whether the arrays come from a file. If slots of a file do not fit
-            at the build, there is a warning instead of a ValueError. Defaults to False.
-          manifest: the `Manifest` of the arrays, or None.
-
-        Returns:
-          Whether the arrays fit one of the layouts. If they do not fit, nothing is set.
+        Return whether the arrays fit one of the layouts. If they do not fit, nothing is set.
+        If slots of a file do not fit at the build, the build only warns.
         """
         if self._set(arrays, [layout.variables for layout in layouts]):
-            # All arrays were set at once, so no slots are deferred.
             self.deferred = None
             return True
         for layout in layouts:
@@ -353,10 +278,7 @@ class State:
         return False
 
     def set(self, arrays, layouts):
-        """Set the variables to arrays, or raise ValueError if they do not fit.
-
-        `layouts` is a list of `Layout`. The arrays must fit exactly one of them.
-        """
+        """Set the variables. Raise ValueError unless the arrays fit exactly one layout."""
         known = [layout.variables for layout in layouts]
         fitting = [variables for variables in known if len(variables) == len(arrays)]
         shaped = [v for v in fitting if _have_shapes_of(arrays, v)]
@@ -377,10 +299,7 @@ class State:
         variables_lib.assign_all((shaped or fitting)[0], arrays)
 
     def _set(self, arrays, lists):
-        """Set the variables of the first list in `lists` that the arrays fit.
-
-        Return whether the arrays fit one of the lists of variables.
-        """
+        """Set the first list of variables that the arrays fit. Return whether one fits."""
         variables = next((v for v in lists if _fits(arrays, v)), None)
         if variables is not None:
             variables_lib.assign_all(variables, arrays)
@@ -389,10 +308,7 @@ class State:
     # --- At the build and after it.
 
     def set_deferred(self):
-        """Assign the deferred values to the slots.
-
-        The optimizer calls this method after each build.
-        """
+        """Assign the deferred values to the slots, after each build of the optimizer."""
         deferred, self.deferred = self.deferred, None
         if deferred is None:
             return
@@ -406,7 +322,7 @@ class State:
                 self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
-                    # Defer the slots again, because they may fit at the next build.
+                    # The slots may fit at the next build.
                     self.deferred = deferred
                     raise
                 for variable, before, loaded in deferred.undo:
@@ -429,10 +345,7 @@ class State:
         variables_lib.assign_all(slots, arrays)
 
     def _set_by_manifest(self, slots, saved, others=(), values=()):
-        """Set the slots to the arrays `slots` that the manifest `saved` describes.
-
-        Set `others`, a list of variables, to `values`.
-        """
+        """Set the slots by the manifest `saved`, and the variables `others` to `values`."""
         (layout, *_), _ = self.layouts()
         own = self._family.manifest(len(layout.head), layout.slots)
         order = manifest_lib.places(saved, own)
@@ -440,15 +353,9 @@ class State:
         variables_lib.assign_all([*layout.slots, *others], [*arrays, *values])
 
     def load(self, arrays, manifest=None):
-        """Set the state of the optimizer to the arrays of a file.
+        """Set the state to the arrays of a file. Only warn if they do not fit, as Keras does.
 
-        If the arrays do not fit the optimizer, this method warns and sets nothing. Keras
-        also only warns in this case.
-
-        Args:
-          arrays: list of arrays.
-          manifest: the `Manifest` of the file, or None. Without it, the order of the arrays
-            decides.
+        Without a manifest, the order of the arrays decides.
         """
         if keras_versions.is_keras2(self._family.package):
             if not arrays:

@@ -5,7 +5,6 @@ from typing import Any
 from tf_lso.frameworks import graphs
 from tf_lso.optimizers import loss_scale_optimizer
 
-# `_MOST` is the largest number of variables that an error message names.
 _MOST = 5
 
 

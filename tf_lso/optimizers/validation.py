@@ -10,6 +10,7 @@ from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import rule as rule_lib
 
+# In these strategies each replica has a copy of each variable.
 _SUPPORTED = (
     tf.distribute.OneDeviceStrategy,
     tf.distribute.MirroredStrategy,
@@ -32,11 +33,7 @@ def check_dynamic(dynamic):
 
 
 def check_keras3_arguments(arguments):
-    """Raise an error if an argument is unknown or does not have its default value.
-
-    `arguments` maps names to values. The known arguments are those of `Optimizer`, the base
-    class of all Keras 3 optimizers, except `learning_rate` and `name`.
-    """
+    """Raise an error if an argument is unknown to Keras 3 or is not the default."""
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
@@ -54,11 +51,7 @@ def check_keras3_arguments(arguments):
 
 
 def refuse_keyword(name, accepted, also_similar=()):
-    """Raise TypeError because a constructor does not accept the keyword `name`.
-
-    The message suggests the most similar name in `accepted` or `also_similar`. If no name
-    is similar, the message lists the names in `accepted`.
-    """
+    """Raise TypeError, and suggest a similar name or list the names in `accepted`."""
     similar = difflib.get_close_matches(name, [*accepted, *also_similar], n=1)
     remedy = f"It accepts: {', '.join(accepted)}."
     if similar:
@@ -74,11 +67,7 @@ def scales_the_loss(optimizer):
 
 
 def check_reduces(*optimizers):
-    """Raise TypeError if Horovod made the class of one of the Keras 3 optimizers.
-
-    With a Keras 3 optimizer, Horovod does not sum the gradients of the processes, so each
-    process would silently train for itself.
-    """
+    """Raise TypeError if Horovod made the class of one of the Keras 3 optimizers."""
     for optimizer in optimizers:
         if keras2_private.is_made_by_horovod(optimizer):
             raise TypeError(
@@ -110,10 +99,7 @@ def is_of_tf_lso(method):
 
 
 def as_list(name, iterable):
-    """Return `iterable` as a list, or raise TypeError.
-
-    The error message contains `name`, which is the name of the argument.
-    """
+    """Return `iterable` as a list, or raise TypeError about the argument `name`."""
     try:
         return list(iterable)
     except TypeError as error:
@@ -121,12 +107,7 @@ def as_list(name, iterable):
 
 
 def unzip(grads_and_vars):
-    """Split (gradient, variable) pairs into a list of gradients and a list of variables.
-
-    Raises:
-      TypeError: if `grads_and_vars` is not iterable.
-      ValueError: if an element is not a pair.
-    """
+    """Split (gradient, variable) pairs into a list of gradients and a list of variables."""
     pairs = as_list("grads_and_vars", grads_and_vars)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -138,10 +119,7 @@ def unzip(grads_and_vars):
 
 
 def check_strategy():
-    """Raise ValueError unless tf_lso supports the current strategy.
-
-    In the supported strategies each replica has a copy of each variable.
-    """
+    """Raise ValueError unless tf_lso supports the current strategy."""
     strategy = tf.distribute.get_strategy()
     if tf.distribute.has_strategy() and not isinstance(strategy, _SUPPORTED):
         raise ValueError(
@@ -189,10 +167,7 @@ def check_tape(loss, tape):
 
 
 def check_variables(variables):
-    """Raise an error unless gradients can be applied to all `variables`.
-
-    Each element must be a variable that belongs to the current strategy.
-    """
+    """Raise an error unless all elements are variables that belong to the strategy."""
     kinds = (tf.Variable, tf.distribute.DistributedValues)
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
@@ -204,10 +179,7 @@ def check_variables(variables):
 
 
 def check_scope(variables):
-    """Raise ValueError unless all variables were created in the strategy's scope.
-
-    If the strategy has only one replica, all variables are accepted.
-    """
+    """Raise ValueError if variables for several replicas were created outside the scope."""
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return
@@ -225,11 +197,8 @@ def check_scope(variables):
 def check_known(variables, known, key, remedy):
     """Raise ValueError unless the optimizer was built for all variables of a step.
 
-    Args:
-      variables: list of the variables of the step.
-      known: a container of keys, one key for each variable for which the optimizer was built.
-      key: a function that returns the key of a variable. See `Family.known_variables`.
-      remedy: str, what else a program can do than to build the optimizer first.
+    `known` contains `key(variable)` for each variable for which the optimizer was built. The
+    message suggests `remedy` as the alternative to a call of `build`.
     """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:
@@ -240,12 +209,9 @@ def check_known(variables, known, key, remedy):
 
 
 def check_replicas(optimizer):
-    """Raise ValueError if an option of the optimizer does not support several replicas.
-
-    Keras 3 supports gradient accumulation and `ema_overwrite_frequency` only under a
-    strategy that has a single replica.
-    """
+    """Raise ValueError if an option of a Keras 3 optimizer fails on several replicas."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    # Gradient accumulation fails on several replicas (keras#20582).
     remedies = {
         "gradient_accumulation_steps": "Accumulate in the training loop. "
         "See `tf-lso help accumulation`",
@@ -265,17 +231,13 @@ def check_replicas(optimizer):
 def check_inner_arguments(inner, args, kwargs):
     """Raise TypeError if the inner optimizer's `apply_gradients` rejects an argument.
 
-    Args:
-      inner: the inner optimizer.
-      args: tuple of the positional arguments that follow the (gradient, variable) pairs. A
-        name that is a str is not included.
-      kwargs: dict of the keyword arguments except `name`.
+    `args` are the arguments after the (gradient, variable) pairs. The caller has removed the
+    name of the operations from `args` and `kwargs`.
     """
     if not args and not kwargs:
         return
     try:
-        # Refuse all further arguments for Keras's own `apply_gradients`, because the method
-        # silently ignores some unknown arguments.
+        # Keras's own `apply_gradients` silently ignores some unknown arguments.
         if keras_versions.is_of_one(inner.apply_gradients):
             raise TypeError("no further arguments")
         signature = inspect.signature(inner.apply_gradients)

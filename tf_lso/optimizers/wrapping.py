@@ -12,8 +12,7 @@ from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, valid
 
 _once = log.Once()
 
-# `DEFAULT` is the result of `loss_scale_of` for a model that needs tf_lso's default dynamic
-# loss scale. A model needs this loss scale if its float16 policy has no attribute `loss_scale`.
+# Stands for tf_lso's default loss scale, which a float16 policy without `loss_scale` needs.
 DEFAULT = "default"
 
 
@@ -49,7 +48,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
     Source: tf_lso adds this; TensorFlow never had it. `compile` of TensorFlow 2.1-2.15
     wrapped the optimizer of a model whose own policy was mixed_float16.
     """
-    # Call `require_family` only to raise TypeError if `optimizer` is not an optimizer.
+    # This call raises the TypeError for `optimizer`.
     binding.require_family(optimizer)
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):
@@ -58,10 +57,9 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     if loss_scale is None:
         return optimizer
-    # A LossScaleOptimizer marks its inner optimizer, and another LossScaleOptimizer cannot
-    # wrap a marked optimizer. Remove the mark, because a program may compile a model again
-    # with the same optimizer, as in Keras 3. The earlier wrapper still works, because each
-    # wrapper scales and unscales its own steps.
+    # No LossScaleOptimizer can wrap an optimizer that another one has marked. But a program
+    # may compile a model again with the same optimizer, as in Keras 3. The earlier wrapper
+    # still works, because each wrapper scales and unscales its own steps.
     keras2_private.unmark(optimizer)
     if loss_scale is DEFAULT:
         return loss_scale_optimizer.LossScaleOptimizer(optimizer)
@@ -87,20 +85,13 @@ def loss_scale_of(model):
 
 
 def float16_layers(model):
-    """Return a list of the layers of a model that compute in float16.
-
-    The list may include the model itself.
-    """
+    """Return the layers that compute in float16. The model itself may be one of them."""
     return [
         layer for layer in layers.all_layers(model) if layer.compute_dtype == "float16"
     ]
 
 
 def _warn_of_two_scales(optimizer, loss_scale):
-    """Warn if an optimizer and the model's policy have different loss scales.
-
-    `loss_scale` is the loss scale of the policy.
-    """
     own = getattr(optimizer, "loss_scale_state", None)
     if own is loss_scale or repr(own) == repr(loss_scale):
         return
@@ -114,15 +105,11 @@ def _warn_of_two_scales(optimizer, loss_scale):
 def warn_if_not_scaled(optimizer, model, name):
     """Warn if a model needs a loss scale and its optimizer does not scale the loss.
 
-    Args:
-      optimizer: the optimizer.
-      model: the model that `optimizer` trains.
-      name: str, the name of the optimizer in the message.
+    The message calls the optimizer `name`.
     """
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
-    # If a Keras 3 optimizer has a `loss_scale_factor`, Keras scales the loss by this factor,
-    # so the optimizer needs no wrapper.
+    # Keras 3 itself scales the loss by this factor.
     if getattr(optimizer, "loss_scale_factor", None):
         return
     found = [layer.name for layer in float16_layers(model) if layer is not model]

@@ -4,8 +4,7 @@ import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-# Check for TensorFlow before the modules below import Keras. Without TensorFlow, the import of
-# Keras may fail.
+# Without TensorFlow, the import of Keras in the modules below may fail.
 environment.require_tensorflow()
 
 # ruff: noqa: E402
@@ -14,8 +13,7 @@ from tf_lso.policies.api import (
     log_device_compatibility_check as log_device_compatibility_check,
 )
 
-# `for_package` returns the policy classes and functions for the Keras package "keras" or
-# "tf_keras", as attributes of a `PolicyApi`. The cache keeps one `PolicyApi` per package.
+# Returns the `PolicyApi` of the Keras package "keras" or "tf_keras".
 for_package = functools.cache(PolicyApi)
 
 _api = for_package(keras_versions.package_of_tensorflow())
@@ -29,7 +27,7 @@ experimental_global_policy = _api.experimental_global_policy
 set_policy = _api.set_policy
 get_layer_policy = _api.get_layer_policy
 
-# Add the names that Keras 3 uses for `Policy`, `global_policy` and `set_global_policy`.
+# The names of Keras 3.
 DTypePolicy = Policy
 dtype_policy = global_policy
 set_dtype_policy = set_global_policy

@@ -44,22 +44,18 @@ def log_device_compatibility_check(policy_name: str) -> None:
 
 
 class PolicyApi:
-    """The functions and classes of the old mixed_precision modules for one Keras package.
-
-    Each function and each class is an attribute.
-    """
+    """The functions and classes of the old mixed_precision modules for one Keras package."""
 
     def __init__(self, package):
         self._package = package
         self._keras = keras = keras_versions.public(package)
-        # Keep Keras's own policy class and functions, because `tf_lso.install` may later
-        # replace them in the module `keras.mixed_precision`.
+        # `tf_lso.install` may later replace these in the module `keras.mixed_precision`.
         self.Policy = keras.mixed_precision.Policy
         get_global = keras.mixed_precision.global_policy
         self._set_global = keras.mixed_precision.set_global_policy
         self._tell_of_device = log_device_compatibility_check
         if keras_versions.is_keras2(package):
-            # Keras 2 itself warns about slow GPUs when it makes a policy. So do not warn again.
+            # Keras 2 itself warns about slow GPUs when it makes a policy.
             self._tell_of_device = lambda policy_name: None
 
         class Policy(experimental.LossScalePolicy, self.Policy):
@@ -72,8 +68,7 @@ class PolicyApi:
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         self.ExperimentalPolicy = register(Policy)
 
-        # Define plain functions in place of methods. A plain function has the same name and
-        # signature as in old TensorFlow.
+        # Unlike a method, a plain function has the same signature as in old TensorFlow.
         def global_policy() -> Any:
             """Return the dtype policy that new layers use by default.
 
@@ -156,19 +151,14 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle finds a function by its module and its qualified name. Set both to those of
-            # the same function in `tf_lso.policies`, which is for the Keras of `tf.keras`. Skip
-            # attributes whose name begins with "_": they are helpers and Keras's own functions.
+            # Pickle finds a function by its module and its qualified name. The attributes whose
+            # names begin with "_" are helpers and Keras's own functions.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
 
     def _with_loss_scale(self, policy):
-        """Return an experimental policy, with an attribute `loss_scale`, in place of `policy`.
-
-        A policy that already has a `loss_scale`, or has no `compute_dtype`, is returned
-        unchanged.
-        """
+        """Return an experimental policy in place of a policy without a `loss_scale`."""
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
             return policy
         return self.ExperimentalPolicy(policy.name)
@@ -187,10 +177,7 @@ class PolicyApi:
 
 
 def _tell_of_ignored_scale(policy):
-    """Warn that Keras's own `compile` ignores the loss scale that was passed to a policy.
-
-    If the policy has the default loss scale, there is no warning.
-    """
+    """Warn that Keras's own `compile` ignores a loss scale that was passed to a policy."""
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(

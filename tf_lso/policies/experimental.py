@@ -5,7 +5,6 @@ import tensorflow as tf
 from tf_lso.frameworks import log
 from tf_lso.scaling import loss_scale_configs
 
-# Each of these values of the argument `loss_scale` selects the policy's default loss scale.
 # TensorFlow 2.0-2.3 used "USE_DEFAULT", and TensorFlow 2.4-2.8 used "auto".
 _DEFAULTS = ("auto", "USE_DEFAULT")
 _REMOVED = "_float32_vars"
@@ -95,8 +94,8 @@ class LossScalePolicy:
         return cls(**config)
 
     def __hash__(self):
-        # Keras 3's policies define `__eq__` without `__hash__`, so they are not hashable.
-        # Equal policies have the same name, so the hash of the name fits `__eq__`.
+        # Keras 3's policies define `__eq__` without `__hash__` (keras#19932). Equal policies
+        # have the same name.
         return hash(self.name)
 
     def __repr__(self):

@@ -14,14 +14,7 @@ from tf_lso.frameworks import environment, keras_versions
 
 @functools.cache
 def families_of_package(package: str) -> tuple[Any, ...]:
-    """Return the adapter classes for the optimizers of a package of Keras.
-
-    Args:
-      package: "keras" or "tf_keras".
-
-    Raises:
-      ImportError: if this version of the package is not supported.
-    """
+    """Return the adapter classes for "keras" or "tf_keras", or raise ImportError."""
     if not keras_versions.is_keras2(package):
         from tf_lso.optimizers.families import keras3
 
@@ -37,10 +30,6 @@ def families_of_package(package: str) -> tuple[Any, ...]:
 
 
 def family_of(value: Any) -> Any:
-    """Return the adapter class for `value`, or None if `value` is not an optimizer.
-
-    This function does not import Keras. If a program has not imported a package of Keras,
-    `value` cannot be an optimizer of that package.
-    """
+    """Return the adapter class for an optimizer, or None. This function imports no Keras."""
     families = [f for p in keras_versions.imported() for f in families_of_package(p)]
     return next((f for f in families if isinstance(value, f.base)), None)

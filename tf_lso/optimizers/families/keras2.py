@@ -1,8 +1,6 @@
-"""Adapters to the optimizers of Keras 2.
+"""The base class of the adapters to Keras 2 optimizers, and the adapter to the newer ones.
 
-This module defines the base class of all these adapters, and the adapter to the newer
-optimizers. The module `of_keras` derives the final adapter classes for the package keras.
-The module `of_tf_keras` derives the final adapter classes for the package tf_keras.
+The modules `of_keras` and `of_tf_keras` derive the final adapter classes from these classes.
 """
 
 import inspect
@@ -29,12 +27,10 @@ class Keras2(family.Family):
     """
 
     sums_rows = True
-    # `newer_names` contains names of checkpoint entries that only optimizers of a newer family
-    # write. The method `dependency` raises ValueError if a checkpoint has such an entry.
+    # The names of checkpoint entries that only optimizers of a newer family write.
     newer_names: tuple[str, ...]
-    # `without_aggregation` contains pairs (keyword, value). Each pair is a keyword argument
-    # that tells the inner optimizer's `apply_gradients` not to aggregate gradients over
-    # replicas. The method `apply_gradients` must accept at least one of the keywords.
+    # Keyword arguments that tell `apply_gradients` not to aggregate gradients over replicas.
+    # The method of the inner optimizer must accept at least one of them.
     without_aggregation: tuple[tuple[str, bool], ...]
 
     def __init__(self, inner):
@@ -46,11 +42,8 @@ class Keras2(family.Family):
     def _keywords(self, name):
         """Return the keyword arguments for the inner optimizer's `apply_gradients`.
 
-        The dict contains an argument that turns off the aggregation of gradients over
-        replicas. If `apply_gradients` accepts a `name`, the dict also contains `name`.
-
-        Raises:
-          TypeError: if `apply_gradients` has no keyword that turns off the aggregation.
+        The method raises TypeError if `apply_gradients` has no keyword that turns off the
+        aggregation over replicas.
         """
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -72,18 +65,14 @@ class Keras2(family.Family):
         if wrapper.dynamic:
             # In checkpoints, the loss scale is a dependency of the inner optimizer. If
             # `compile` wraps the inner optimizer again, the new loss scale must replace the
-            # loss scale of the earlier wrapper.
+            # earlier one, because TensorFlow refuses a second one (tensorflow#48862).
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
         self._below = _Below(self.inner, wrapper)
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
 
     def _initialize_in_sessions(self, others=()):
-        """Make Keras 2 initialize the optimizer's variables in its TensorFlow 1 sessions.
-
-        `others` contains further variables that Keras 2 must initialize.
-        """
-        # The list `weights` lacks some variables that the inner optimizer has as attributes.
-        # So also search all attributes of the inner optimizer for variables.
+        """Make Keras 2 initialize the optimizer's variables and `others` in its sessions."""
+        # `weights` lacks some variables that the inner optimizer has as attributes.
         attributes = vars(self.inner).values()
         values = (*self.weights(), *attributes, *others)
         variables = [v for v in values if isinstance(v, tf.Variable)]
@@ -101,8 +90,7 @@ class Keras2(family.Family):
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         keywords = self._keywords(name)
-        # `apply_gradients` receives the first element of `args` as the argument `name`, so do
-        # not pass `name` a second time.
+        # The first element of `args` is already the argument `name`.
         if args:
             keywords.pop("name", None)
         pairs = list(zip(gradients, variables))
@@ -132,8 +120,7 @@ class Keras2(family.Family):
         return list(variables() if callable(variables) else variables)
 
     def layouts(self, scale_variables):
-        # An OptimizerV2 creates its step counter when the counter is first read. Read the
-        # counter before `weights`, so that `weights` contains the counter.
+        # An OptimizerV2 creates its step counter, which `weights` contains, at the first read.
         counter = self.counter()
         slots = [v for v in self.weights() if v is not counter]
         hidden = private.unlisted_variables(self.inner)
@@ -164,8 +151,7 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
     inner optimizer has the name `base_optimizer`. But tf_lso makes TensorFlow restore the
     inner optimizer in the place of the wrapper, and TensorFlow restores each object only
     once. So TensorFlow restores a `_Below` object under the name `base_optimizer`, and this
-    object passes the values on to the inner optimizer. Checkpoints never contain a `_Below`
-    object.
+    object passes the values on to the inner optimizer.
     """
 
     def __init__(self, inner, wrapper):
@@ -182,10 +168,7 @@ class _Below(tf_private.Dependencies, tf_private.trackable()):  # type: ignore[m
 
 
 def _refuse_legacy_slots(self, *args, **kwargs):
-    """Raise ValueError, because a checkpoint contains slots of an OptimizerV2.
-
-    TensorFlow calls this method when it finds such slots.
-    """
+    """Raise ValueError. TensorFlow calls this method if it finds slots of an OptimizerV2."""
     del args, kwargs
     name = type(self.inner_optimizer).__name__
     legacy = f"{keras_versions.keras2_spelled(self._family.package)}.optimizers.legacy"
@@ -199,17 +182,13 @@ def _refuse_legacy_slots(self, *args, **kwargs):
 
 
 class Newer(Keras2):
-    """The adapter to the newer optimizers of Keras 2.
-
-    These optimizers have been the default since TensorFlow 2.11.
-    """
+    """The adapter to the newer optimizers of Keras 2, the default since TensorFlow 2.11."""
 
     name = "new"
     newer_names = ("_trainable_variables",)
     without_aggregation = (
         ("skip_gradients_aggregation", True),
-        # In old programs, the method `apply_gradients` of a user's optimizer class may accept
-        # only this keyword.
+        # The optimizer class of an old program may accept only this keyword.
         ("experimental_aggregate_gradients", False),
     )
     members = {  # noqa: RUF012
@@ -242,7 +221,6 @@ class Newer(Keras2):
         # Another thread may still be building the optimizer.
         with variables_lib.building:
             known, key = self.known_variables() if self._built else ((), None)
-            # Do nothing if the optimizer was already built for all these variables.
             if not (
                 self._built and all(key(variable) in known for variable in variables)
             ):

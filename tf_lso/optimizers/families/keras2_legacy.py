@@ -16,19 +16,12 @@ from tf_lso.optimizers.families import family, keras2
 from tf_lso.scaling import gradients as gradients_lib
 
 # After `install(like=...)`, the method `_aggregate_gradients` of legacy optimizers may return
-# only gradients. While this switch is on, the method returns (gradient, variable) pairs
-# instead, because the adapter needs pairs.
+# only gradients. While this switch is on, the method returns (gradient, variable) pairs.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot variable of the inner optimizer from a checkpoint.
-
-    This function replaces the wrapper's method with the same name. TensorFlow calls the method.
-
-    Raises:
-      ValueError: if the inner optimizer has no slot with the name `slot_name`.
-    """
+    """Restore a slot of the inner optimizer from a checkpoint, or raise ValueError."""
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))
@@ -52,8 +45,7 @@ class Legacy(keras2.Keras2):
     def __init__(self, inner):
         super().__init__(inner)
         self.slots = inner
-        # `restored` maps the ids of model variables to the variables. TensorFlow has restored
-        # slots of these variables, but the optimizer has not been built for them yet.
+        # Maps ids to the model variables whose slots TensorFlow has restored before the build.
         self.restored = {}
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
@@ -72,9 +64,8 @@ class Legacy(keras2.Keras2):
             super().build(wrapper, [*others, *variables])
 
     def built_variables(self):
-        # TensorFlow may have restored slots of variables for which the optimizer was not
-        # built. Build the optimizer for these variables now, because the build sorts the
-        # slots. Methods that need sorted slots call `built_variables` first.
+        # The build sorts the slots, which TensorFlow may have restored in another order.
+        # Methods that need sorted slots call `built_variables` first.
         restored, self.restored = self.restored, {}
         if restored:
             self.build(None, list(restored.values()))
@@ -89,10 +80,9 @@ class Legacy(keras2.Keras2):
         if not waiting:
             return children
         # If a checkpoint was restored before the first step, TensorFlow restores the step
-        # counter and the hyperparameters only when their variables are created. Create these
-        # variables now, so that the next checkpoint contains the restored values. Create no
-        # hyperparameters that the checkpoint lacks, because `assert_existing_objects_matched`
-        # would report them.
+        # counter and the hyperparameters only when their variables are created. Without these
+        # variables, the next checkpoint would lack the restored values. But
+        # `assert_existing_objects_matched` reports hyperparameters that the checkpoint lacks.
         self.counter()
         if waiting & hyperparameters.delegated_names(self.inner):
             private.create_hyperparameters(self.inner)
@@ -127,10 +117,9 @@ class Legacy(keras2.Keras2):
 
     def _build_inner(self, variables):
         # Sort the inner optimizer's list of weights as if this build had created all slots:
-        # first the step counter, and then the slots in the order of the `add_slot` calls. The
-        # list can have another order, because a restored checkpoint creates slots before the
-        # step counter, and a later build appends slots. The function `add_slot` below records
-        # this order. During a build, Keras calls `add_slot` even for slots that exist already.
+        # first the step counter, and then the slots in the order of the `add_slot` calls, which
+        # a build makes even for slots that exist already. The list can have another order,
+        # because a restored checkpoint creates slots before the step counter.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):
@@ -152,8 +141,8 @@ class Legacy(keras2.Keras2):
         try:
             copied = copy.deepcopy(self.inner, dict(memo))
         except (NotImplementedError, TypeError):
-            # Variables in a graph of TensorFlow 1 cannot be copied. The same is true of a
-            # tensor of a traced step, and a Nadam may have such a tensor as an attribute.
+            # Python cannot copy a variable in a graph of TensorFlow 1, or a tensor of a traced
+            # step. A Nadam may have such a tensor as an attribute.
             return None
         private.unmark(copied)
         return copied

@@ -16,8 +16,7 @@ from tf_lso.optimizers import slots, state, validation
 from tf_lso.optimizers.families import family
 from tf_lso.scaling import gradients as gradients_lib
 
-# `fit` of TensorFlow 2.4-2.15 called these methods of an optimizer. `fit` of Keras 3 does
-# not call these methods, or calls them differently.
+# `fit` of Keras 3 does not call these methods as `fit` of TensorFlow 2.4-2.15 did.
 _LEGACY_METHODS = (
     "get_scaled_loss",
     "get_unscaled_gradients",
@@ -26,8 +25,7 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-# `_changed` contains the optimizers that the method `_take_over_parts` has changed. The method
-# changes no optimizer twice.
+# The optimizers that `_take_over_parts` has changed.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -43,10 +41,7 @@ def _aggregate_gradients(self, grads_and_vars):
 
 
 def _with_summed_rows(grads_and_vars):
-    """Return the (gradient, variable) pairs without duplicate rows of IndexedSlices.
-
-    The sum of all rows with the same index replaces these rows.
-    """
+    """Sum duplicate rows of IndexedSlices in (gradient, variable) pairs."""
     pairs = list(grads_and_vars)
     summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
     return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
@@ -79,8 +74,7 @@ class Keras3(family.Family):
         super().__init__(inner)
         environment.require_tensorflow_backend()
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
-        # Maps names of variables in checkpoints to `SecondName` objects. A `SecondName` gives
-        # a variable a second entry in a checkpoint, see `dependencies`.
+        # Maps names in checkpoints to `SecondName` objects, see `dependencies`.
         self._second_names = {}
 
     @property
@@ -89,8 +83,7 @@ class Keras3(family.Family):
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
     def take_over(self, wrapper, loss_scale, name):
-        # Call the constructor of Keras's base class `Optimizer` directly. The constructor of
-        # Keras's own LossScaleOptimizer has other arguments and sets other attributes.
+        # Skip the constructor of Keras's own LossScaleOptimizer, which sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
             learning_rate=0.0, name=name
         )
@@ -108,9 +101,6 @@ class Keras3(family.Family):
 
     def _take_over_parts(self, strategy=None):
         """Change the methods of the optimizers in `_parts` for the steps of the wrapper.
-
-        In these steps, Keras 3 must not sum gradients that the wrapper has already summed over
-        the replicas, and must count each step only once. Each optimizer is changed only once.
 
         If `strategy` is not None, the optimizers will create their variables under this
         strategy. A MultiOptimizer may create the optimizers inside it only when it is built, so
@@ -131,10 +121,9 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # `_take_over_parts` makes Keras 3 sum duplicate rows where Keras 3 would otherwise
-        # aggregate gradients over replicas. But gradient accumulation runs earlier and would
-        # use only one of several duplicate rows. So with gradient accumulation, the step must
-        # sum the duplicate rows before it passes the gradients to Keras 3.
+        # `_take_over_parts` makes Keras 3 sum duplicate rows where it would otherwise aggregate
+        # over replicas. But gradient accumulation runs earlier, and would use only one of
+        # several duplicate rows.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
@@ -163,40 +152,32 @@ class Keras3(family.Family):
             validation.check_replicas(part)
 
     def build(self, wrapper, variables):
-        # Programs may call this method inside or outside the scope of the strategy, and in a
-        # traced function. So the method itself enters the scope of the strategy under which
-        # the model variables were created.
+        # Programs may call this method outside the strategy's scope, and in a traced function.
         if not variables:
             # For .h5 files, Keras 3 calls `build` before the variables are known.
             return
         with variables_lib.building:
             if not self.inner.built:
                 strategy = variables_lib.strategy_of(variables)
-                # With several replicas, create the variables outside the traced function.
-                # Without a wrapper, the program itself must build the optimizer before it
-                # calls the traced function.
+                # With several replicas, variables must be created outside a traced function.
                 several = strategy.num_replicas_in_sync > 1
                 outside = tf.init_scope() if several else contextlib.nullcontext()
-                # Create the variables in the same name scope as Keras's own wrapper does.
+                # Keras's own wrapper creates the variables in this name scope.
                 names = keras.name_scope(wrapper.name)
                 with outside, variables_lib.scope_of(strategy), names:
                     self._take_over_parts(strategy)
                     with self.slots.being_built():
                         private.build_as_bare(self.inner, variables)
-                    # The build may have created the optimizers inside a MultiOptimizer.
-                    # Change these optimizers, too.
                     self._take_over_parts(strategy)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 
     def _check_built(self, variables):
-        # `_refuse_on_replicas` checks options such as gradient accumulation. Call it again,
-        # because the build may have created the optimizers inside a MultiOptimizer.
+        # The build may have created the optimizers inside a MultiOptimizer.
         self._refuse_on_replicas()
         remedy = "make a new optimizer (after layers were unfrozen: compile with it)"
         validation.check_known(variables, *self.known_variables(), remedy)
-        # Only the slots must have been created in the strategy's scope. The step counter and
-        # the learning rate may have been created outside this scope.
+        # The step counter and the learning rate may have been created outside the scope.
         functions = (private.iteration_variable, private.learning_rate)
         heads = {id(function(part)) for function in functions for part in self._parts}
         slots = [v for v in self.inner.variables if id(v) not in heads]
@@ -206,8 +187,7 @@ class Keras3(family.Family):
         del name
         pairs = list(zip(gradients, variables))
         if len(self._parts) > 1:
-            # A MultiOptimizer needs a pair for each variable. If a variable has no
-            # gradient, the pair is (None, variable).
+            # A MultiOptimizer needs a pair for each variable, even without a gradient.
             _, key = self.known_variables()
             given = {key(variable) for variable in variables}
             pairs += [(None, v) for v in self.built_variables() if key(v) not in given]
@@ -215,8 +195,8 @@ class Keras3(family.Family):
             return self.inner.apply_gradients(pairs, *args, **kwargs)
 
     def count_skipped(self):
-        # With gradient accumulation, the counter counts each addition to the accumulated
-        # sum. A skipped step adds nothing to this sum, so it is not counted.
+        # With gradient accumulation, the counter counts the additions to the accumulated sum,
+        # and a skipped step adds nothing.
         parts = [p for p in self._parts if not p.gradient_accumulation_steps]
         counters = [variables_lib.raw(private.iteration_variable(p)) for p in parts]
         return [counter.assign_add(1, read_value=False) for counter in counters]
@@ -229,8 +209,7 @@ class Keras3(family.Family):
     def set_iterations(self, value):
         steps = self.inner.gradient_accumulation_steps or 1
         if self.inner.iterations is private.iteration_variable(self.inner):
-            # Without gradient accumulation, and always in Keras 3.0, the attribute
-            # `iterations` is the counter itself. So assign `value` to the counter unchanged.
+            # This is the case without gradient accumulation, and always in Keras 3.0.
             steps = 1
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
         self.counter().assign(value * steps)
@@ -258,17 +237,15 @@ class Keras3(family.Family):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        # Return the variables in the order of OptimizerV2: the step counter, all slots with
-        # the first slot name, all slots with the second slot name, and so on. `weights` of an
-        # OptimizerV2 does not contain the learning rate.
+        # OptimizerV2 returns the step counter, all slots with the first slot name, all slots
+        # with the second slot name, and so on, but not the learning rate.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return table.by_slot(self.inner, listed)
 
     def layouts(self, scale_variables):
         own, views, inner = self._own, self.views.values(), self.inner.variables
-        # The list `inner` begins with the step counter. The next element is the variable of
-        # the learning rate, unless the learning rate is a schedule.
+        # The step counter comes first, and then the learning rate, unless it is a schedule.
         rate = private.learning_rate(self.inner)
         number = 2 if any(v is rate for v in inner) else 1
         heads, slots = inner[:number], inner[number:]
@@ -277,10 +254,9 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # The next layout lacks the variables of the loss scale. Keras 3's own wrapper
-            # writes it if the loss scale is fixed, or if the wrapper is not built yet.
+            # Keras 3's own wrapper writes this layout if the loss scale is fixed, or if the
+            # wrapper is not built yet.
             state.Layout("variables", [*own, *heads], slots),
-            # If the loss scale is fixed, leave out the layouts in which Keras 2 writes files.
             # Without variables of a loss scale, these layouts can look the same as the layout
             # at the end of this list.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
@@ -313,19 +289,16 @@ class Keras3(family.Family):
         return found
 
     def dependencies(self, children, save_type, **kwargs):
-        # `children` contains the objects that Keras tracks for the wrapper. Keras does not
-        # track the inner optimizer and the loss scale, so add them here.
+        # Keras does not track the inner optimizer and the loss scale for the wrapper.
         own = {"inner_optimizer": self.inner, "loss_scale": self._loss_scale}
         if save_type != "checkpoint":
             return {**children, **own}
         names = tf_private.children(self.inner, save_type, **kwargs)
-        # Keras 3's own wrapper saves the step counter and the learning rate twice
-        # (`OF_EACH_OPTIMIZER` contains their names). The values under the variables' own names
-        # are meaningless, and the values under "inner_optimizer" are right. TensorFlow restores
-        # the names in alphabetical order, but each object only once, so a variable would keep
-        # the meaningless value. So return a separate object, a `SecondName`, under the
-        # variable's own name. Then TensorFlow restores the variable itself from the value under
-        # "inner_optimizer".
+        # Keras 3's own wrapper saves the step counter and the learning rate twice. The values
+        # under the variables' own names are meaningless, and the values under "inner_optimizer"
+        # are right. TensorFlow restores each object only once, in the alphabetical order of the
+        # names, so a variable would keep the meaningless value. A `SecondName` is a separate
+        # object, into which TensorFlow restores this value instead.
         for name in names.keys() & private.OF_EACH_OPTIMIZER:
             names[name] = self._second_names.setdefault(
                 name, variables_lib.SecondName(names[name])
@@ -333,13 +306,11 @@ class Keras3(family.Family):
         return {**names, **own}
 
     def dependency(self, name, children):
-        # Keras 3's own wrapper saves the loss scale and the count of finite steps under the
-        # names in `keras3_views.NAMES`.
+        # Keras 3's own wrapper saves the loss scale and its counter under these names.
         if name in keras3_views.NAMES.values() and name in self.views:
             return variables_lib.raw(self.views[name])
-        # `children` contains no learning rate if the inner optimizer has a schedule. If the
-        # checkpoint contains a learning rate, TensorFlow then restores it into the wrapper's
-        # own learning rate, which no step uses.
+        # If the inner optimizer has a schedule, the learning rate in a checkpoint is restored
+        # into the wrapper's own learning rate, which no step uses.
         found = children.get(name, self._own_names.get(name))
         return self.slots.restored_once(name, found)
 
@@ -347,11 +318,10 @@ class Keras3(family.Family):
 def _of_keras2(by_variable, by_slot):
     """Return the layouts that a file has if a Keras 2 optimizer wrote it.
 
-    Legacy optimizers write the slots in the order of the layout `by_slot`. Newer optimizers
-    write the slots in the order of the layout `by_variable`. A file does not say which kind of
-    optimizer wrote it, so only the shapes of its arrays can show the order of its slots. If the
-    two orders differ but the shapes do not show the difference, the function returns an empty
-    list. Otherwise a program could silently load slots into the wrong variables.
+    Legacy optimizers write the slots in the order of `by_slot`, and newer optimizers in the
+    order of `by_variable`. Only the shapes of the arrays in a file can show which order it has.
+    If the shapes do not show the difference, the list is empty. Otherwise a program could
+    silently load slots into the wrong variables.
     """
     newer = by_slot._replace(order="variables", slots=by_variable.slots)
     shapes = [[tuple(v.shape) for v in one.slots] for one in (newer, by_slot)]

@@ -1,8 +1,4 @@
-"""The adapters to the optimizers of Keras 2 in the package keras.
-
-TensorFlow 2.12-2.15 uses this package as `tf.keras`. Later versions of the package contain
-Keras 3.
-"""
+"""The adapters to the optimizers of Keras 2 in the package keras (TensorFlow 2.12-2.15)."""
 
 from tf_lso.frameworks import keras2_private, keras_versions, tf_private
 from tf_lso.optimizers.families import keras2, keras2_legacy

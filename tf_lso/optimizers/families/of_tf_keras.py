@@ -12,8 +12,7 @@ class Legacy(keras2_legacy.Legacy):
 
     package = "tf_keras"
     base = _BASES["legacy"]
-    # Without eager execution, `fit` checks whether the optimizer is an instance of this
-    # private class of Keras. The public LossScaleOptimizer is another class.
+    # For the private class, see `of_keras.Legacy`.
     bases = (keras2_private.own_wrapper_of_legacy("tf_keras"),)
 
 
