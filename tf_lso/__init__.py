@@ -35,7 +35,6 @@ if _typing.TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Maps each public name to the module that defines the name.
 _NAMES = {
     "DynamicLossScale": "scaling.loss_scale",
     "FixedLossScale": "scaling.loss_scale",
@@ -46,8 +45,7 @@ _NAMES = {
     "uninstall": "install",
     "wrap": "optimizers.wrapping",
 }
-# The packages that mirror packages of TensorFlow. A program that replaces `tf` by `tf_lso`
-# in a dotted name gets the name from these packages.
+# The packages that mirror packages of TensorFlow.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 _PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 
@@ -59,13 +57,11 @@ __all__ = sorted(("__version__", *_NAMES))
 
 
 def _load(module: str) -> _typing.Any:
-    # Do not write `from tf_lso import ...` here, because this statement would call
-    # `__getattr__` again.
+    # `from tf_lso import ...` would call `__getattr__` again.
     return _importlib.import_module(f"tf_lso.{module}")
 
 
-# Hide `__getattr__` from type checkers, because with this function type checkers would accept
-# any name in `tf_lso`.
+# With `__getattr__`, type checkers would accept any name in `tf_lso`.
 if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> _typing.Any:
@@ -87,6 +83,6 @@ def __dir__() -> list[str]:
 _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
-    # `register_optimizers` has imported the package `tf_lso.install`, and this import bound the
-    # name `install` to the package. Bind the name to the public function `install` instead.
+    # `register_optimizers` has bound the name `install` to the package
+    # `tf_lso.install`.
     install = _load("install").install

@@ -188,10 +188,10 @@ class TerminateOnStuckScale(_Callback):
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         """Stop training after `patience` skipped steps if the scale is at its minimum."""
         optimizer = self._the_optimizer()
-        # To read the count of skipped steps, Python must wait for the device. So read the
-        # count only when enough steps may have been skipped. With `steps_per_execution`,
-        # one call of this method covers several steps, and `batch` is the number of the last
-        # step.
+        # To read the count of skipped steps, Python must wait for the device. So read
+        # the count only when enough steps may have been skipped. With
+        # `steps_per_execution`, one call covers several steps, and `batch` is the
+        # number of the last step.
         self._batches_to_wait -= batch - self._last_batch
         self._last_batch = batch
         if self._batches_to_wait > 0:

@@ -18,7 +18,8 @@ so that they work with today's TensorFlow."""
 class _Parser(argparse.ArgumentParser):
     """A parser that reports an unknown option with its own usage, and suggests a similar one.
 
-    By itself, argparse reports an unknown option of a command with the usage of `tf-lso`.
+    By itself, argparse reports an unknown option of a command with the usage of `tf-lso`
+    (cpython#78660).
     """
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -60,7 +61,7 @@ def _parser(commands: dict[str, Any]) -> argparse.ArgumentParser:
 def _refuse(
     parser: argparse.ArgumentParser, word: str, commands: Iterable[str]
 ) -> NoReturn:
-    """End the program, because `word` stands in the place of a command and is none."""
+    """End the program with an error, because `word` is not a command."""
     hint = _similar(word, commands)
     if os.path.exists(word):
         hint = f" To run a program: `tf-lso run {word}`."
@@ -68,12 +69,7 @@ def _refuse(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name, and return its exit code.
-
-    Args:
-      arguments: list of str, the arguments of the command line. Defaults to the arguments
-        of this process.
-    """
+    """Run the command that the arguments name, and return its exit code."""
     from tf_lso import help
     from tf_lso.install import program
     from tf_lso.migrate import check_command, migrate_command

@@ -104,7 +104,7 @@ def entries(page: str = "troubleshooting.md") -> list[Entry]:
     text = Path(__file__).with_name(page).read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, flags=re.M)
     return [
-        # A heading is a message in backticks or plain text. Remove the outer backticks.
+        # A heading may be a message in backticks. Remove the outer backticks.
         Entry(section, re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", heading), name, text.strip())
         for section, body in sections
         for heading, name, text in _ENTRY.findall(body)
@@ -127,8 +127,7 @@ def run(args: argparse.Namespace) -> int:
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]
-        # The page lists entries for single messages before general entries. So the first
-        # entry that explains the message explains it best.
+        # The page lists entries for single messages before general entries.
         or [entry for entry in known if message and entry.explains(message)][:1]
         or [entry for entry in known if entry.has(message.split())]
     )

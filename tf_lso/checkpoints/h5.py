@@ -25,24 +25,19 @@ from tf_lso.checkpoints.source import (
 from tf_lso.frameworks import file_stores
 from tf_lso.optimizers import manifest as manifest_lib
 
-# The group of an .h5 file that contains the variables of the optimizer.
 WEIGHTS = "optimizer_weights"
 
-# The group for the weights that belong to the model itself and not to a layer. TensorFlow has
-# written this group since version 2.6.
+# The weights of the model itself, outside its layers. TensorFlow 2.6 and later write this
+# group.
 _OF_THE_MODEL = "top_level_model_weights"
 
-# If the path of a variable in a .keras file begins with one of these tuples, the variable
-# belongs to the optimizer or to a metric, and not to the model.
+# A path in a .keras file that begins with one of these leads to no variable of the model.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
 @contextlib.contextmanager
 def opened(path):
-    """Open an HDF5 or .keras file for a `with` block, and yield a `Source`.
-
-    The `Source` describes the tensors in the file, and reads their values on demand.
-    """
+    """Open an HDF5 or .keras file for a `with` block, and yield a `Source`."""
     config, file = None, path
     with contextlib.ExitStack() as stack:
         with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
@@ -77,20 +72,14 @@ def weights_of(file, path):
 
 
 class Reader:
-    """Reads the datasets of an open HDF5 file.
-
-    The class refuses links. It also refuses datasets whose data are in another file.
-    """
+    """Reads an open HDF5 file, and refuses links and data that are in another file."""
 
     def __init__(self, path, file):
         self.path = path
         self.file = file
 
     def at(self, parent, key, kind=h5py.Group):
-        """Return the object at the path `key` below the group `parent`.
-
-        Raise CheckpointError if the object is not an instance of the class `kind`.
-        """
+        """Return the object of the class `kind` at the path `key` below the group `parent`."""
         what = f"{self.path}: the {kind.__name__.lower()} {key}"
         for part in key.split("/"):
             with refusing(f"{what} is missing or damaged"):
@@ -105,11 +94,7 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return an `Entry`, which describes the tensor in the dataset at the path `key`.
-
-        `name` is the name of the variable in the program that wrote the file, or "" if the file
-        does not contain the name. `paths` are the paths from the model to the variable.
-        """
+        """Return the `Entry` of the dataset at the path `key`."""
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
@@ -119,10 +104,7 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return the list of the strings that the attribute `name` of a group contains.
-
-        The attribute may contain one string or several.
-        """
+        """Return the list of the strings that the attribute `name` of a group contains."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []
@@ -135,29 +117,22 @@ class Reader:
         return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 
     def keys(self):
-        """Return a list of the keys of all datasets.
-
-        The key of a dataset is its path in the file, such as "layers/dense/vars/0".
-        """
+        """Return the paths of all datasets, such as "layers/dense/vars/0"."""
         found = {}
         self.file.visititems(found.__setitem__)
         return [key for key, item in found.items() if isinstance(item, h5py.Dataset)]
 
 
 def _in_lists(reader):
-    """Return the model variables and the `OptimizerState` that an .h5 file contains.
-
-    The model variables are a dict that maps the key of each tensor to the `Entry` that
-    describes the tensor. The `OptimizerState` is None if the file has no optimizer.
-    """
+    """Return a dict {key: `Entry`} of the model variables, and an `OptimizerState` or None."""
     file = reader.file
     variables = {entry.key: entry for entry in _of_layers(reader)}
     if WEIGHTS not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, WEIGHTS)))
     # A `LossScaleOptimizer` of Keras 3 lists its own variables before those of the inner
-    # optimizer. Its first two variables, a step counter and a learning rate, have no meaning.
-    # The variables of the inner optimizer begin at the last step counter in the list.
+    # optimizer, which begin at the last step counter. Its own variables begin with a step
+    # counter and a learning rate, which have no meaning (keras#20878).
     counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
@@ -190,7 +165,8 @@ def _of_layers(reader):
 def _weights(reader, group, layer=None, *path):
     for number, text in enumerate(reader.texts(group, "weight_names")):
         name = layouts.plain(text)
-        # In .h5 files of Keras 3.0 the name of a weight does not contain the name of the layer.
+        # In .h5 files of Keras 3.0 the name of a weight lacks the name of the layer
+        # (keras#19375).
         if layer is not None and "/" not in name:
             name = f"{layer}/{name}"
         key = f"{group.name}/{text}".strip("/")
@@ -198,13 +174,8 @@ def _weights(reader, group, layer=None, *path):
 
 
 def _in_groups(reader, config):
-    """Return the model variables and the `OptimizerState` of a .keras or .weights.h5 file.
-
-    The model variables are a dict that maps the key of each tensor to the `Entry` that
-    describes the tensor. The `OptimizerState` is None if the file has no optimizer.
-    """
-    # Maps the path of each object to a dict. This dict maps the number of each variable of the
-    # object to the variable's `Entry`.
+    """Return a dict {key: `Entry`} of the model variables, and an `OptimizerState` or None."""
+    # Maps the path of an object to a dict {number of a variable of this object: `Entry`}.
     groups = {}
     for key in reader.keys():
         *path, number = key.split("/")
@@ -215,8 +186,7 @@ def _in_groups(reader, config):
     lists = {path: [e for _, e in sorted(g.items())] for path, g in groups.items()}
     outer = lists.pop(("optimizer",), [])
     inner = lists.pop(("optimizer", "inner_optimizer"), [])
-    # TensorFlow 2.12 stores the inner optimizer of a `LossScaleOptimizer` under the name
-    # "_optimizer".
+    # TensorFlow 2.12 stores the inner optimizer under the name "_optimizer".
     inner = lists.pop(("optimizer", "_optimizer"), inner)
     model = [e for path, g in lists.items() if path[:1] not in _NO_MODEL for e in g]
     variables = {entry.key: entry for entry in model}
@@ -233,22 +203,10 @@ def _in_groups(reader, config):
 def _state(config, outer, inner, variables, default_family=None, manifest=None):
     """Return the `OptimizerState` of the optimizer in a file.
 
-    An `Entry` in the following lists describes one variable of the optimizer.
-
-    Args:
-      config: dict that contains the optimizer's config at the key "optimizer_config" or
-        "optimizer", or {}.
-      outer: list of the entries that a `LossScaleOptimizer` has itself. If a .keras or
-        .weights.h5 file contains an optimizer without a loss scale, the list contains all
-        entries of that optimizer.
-      inner: list of the entries that belong to the inner optimizer of a `LossScaleOptimizer`.
-        If an .h5 file contains an optimizer without a loss scale, the list contains all
-        entries of that optimizer.
-      variables: dict that maps the key of each model variable to its `Entry`.
-      default_family: str or None, an optimizer family such as "new". The function assumes
-        this family for the inner optimizer of a `LossScaleOptimizer` of Keras 2 if the config
-        does not show the family.
-      manifest: the `Manifest` of the file, or None.
+    `outer` lists the entries of a `LossScaleOptimizer` itself, and `inner` those of its inner
+    optimizer. An optimizer without a loss scale is in `outer` if the file is a .keras or
+    .weights.h5 file, and in `inner` if it is an .h5 file. `default_family` is the family of an
+    inner optimizer of Keras 2 whose config does not show the family.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
@@ -264,9 +222,7 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # The list `inner` is empty, so `outer` contains the variables of the optimizer. If a
-        # loss scale and a count of finite steps are at the end of `outer`, the saved optimizer
-        # was a legacy optimizer that tf_lso wrapped.
+        # Only a legacy optimizer that tf_lso wrapped ends with a loss scale and a count.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
@@ -298,10 +254,10 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
 
 
 def _order(entries, variables):
-    """Return the keys of the model variables in the order in which the file lists their slots.
+    """Return the keys of the model variables in the order of their slots, or [].
 
-    In a file of Keras 3, the name of each slot contains the name of a model variable. If the
-    function cannot find the model variable of a slot in this way, it returns an empty list.
+    The order is known if the name of each slot contains the name of a model variable, as in a
+    file of Keras 3.
     """
     slots = [entry for entry in entries if entry.slot is None]
     owners = [layouts.owner_in_keras3(entry.name, variables) for entry in slots]
@@ -311,11 +267,7 @@ def _order(entries, variables):
 
 
 def _class_of(config):
-    """Return the class name and the config of the optimizer that `config` describes.
-
-    If `config` describes a `LossScaleOptimizer`, return those of its inner optimizer. If
-    `config` does not describe an optimizer, return (None, {}).
-    """
+    """Return the class name and the config of the inner optimizer, or (None, {})."""
     name, below = None, config.get("optimizer_config", config.get("optimizer"))
     while isinstance(below, dict):
         name, config = below.get("class_name"), below.get("config")
@@ -326,11 +278,9 @@ def _class_of(config):
 
 
 def _without_scale(state, entries):
-    """Return `entries` without the loss scale and the count of finite steps at the end.
+    """Move a loss scale and a count from the end of `entries` to `state`, and return the rest.
 
-    tf_lso saves the loss scale and the count as the last two variables of an optimizer. The
-    function stores their entries in `state`, an `OptimizerState`. If the last two of `entries`
-    are not a loss scale and a count, the function returns all of `entries`.
+    tf_lso saves them as the last two variables of an optimizer.
     """
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:

@@ -23,9 +23,8 @@ LAYER_STEP = "layer_with_weights-"
 WEIGHT_STEP = "#"
 VARS_STEP = "vars"
 
-# A layout is the way in which a checkpoint stores an optimizer. This dict maps the name of each
-# layout to a pair: the family of the saved optimizer, and a description of the programs that
-# wrote such checkpoints.
+# The ways in which checkpoints store an optimizer. The dict maps the name of each layout to the
+# optimizer family and to the programs that wrote such checkpoints.
 LAYOUTS = {
     "2.0-2.2": ("legacy", "TensorFlow 2.0-2.2, with a loss scale"),
     "v2": ("legacy", "an OptimizerV2 of TensorFlow 2.0-2.15 or tf_keras"),
@@ -33,21 +32,19 @@ LAYOUTS = {
     "keras3": ("keras3", "Keras 3 or tf_lso"),
 }
 
-# Each of these keys occurs only in the configs of one optimizer family. The dict maps the key
-# to the name of the family.
+# Keys that occur only in the configs of one optimizer family.
 OF_CONFIGS = {
     "loss_scale_factor": "keras3",
     "is_legacy_optimizer": "new",
     "decay": "legacy",
 }
 
-# The names of the attribute that holds the step counter. An OptimizerV2 uses the first name.
-# All other optimizers use the second name.
+# An OptimizerV2 has its step counter in the first attribute, and other optimizers in the
+# second.
 ITERATIONS = ("iter", "_iterations")
 
-# Each key is the path from an optimizer to a variable of its loss scale. The value is the field
-# of `OptimizerState` that describes the variable. The last two paths belong to Keras 3's own
-# LossScaleOptimizer.
+# Maps paths, which lead from an optimizer to its loss scale, to fields of `OptimizerState`. The
+# last two paths belong to Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
     "loss_scale/good_steps": "count",
@@ -55,8 +52,8 @@ LOSS_SCALE = {
     "step_counter": "count",
 }
 
-# If a training step was traced, tf_lso saves further variables in a SavedModel. These are the
-# paths from the optimizer to these variables. They are not part of the optimizer's state.
+# tf_lso adds the variables at these paths to a SavedModel if a training step was traced. They
+# are not part of the optimizer's state.
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",
@@ -71,21 +68,17 @@ HYPERPARAMETERS = {
     **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
-# Nadam's product of momentums has several names. This dict maps each of them to the name that
-# tf_lso uses.
+# The names of Nadam's product of momentums, and the name that tf_lso uses for it.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# If the learning rate is a schedule, an optimizer of tf_keras stores the current learning rate
-# in the variable at this attribute. Each step computes the rate, so a restore ignores the
-# variable.
+# tf_keras stores the current rate of a schedule in this attribute. Each step computes it again.
 COMPUTED = "_current_learning_rate"
 
-# A search for the slots and hyperparameters of an optimizer ignores these attributes. They hold
-# the step counter, the computed learning rate, and the lists of all variables.
+# A search for the slots and hyperparameters of an optimizer ignores these attributes.
 NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
 
-# An .h5 file of Keras 2 has no place for a loss scale. So `install.loading_keras2` adds a group
-# with this name to the file, and stores the loss scale in the group.
+# An .h5 file of Keras 2 has no place for a loss scale, so `install.loading_keras2` adds this
+# group.
 OWN_GROUP = "tf_lso_loss_scale"
 
 
@@ -102,16 +95,9 @@ def last(name):
 def owner(name, variables, slot=None):
     """Return the key of the model variable to which an optimizer variable belongs.
 
-    The name of the optimizer variable ends with the name of the model variable. If several
-    model variables fit, the one with the longest name is returned. The result is `UNKNOWN` if
-    no model variable fits, or if several names of the greatest length fit.
-
-    Args:
-      name: the name of the optimizer variable.
-      variables: dict that maps the key of each model variable to its `Entry`.
-      slot: the name of the slot, or None.
+    The name of the optimizer variable ends with the name of the model variable. The longest
+    such name counts. The result is `UNKNOWN` unless exactly one variable has this name.
     """
-    # An OptimizerV2 appends the name of the slot to the name of the model variable.
     name = plain(name).removesuffix(f"/{slot}")
     own = {key: plain(variable.name) for key, variable in variables.items()}
     ends = {k: len(end) for k, end in own.items() if end and name.endswith(f"/{end}")}
@@ -119,22 +105,16 @@ def owner(name, variables, slot=None):
 
 
 def _longest(lengths):
-    """Return the key of the model variable with the longest name.
-
-    `lengths` is {key of a model variable: length of the variable's name}. If the dict is empty
-    or several names have the greatest length, return `UNKNOWN`.
-    """
+    """Return the only key with the greatest of `lengths`, or `UNKNOWN`."""
     found = [key for key, length in lengths.items() if length == max(lengths.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 
 
 def owner_in_keras3(name, variables):
-    """Return the key of the model variable to which a slot of a Keras 3 optimizer belongs.
+    """Return the key of the model variable to which a slot of Keras 3 belongs.
 
-    The name of the slot contains the name of the model variable. For example, the name
-    `adam/dense_kernel_momentum` contains the name of the variable `dense/kernel`. If several
-    model variables fit, the one with the longest name is returned. The result is `UNKNOWN` if
-    no model variable fits, or if several names of the greatest length fit.
+    The name of the slot contains the name of the model variable. As in `owner`, the longest
+    such name counts, and the result may be `UNKNOWN`.
     """
     name = f"_{last(name)}"
     own = {k: plain(v.name).replace("/", "_") for k, v in variables.items()}
@@ -143,41 +123,24 @@ def owner_in_keras3(name, variables):
 
 
 def any_owner(name, variables):
-    """Return the key of the model variable to which an optimizer variable belongs.
-
-    The function calls `owner`, and then `owner_in_keras3` if the result of `owner` is
-    `UNKNOWN`.
-    """
+    """Return the result of `owner`, or of `owner_in_keras3` if that is `UNKNOWN`."""
     found = owner(name, variables)
     return owner_in_keras3(name, variables) if found is UNKNOWN else found
 
 
 def slot_of(name, class_name):
-    """Return the name of the slot that the name of an optimizer variable contains, or None.
-
-    For example, return "m" for the name "Adam/dense/kernel/m" and the class name "Adam".
-    """
+    """Return the name of the slot that the name of an optimizer variable contains, or None."""
     slots, parts = table.of([class_name]).slots, plain(name).split("/")
-    # An OptimizerV2 puts the name of the slot at the end of the variable's name.
     if parts[-1] in slots:
         return parts[-1]
     known = {table.singular(a): slot for a, slot in table.by_attribute(slots).items()}
     known |= {slot: slot for slot in (*slots, *table.AVERAGE)}
     known |= {"m": "momentum"} if class_name == "SGD" else {}
-    # In other optimizers, the slot is the first part of the name, or the second part after the
-    # name of the optimizer's class.
     return next((known[part] for part in parts[:2] if part in known), None)
 
 
 def list_of(name, attributes):
-    """Return the name of the attribute at which a Keras 3 optimizer lists a slot variable.
-
-    If no attribute fits the name of the slot variable, return None.
-
-    Args:
-      name: the name of the slot variable.
-      attributes: the names of the attributes to choose from.
-    """
+    """Return which of `attributes` lists the slot variable `name` of Keras 3, or None."""
     own = f"_{last(name)}"
     return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
 
@@ -187,15 +150,13 @@ def optimizer_class(entries, family):
     parts = {part for entry in entries for part in plain(entry.name).split("/")[:-1]}
     names = {*table.OPTIMIZERS}
     if keras_versions.has_keras3():
-        # `optimizer_table` lacks some optimizer classes of Keras 3. So add the names of the
-        # public classes in `keras.optimizers`.
+        # `optimizer_table` lacks some optimizer classes of Keras 3.
         public = vars(keras_versions.public("keras").optimizers).items()
         classes = {name for name, value in public if isinstance(value, type)}
         # Omit wrappers such as `LossScaleOptimizer`, whose names end with "Optimizer".
         names |= {n for n in classes if not n.endswith("Optimizer")}
     if family == "keras3":
         # Keras 3 names the first RMSprop of a program "rm_sprop" and the second "rm_sprop_1".
-        # So compare names without underscores and without this number.
         parts = {re.sub(r"_(\d+$)?", "", part).lower() for part in parts}
     known = {n for n in names if (n.lower() if family == "keras3" else n) in parts}
     return known.pop() if len(known) == 1 else None
@@ -204,7 +165,7 @@ def optimizer_class(entries, family):
 def trained_layers(config, is_trained=True):
     """Return a list of bools: whether each layer in a model's config is trained.
 
-    A layer in a frozen model is frozen, too. Layers stand in the order of the config.
+    The layers are in the order of the config. A layer in a frozen model is frozen, too.
     """
     if isinstance(config, dict):
         below = config.get("config")

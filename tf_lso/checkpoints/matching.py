@@ -19,19 +19,9 @@ class ConflictError(CheckpointError):
 
 
 def match_model(source, model, mapping=None):
-    """Return a dict that says into which model variable each tensor of a file is restored.
+    """Return a dict {key of `source.variables`: `Target`} of the tensors that match.
 
-    The dict maps a key of `source.variables` to a `Target`, which holds the model variable.
-    Tensors without a match are omitted.
-
-    Args:
-      source: `Source`, the contents of the file.
-      model: `ModelTargets`, the variables of today's model.
-      mapping: dict from names in the file to names in the model, from the user. May be None.
-
-    Raises:
-      ConflictError: if all variables of the file or of the model match by path, and also by
-        name, but the matches differ. Only the user knows which matches are right.
+    Raise ConflictError if everything matches by path and also by name, but differently.
     """
     mapped = _mapped(source, model, mapping or {})
     used = set(mapped.values())
@@ -52,11 +42,7 @@ def match_model(source, model, mapping=None):
 
 
 def _conflict(source, by_path, by_name):
-    """Return the message of a ConflictError.
-
-    `by_path` and `by_name` map the keys of tensors to the matching variables. The message names
-    the first key for which these dicts differ.
-    """
+    """Return the message of a ConflictError. It names the first key that differs."""
     variables = source.variables
     key = next(k for k in variables if by_path.get(k) is not by_name.get(k))
     place, name = (f[key].name if key in f else "nothing" for f in (by_path, by_name))
@@ -69,21 +55,13 @@ def _conflict(source, by_path, by_name):
 
 
 def _is_complete(found, entries, targets):
-    """Return whether `found` is complete, and all its matches have the right shapes.
-
-    `found` maps keys of `entries`, the tensors of the file, to matching variables in `targets`.
-    `found` is complete if it contains all tensors of the file or all variables.
-    """
+    """Return whether all tensors or all variables match, with the right shapes."""
     fit = all(target.shape == entries[key].shape for key, target in found.items())
     return fit and len(found) in (len(entries), len(targets))
 
 
 def _unique(found, used):
-    """Return a dict of the items of `found` whose variable occurs once and is not in `used`.
-
-    `found` maps the key of a tensor to a `Target`, which holds the variable that matches, or to
-    None. Items without a variable are omitted.
-    """
+    """Return the items of `found` whose variable occurs once and is not in `used`."""
     claims = collections.Counter(found.values())
     alone = {t for t, count in claims.items() if count == 1} - {None, *used}
     return {key: target for key, target in found.items() if target in alone}
@@ -96,7 +74,7 @@ def _short(name):
 
 def _mapped(source, model, mapping):
     found = {}
-    # Maps the key of a variable in the file to the names by which users may call the variable.
+    # The names by which users may call each variable of the file.
     names = {
         key: [*filter(None, (layouts.plain(e.name), *map("/".join, e.paths)))]
         for key, e in source.variables.items()
@@ -126,25 +104,16 @@ def _mapped(source, model, mapping):
 
 
 def match_optimizer(source, optimizer, matched):
-    """Return a dict that says which tensor of a file is restored into each optimizer variable.
+    """Return a dict {`Target`: `Entry`} of the optimizer variables that match.
 
-    The dict maps a `Target`, which holds the optimizer variable, to the `Entry` that describes
-    the tensor. Variables without a match are omitted.
-
-    Args:
-      source: `Source`, the contents of the file. Its slots must already have the names that
-        `optimizer` uses.
-      optimizer: `OptimizerTargets`, the variables of today's optimizer.
-      matched: dict, the result of `match_model`.
-
-    Raises:
-      CheckpointError: if tensors without names fit the variables in more than one order.
+    The slots of `source` must already have the names that `optimizer` uses. `matched` is the
+    result of `match_model`. Raise CheckpointError if tensors without names fit in several
+    orders.
     """
     state = source.optimizer
     if state.manifest is not None:
         return _by_manifest(state, optimizer)
-    # The list `order` contains the model variables in the order in which the file lists their
-    # slots. It contains None for a variable of the file that today's model does not have.
+    # In `order`, None stands for a variable of the file that today's model does not have.
     order = [matched.get(key) for key in state.order]
     if not order:
         _check_trained_layers(source, optimizer)
@@ -154,9 +123,8 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # `optimizer_table` does not say in which order this optimizer class creates its slots.
-        # If nothing speaks against it, assume that the tensors in the file have the same order
-        # as the optimizer's variables have today.
+        # `optimizer_table` lacks this class. If nothing speaks against it, assume that the file
+        # has the order of today's variables.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -177,11 +145,6 @@ def _check_trained_layers(source, optimizer):
 
 
 def _by_manifest(state, optimizer):
-    """Match the slots by the manifest of the file.
-
-    Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
-    describes the tensor.
-    """
     saved = state.manifest
     own = saved._replace(
         family=optimizer.family,
@@ -190,7 +153,7 @@ def _by_manifest(state, optimizer):
     try:
         path_in_file = manifest_lib.variables_in_order(saved, own)
     except ValueError:
-        # Other layers were trained. What belongs to none of today's layers is reported.
+        # Other layers were trained. The report shows what belongs to none of today's layers.
         path_in_file = manifest_lib.paths_in_common(saved, own)
     entries = {
         (entry.slot, path): entry for entry, (_, path) in zip(state.made, saved.slots)
@@ -205,24 +168,17 @@ def _by_manifest(state, optimizer):
 
 
 def unmatched(state, found):
-    """Return a list of the entries in `state.made` that match no variable.
-
-    `state.made` lists the variables of the saved optimizer. `found` is a dict like the result
-    of `match_optimizer`.
-    """
+    """Return the variables of the saved optimizer that `match_optimizer` did not match."""
     used = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in used]
 
 
 def _by_names(state, optimizer, matched, order):
-    """Match tensors of a file with optimizer variables by slot name and model variable.
+    """Match by the name of the slot and by the model variable.
 
-    Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
-    describes the tensor. If the file does not say to which model variables the tensors of a
-    slot belong, the first tensor belongs to the first model variable in `order`, and so on.
-
-    At the end, the file may have one scalar left that has no name, and the optimizer may have
-    one variable left that is not a slot. Then these two match.
+    If the file does not say to which model variables the tensors of a slot belong, these
+    tensors are in the order of `order`. At the end, if one scalar without a name and one
+    variable that is not a slot remain, these two match.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
@@ -246,12 +202,9 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Match tensors without names with optimizer variables by their order.
+    """Match tensors without names by the one list in `orders` that fits them.
 
-    Return a dict that maps a `Target`, which holds the optimizer variable, to the `Entry` that
-    describes the tensor. Each of `orders` is a list of variables. The function uses the list in
-    which each variable fits the tensor at the same position in `entries`. If this is true of
-    several lists, raise CheckpointError.
+    Raise CheckpointError if several lists fit.
     """
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
@@ -260,7 +213,7 @@ def _by_order(source, entries, orders):
             "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
             "model, or a tf.train.Checkpoint, and restore that."
         )
-    # If no order fits, use the first order. The report then shows which tensors do not fit.
+    # If no order fits, the report shows which tensors do not fit the first one.
     targets = next(iter(fitting or orders), [])
     return {t: entry for t, entry in zip(targets, entries) if t is not None}
 
@@ -268,8 +221,7 @@ def _by_order(source, entries, orders):
 def _fit(entries, targets):
     """Return whether each tensor fits its variable, and both lists have the same length.
 
-    `entries` describes the tensors, and `targets` holds the variables. `Target.problem`
-    compares the shapes and dtypes. If the variable is None, every tensor fits.
+    A variable that is None fits every tensor.
     """
     pairs = zip(entries, targets)
     fit = not any(target and target.problem(entry) for entry, target in pairs)
@@ -277,11 +229,9 @@ def _fit(entries, targets):
 
 
 def _known_orders(state, optimizer, order, count):
-    """Return a list of the orders in which a file may list `count` slots.
+    """Return the orders in which a file may list `count` slots, or [] if unknown.
 
-    Each order is a list of slot variables of `optimizer`. In this list, None stands for a slot
-    of a model variable that today's model does not have. Orders are known only for the classes
-    in `optimizer_table`.
+    In an order, None stands for a slot of a model variable that today's model does not have.
     """
     known = table.of(optimizer.class_names).slots
     targets = {(t.slot, t.of): t for t in optimizer.own if t.of is not None}
@@ -297,58 +247,44 @@ def _known_orders(state, optimizer, order, count):
 
 
 def _groups_of_slots(known, averages, family):
-    """Return the orders in which the optimizers of a family create slots.
+    """Return the orders in which the optimizers of a family create their slots.
 
-    Each order is a list of groups of slot names. An optimizer creates all slots of the first
-    group for one variable, then for the next variable, and so on. Then the optimizer creates
-    the slots of the next group in the same way.
-
-    Args:
-      known: the names of the slots of the class.
-      averages: the names of the slots that `use_ema=True` adds.
-      family: str, the family, or None if it is unknown.
+    Each order is a list of groups of slot names. An optimizer creates all slots of a group for
+    one model variable, then for the next one. Then it creates the slots of the next group.
+    `averages` are the slots that `use_ema=True` adds.
     """
     always = [slot for slot in known if slot not in table.MADE_BY]
     by_argument = [[slot] for slot in known if slot in table.MADE_BY]
     newer = [averages, always, *by_argument]
-    # An optimizer creates all slots of a group for one model variable, and then for the next
-    # variable. In an OptimizerV2 each group contains one slot. Only Ftrl has the same groups as
-    # a newer optimizer.
+    # In an OptimizerV2 each group is one slot. Only Ftrl has the groups of newer optimizers.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
 
 def _are_in_same_order(source, optimizer, matched, entries, targets):
-    """Return whether a file may list its tensors in the order of today's variables.
-
-    `entries` describes the tensors, and `targets` holds the variables.
-    """
+    """Return whether a file may list its tensors in the order of today's variables."""
     state = source.optimizer
     if state.family not in (None, optimizer.family) or not _fit(entries, targets):
         return False
-    # It is not enough to compare the number of slots. Different arguments of an optimizer, such
-    # as `centered` and `momentum`, may lead to the same number of slots.
+    # Different arguments, such as `centered` and `momentum`, may create the same number of
+    # slots.
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # The names of some tensors contain the name of a model variable. Such a tensor and the
-    # optimizer variable at the same position must belong to the same model variable.
+    # If the name of a tensor contains the name of a model variable, this variable must be the
+    # same as that of the optimizer variable at this position.
     owners = [matched.get(layouts.any_owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 
 
 def never_made(source, optimizer, matched, found):
-    """Return the initial values of the slots that the file's optimizer did not create.
-
-    The result is a dict that maps a `Target`, which holds the slot variable of today's
-    optimizer, to the initial value, a number.
-    """
+    """Return a dict {`Target`: initial value} of slots that the saved optimizer lacked."""
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):
         if state.family != "legacy":
             return {}
-        # A legacy optimizer creates the slots of a variable at the first gradient of this
-        # variable. A variable without gradients, such as one in an unused head, has no slots.
+        # A legacy optimizer creates the slots of a variable at its first gradient. So a
+        # variable in an unused head has no slots.
         without = set(matched.values()) - {target.of for target in found}
         slots = {target.slot for target in found}
     values = {slot: optimizer.first_value(slot) for slot in slots}

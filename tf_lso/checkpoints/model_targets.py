@@ -10,8 +10,7 @@ from tf_lso.checkpoints.targets import Target, is_variable, name_of
 from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 
-# Maps the old name of a weight to its name in Keras 3. The weight belongs to DepthwiseConv1D or
-# DepthwiseConv2D.
+# Keras 3 renamed this weight of DepthwiseConv1D and DepthwiseConv2D.
 _TODAY = {"depthwise_kernel": "kernel"}
 
 # .keras files of TensorFlow 2.12 store the layers of a model under this name.
@@ -24,7 +23,7 @@ class ModelTargets:
     """The variables of a built model, which can be found by path and by name."""
 
     def __init__(self, model):
-        # Do not read the weights of a model that is not built. Keras 2 would raise an error.
+        # Keras 2 raises an error for the weights of a model that is not built.
         variables = list(model.weights) if getattr(model, "built", True) else []
         if not variables:
             raise CheckpointError(
@@ -36,33 +35,25 @@ class ModelTargets:
         # `Variable.trainable` of Keras 2 does not say whether the layer is frozen.
         trainable = {id(variable) for variable in model.trainable_variables}
         self.trainable = [t for t in self.targets if id(t.variable) in trainable]
-        # Maps a pair (path from the model, whether a .keras file has it) to the object to which
-        # the path leads.
+        # A cache for `_find`.
         self._model, self._found = model, {}
 
     def trained_layers(self):
-        """Return what `layouts.trained_layers` returns for the config of the model.
-
-        The list is empty if the model has no config.
-        """
+        """Return `layouts.trained_layers` of the model's config, or [] without a config."""
         with contextlib.suppress(Exception):  # a user's own `get_config`
             return layouts.trained_layers({"config": self._model.get_config()})
         return []
 
     def at(self, path):
-        """Return the `Target` of the model variable to which a path in a file leads, or None.
-
-        The path is a tuple of steps from the model to the variable, like each of `Entry.paths`.
-        """
+        """Return the `Target` to which one of `Entry.paths` leads, or None."""
         # .keras files name the items of a dict by their classes, and checkpoints by their keys.
         is_keras_file = any(step.startswith(f"{layouts.VARS_STEP}:") for step in path)
         return self._by_variable.get(id(self._find(path, is_keras_file)))
 
     def named(self, name):
-        """Return the `Target` of the model variable that is called `name`, or None.
+        """Return the `Target` that is called `name`, or None.
 
-        If no variable has this full name, return the `Target` of the only variable whose name
-        ends with `name`.
+        If no variable has this full name, return the only one whose name ends with `name`.
         """
         whole = [t for t in self.targets if t.name == name]
         found = whole or [t for t in self.targets if t.name.endswith(f"/{name}")]
@@ -105,10 +96,9 @@ def _by_number(listed, prefix=""):
 
 
 def _by_class(layers):
-    """Return {name of a layer in .keras files: layer}.
+    """Return a dict {name of a layer in .keras files: layer}.
 
-    A name is made from the class of the layer and a number. For example, two Dense layers are
-    called `dense` and `dense_1`.
+    For example, two Dense layers are called `dense` and `dense_1`.
     """
     found, counts = {}, collections.Counter()
     for layer in layers:
@@ -122,9 +112,7 @@ def _by_class(layers):
 def _layers_of_2_12(model):
     """Return the layers of a model as TensorFlow 2.12 counted them for .keras files.
 
-    TensorFlow 2.12 counted each layer with weights twice: once among the layers with weights,
-    and once among all layers. The file stores such a layer only under the first of the two
-    names.
+    It counted a layer with weights twice, but stored the layer only under the first number.
     """
     return [part for part in _layers(model) for _ in range(2 if part.weights else 1)]
 
@@ -135,11 +123,7 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """Return the attribute `name` of an object, or None if the attribute does not exist.
-
-    If the object has no attribute `name`, the function looks for the same name with an
-    underscore in front.
-    """
+    """Return the attribute `name` of an object, or `_name`, or None."""
     for spelling in (name, f"_{name}"):
         with contextlib.suppress(Exception):
             return getattr(parent, spelling)
@@ -160,9 +144,8 @@ def _weights(layer):
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# A step of a path may be a prefix and a number, such as "layer_with_weights-2". This dict maps
-# the prefix to a function. The function gets the object from which the step leads, and returns
-# a list. The number is an index into this list.
+# Maps the prefix of a step to a function, which returns the list in which the number of the
+# step is an index. The function gets the object from which the step leads.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

@@ -30,21 +30,15 @@ _IDLE = (
 
 
 class Plan:
-    """Decides and reports what a restore of a file will do."""
+    """Decides and reports what a restore of a file will do.
+
+    `model` is a `ModelTargets`, and `optimizer` is an `OptimizerTargets` or None.
+    """
 
     def __init__(self, source, model, optimizer, mapping=None):
-        """Make the plan.
-
-        Args:
-          source: `Source`, the contents of the file.
-          model: `ModelTargets`, the variables of the model.
-          optimizer: `OptimizerTargets`, the variables of the optimizer, or None.
-          mapping: dict from names in the file to names in the model, or None.
-        """
         self.source = source
         self.report = report = Report(source.path, source.layout)
-        # A list of pairs of functions. The first function of a pair reads a value. The second
-        # function assigns the value to a variable or a hyperparameter.
+        # Pairs of functions: one reads a value, and one assigns it.
         self._steps = []
         self._matched = matching.match_model(source, model, mapping)
         for key, target in self._matched.items():
@@ -58,21 +52,15 @@ class Plan:
         report.unused += [key for key in source.keys if key not in used]
 
     def apply(self):
-        """Read the values, and assign them to the variables.
-
-        All values are read before the first value is assigned. So a damaged file changes no
-        variable.
-        """
+        """Assign the values. All are read first, so a damaged file changes no variable."""
         values = [read() for read, _ in self._steps]
         for (_, assign), value in zip(self._steps, values):
             assign(value)
 
     def _move(self, entry, target):
-        """Plan to assign a tensor of the file to the variable of `target`.
+        """Plan to assign a tensor to a variable, or report why not.
 
-        `entry` describes the tensor. If the tensor does not fit the variable, report the
-        reason. `entry` is None if the file has no tensor for the variable. In this case report
-        the variable as missing.
+        `entry` is None if the file has no tensor for the variable.
         """
         report, name = self.report, target.name
         if entry is None:
@@ -128,8 +116,7 @@ class Plan:
             else:
                 self._move(None, target)
                 lacking.add(target.slot)
-        # The SGD of tf_keras creates and saves its slots even without momentum. So a file that
-        # was saved without momentum may contain slots for which this optimizer has no variable.
+        # The SGD of tf_keras creates and saves its slots even without momentum.
         is_idle = optimizer.is_sgd and state.config.get("momentum") == 0
         unmatched = [] if is_idle else matching.unmatched(state, found)
         for entry in unmatched:
@@ -140,20 +127,14 @@ class Plan:
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Report if the saved optimizer was created with other arguments than `optimizer`.
 
-        The number of slots does not show such a difference, since different arguments may lead
-        to the same number of slots.
-
-        Args:
-          state: `OptimizerState`, the saved optimizer.
-          optimizer: `OptimizerTargets`, the variables of today's optimizer.
-          lacking: set of the names of the slots that `optimizer` has but the file lacks.
-          unmatched: list of entries of the file for which `optimizer` has no variable.
+        The number of slots does not show this, since different arguments may create equally
+        many. `lacking` names the slots that the file lacks. `unmatched` are the entries of the
+        file for which `optimizer` has no variable.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():
             has = slot in optimizer.slots
             value = state.config.get(argument, has)
-            # The newer SGD of Keras 2 has slots also without momentum.
             is_idle = (
                 optimizer.is_sgd and slot == "momentum" and state.family != "keras3"
             )
@@ -170,16 +151,13 @@ class Plan:
             self.report.remedy = how_to_make(self.source, optimizer, slots)
 
     def _set(self, name, entry, optimizer):
-        """Plan to set the hyperparameter `name` to the saved value, or report why not.
-
-        `entry` describes the scalar tensor that contains the value.
-        """
+        """Plan to set the hyperparameter `name` to the saved value, or report why not."""
         report, target = self.report, f"optimizer/{name}"
         value, now = self.source.number(entry), optimizer.hyperparameter(name)
         is_same = now is not None and np.float32(now) == np.float32(value)
         lacks_decay = now is None and name == "decay"
         # In old files of Nadam, `decay` is the decay of the momentum and not of the learning
-        # rate. So do not refuse the file if today's Nadam has no `decay`.
+        # rate.
         is_nadam = lacks_decay and "Nadam" in optimizer.class_names
         if is_same or (lacks_decay and optimizer.decays_by(value)):
             report.restored.append((entry.key, target))
@@ -203,17 +181,12 @@ class Plan:
 
 
 def _may_lack(optimizer):
-    """Return a dict of the slots that a file may lack.
-
-    The dict maps the name of a slot to the reason why the file may lack it. If the file lacks
-    the slot, a restore does not change the variables of the slot.
-    """
+    """Return a dict {name of a slot that a file may lack: the reason}."""
     # Only optimizers of Keras 3 have the slot `_accumulated_gradients`.
     found = {"_accumulated_gradients": "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
-        # tf_keras creates the slot `momentum` even if the momentum is 0. TensorFlow 2.9 and
-        # 2.10 did not create this slot, so a file may lack the slot.
+        # Unlike tf_keras, TensorFlow 2.9 and 2.10 create no slot if the momentum is 0.
         found["momentum"] = "the momentum is 0"
     return found
 
@@ -232,10 +205,9 @@ def _check_numbers(source):
 
 
 def _rename_slots(state, optimizer):
-    """Change the names of the slots in an `OptimizerState` to the names that `optimizer` uses.
+    """Give the slots in `state` the names that `optimizer` uses.
 
-    The list `state.made` may also contain hyperparameters that were saved as variables. Move
-    their entries to `state.hyperparameters`.
+    Also move hyperparameters that were saved as variables to `state.hyperparameters`.
     """
     slot_of = table.slot_of_attributes(optimizer.inner)
     for entry in [e for e in state.made if e.of is None]:
@@ -250,10 +222,7 @@ def _rename_slots(state, optimizer):
 def how_to_make(source, optimizer, slots):
     """Return a sentence that says how to create the optimizer that was saved.
 
-    Args:
-      source: `Source`, the contents of the file.
-      optimizer: `OptimizerTargets`, the variables of today's optimizer.
-      slots: set of the names of the slots that the optimizer in the file had.
+    `slots` are the names of the slots that the saved optimizer had.
     """
     state, made_by = source.optimizer, table.MADE_BY
     arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
@@ -274,8 +243,5 @@ def how_to_make(source, optimizer, slots):
 
 
 def _shortest(number):
-    """Return the float with the fewest decimal digits that has the same float32 value.
-
-    For example, return 0.9 for 0.8999999762. Return a bool unchanged.
-    """
+    """Return the shortest float with the same float32 value, or a bool unchanged."""
     return number if isinstance(number, bool) else float(str(np.float32(number)))

@@ -106,9 +106,7 @@ def restore(
 def opened(path, names=None):
     """Open a saved file for a `with` block, and yield a list of `Source`s, likeliest first.
 
-    A `Source` describes the tensors of a model and an optimizer. For a checkpoint or a
-    SavedModel, the list has a `Source` for each pair of a model and an optimizer that the file
-    contains. For other files the list has one `Source`.
+    A checkpoint or a SavedModel has a `Source` for each pair of a model and an optimizer.
     """
     path = os.fspath(path)
     if zipfile.is_zipfile(path) or (os.path.isfile(path) and path.endswith(_FILES)):
@@ -152,11 +150,10 @@ def _pairs(prefix, names):
 
 
 def _likeliest(sources, targets, optimizer, mapping):
-    """Make a `Plan` for each of `sources`, and return the best one.
+    """Return the `Plan` with the fewest missing and wrong variables.
 
-    Each source describes a model and an optimizer in the file. The best `Plan` is the one with
-    the fewest missing and wrong variables. Raise CheckpointError if no `Plan` can be made, or
-    if only the user can choose between several `Plan`s.
+    Raise CheckpointError if no `Plan` can be made, or if only the user can choose between
+    several.
     """
     plans, refusals = [], []
     for source in sources:
@@ -182,11 +179,7 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 
 def _may_be_other(best, plans):
-    """Return whether the user must choose between `best` and another complete `Plan`.
-
-    This is so if both plans restore the same variable, but from different tensors of the file.
-    A plan is complete if no variable is missing or wrong.
-    """
+    """Return whether another complete plan restores a variable from other tensors."""
     of_best = _keys_by_target(best)
     complete = [_keys_by_target(made) for made in plans if made.report.complete]
     return any(
@@ -197,17 +190,14 @@ def _may_be_other(best, plans):
 
 
 def _may_be_other_optimizer(best, sources):
-    """Return whether the user may mean another saved optimizer than that of the plan `best`.
+    """Return whether the optimizer in `best` has made no step, but another one has.
 
-    This is so if the optimizer that `best` restores has made no step, but the optimizer of
-    another source has made a step. A saved optimizer without any step fits every optimizer, so
-    a good match proves nothing.
+    A saved optimizer without any step fits every optimizer, so a good match proves nothing.
     """
     return not _has_stepped(best.source) and any(map(_has_stepped, sources))
 
 
 def _has_stepped(source):
-    """Return whether a `Source` contains an optimizer that has made a step."""
     state = source.optimizer
     return bool(state and state.iterations and source.number(state.iterations))
 
@@ -218,10 +208,9 @@ def _gaps(made):
 
 
 def _keys_by_target(made):
-    """Return a dict that says from which tensors a `Plan` restores each variable.
+    """Return a dict {name of a variable: keys of its tensors}.
 
-    The dict maps the name of a variable to the set of the keys of the tensors. The set may
-    contain several keys, since several variables may have the same name.
+    Several variables may have the same name, and so a name may have several keys.
     """
     found = collections.defaultdict(set)
     for key, target, *_ in (*made.report.restored, *made.report.converted):

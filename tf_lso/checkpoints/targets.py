@@ -18,13 +18,9 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 class Target:
     """A variable into which a value of a file is restored.
 
-    Args:
-      name: str, the name of the variable in messages.
-      variable: the variable.
-      slot: str, the name of the slot, such as "momentum". For a variable of the optimizer that
-        is not a slot, this is the name of the variable. None for a model variable.
-      of: `Target` of the model variable to which the slot belongs. None if the variable is
-        not a slot.
+    `slot` is the name of the slot, or the name of an optimizer variable that is not a slot. It
+    is None for a model variable. `of` is the `Target` of the model variable to which a slot
+    belongs.
     """
 
     def __init__(self, name, variable, slot=None, of=None):
@@ -40,8 +36,7 @@ class Target:
     def problem(self, entry):
         """Return the reason why a tensor does not fit the variable, or None if it fits.
 
-        `entry` describes the tensor. The tensor fits if its shape and dtype are the same as
-        those of the variable. The dtypes int32 and int64 also fit each other.
+        The dtypes int32 and int64 fit each other.
         """
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
@@ -61,10 +56,7 @@ def name_of(variable):
 
 
 class OptimizerTargets:
-    """The variables of today's optimizer, into which the values of a file are restored.
-
-    The optimizer is a `LossScaleOptimizer` of tf_lso, or an optimizer of Keras 3 or Keras 2.
-    """
+    """The variables of today's optimizer, into which the values of a file are restored."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -83,10 +75,7 @@ class OptimizerTargets:
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
-        """Raise CheckpointError if the class of the optimizer in the file does not fit.
-
-        The class fits if it has the same slots as the class of this optimizer.
-        """
+        """Raise CheckpointError unless the optimizer class in the file has the same slots."""
         name = source.optimizer and source.optimizer.class_name
         slots = table.of([name]).slots
         is_same = name in (None, *self.class_names)
@@ -97,10 +86,7 @@ class OptimizerTargets:
             )
 
     def build(self, model):
-        """Build the optimizer for the variables of a model, and find the optimizer's variables.
-
-        `model` is a `ModelTargets`, which holds the model variables.
-        """
+        """Build the optimizer for a `ModelTargets`, and find the optimizer's variables."""
         trainable = model.trainable
         variables = [target.variable for target in trainable]
         if self.is_wrapper:
@@ -109,20 +95,17 @@ class OptimizerTargets:
             keras2_private.build_legacy(self.inner, variables)
         else:
             self.inner.build(variables)
-        # The list `built` contains the `Target`s of the model variables for which the optimizer
-        # was built. It contains None for a variable of another model.
+        # None stands for a variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
-        # The layers for which the optimizer was built, or [] if they are not those that the
-        # model trains now.
+        # The list is empty if the optimizer was not built for what the model trains now.
         is_of_model = {*self.order} == {*trainable}
         self.trained_layers = model.trained_layers() if is_of_model else []
-        # The list `own` contains the `Target`s of all variables of the optimizer except for the
-        # step counter and the hyperparameters.
+        # All variables of the optimizer except for the step counter and the hyperparameters.
         self.own = self._own(model)
         self.slots = {target.slot for target in self.own}
-        # The names of the slots that an optimizer of this class creates only with some
-        # arguments, such as `amsgrad=True`.
+        # The slots that an optimizer of this class has only with an argument such as
+        # `amsgrad=True`.
         self.optional = table.optional_slots(self.inner)
 
     @property
@@ -134,8 +117,7 @@ class OptimizerTargets:
         return Target("optimizer/iterations", counter)
 
     def _built(self, model):
-        # The result is a list of the model variables for which the optimizer was built. An
-        # OptimizerV2 does not list these variables, so the result for it is an empty list.
+        # The result is empty for an OptimizerV2, which does not list its model variables.
         known, key = {}, id
         if self.family == "keras3":
             known, key = keras3_private.known_variables(self.inner)
@@ -158,10 +140,9 @@ class OptimizerTargets:
         labels |= {id(variable): label for variable, *label in slots}
         return [_target(v, *labels.get(key, ())) for key, v in own.items()]
 
-    # The next two methods yield a tuple for each slot variable of the optimizer. The tuple
-    # contains the slot variable, the name of the slot, and the `Target` that holds the model
-    # variable. The name is the one that the slot has in an OptimizerV2. For a class that is not
-    # in `optimizer_table`, the name is that of the attribute that holds the slot variables.
+    # The next two methods yield (slot variable, name of the slot, `Target` of the model
+    # variable). The name is that of an OptimizerV2, or the attribute if `optimizer_table` lacks
+    # the class.
     def _legacy_slots(self, model):
         for slot in self.inner.get_slot_names():
             for target in model.targets:
@@ -185,10 +166,7 @@ class OptimizerTargets:
 
     @property
     def loss_scale(self):
-        """The `Target`s of the loss scale and of its count of consecutive finite steps.
-
-        The dict is {"scale": Target, "count": Target}, or {} if there is no dynamic loss scale.
-        """
+        """A dict of the `Target`s "scale" and "count" of a dynamic loss scale, or {}."""
         state = self.optimizer.loss_scale_state if self.is_wrapper else None
         if not isinstance(state, loss_scale_lib.DynamicLossScale):
             return {}
@@ -203,7 +181,7 @@ class OptimizerTargets:
         is_rate = name == "learning_rate" and self.family != "legacy"
         rate = hyperparameters.rate_or_schedule
         value = rate(self.inner) if is_rate else getattr(self.inner, name, None)
-        # The conversion to a float raises TypeError or ValueError for a schedule or None.
+        # The value may be a schedule or None.
         with contextlib.suppress(TypeError, ValueError):
             return float(np.asarray(value))
         return None

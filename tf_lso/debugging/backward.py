@@ -62,19 +62,17 @@ def first_that_vanishes(seen):
 
 
 def _first_on_the_way_back(seen, is_bad):
-    """Return the first bad gradient in a backward pass, and the layer call that made it bad.
+    """Return a tuple (`Call` that made a gradient bad, phrase, the bad `Gradient`), or None.
 
-    Returns:
-      None if no gradient is bad. Otherwise a tuple (`Call`, phrase, `Gradient`). Messages join
-      the phrase and the name of the call's layer, as in "behind the output of layer 'dense'".
-      In this example, the gradient of the layer's output was already bad, because of the loss
-      or because it is the sum of the gradients of several branches.
+    Messages join the phrase and the name of the call's layer, as in "behind the output of layer
+    'dense'". In this example, the gradient of the layer's output was already bad, because of
+    the loss or because it is the sum of the gradients of several branches.
     """
-    # `behind` is the layer call that follows `call` in the forward pass, or None.
+    # The layer call that follows `call` in the forward pass.
     behind = None
     for call, begins in reversed(seen.moments):
         if call.is_container:
-            # Skip a container such as Sequential, which only passes on gradients of its layers.
+            # A container such as Sequential only passes on gradients of its layers.
             continue
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
@@ -82,8 +80,7 @@ def _first_on_the_way_back(seen, is_bad):
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradients of all layer inputs and outputs are good. The gradient of a variable may
-    # still be bad, because this gradient is a sum of many terms.
+    # The gradient of a variable is a sum of many terms, so it may be the only bad one.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, f"at the variable {variable.name} of", gradient
@@ -91,15 +88,11 @@ def _first_on_the_way_back(seen, is_bad):
 
 
 def _source(seen, call, behind):
-    """Return the layer call that made the gradient of `call`'s output bad, and a phrase.
-
-    `behind` is the layer call that follows `call`, or None. The gradient of its input is good.
-    """
+    """Return the layer call that made the gradient of `call`'s output bad, and a phrase."""
     gradients = seen.gradients_of(behind.inputs) if behind else []
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
         # The next layer computes in float32, and the gradient of its input is finite, but above
-        # 65504. This gradient became inf when the backward pass cast it to float16. So report
-        # the next layer.
+        # 65504. This gradient became inf when the backward pass cast it to float16.
         return behind, "on the way back through"
     if call.parent is not None and not call.parent.is_container:
         return call.parent, "between the layers called by"

@@ -23,18 +23,16 @@ class Call:
     # The names of the outer layers and of the layer itself, such as "outer/inner". The name of
     # the model is omitted, except in the call of the model itself.
     path: str
-    # The call of the outer layer that has called this layer. None for the call of the model.
+    # None for the call of the model.
     parent: "Call | None"
-    # The floating-point tensors that the layer received, and those that it returned. Keras has
-    # already cast the received tensors to the layer's dtype.
+    # Only floating-point tensors. Keras has already cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    # The statistics (`Values`) of `inputs` and `outputs`.
+    # The `Values` of `inputs` and `outputs`.
     input_values: Any = None
     output_values: Any = None
 
     def __str__(self):
-        """Return the name of the layer for messages."""
         path = "" if self.path == self.layer.name else f", {self.path}"
         return f"layer '{self.layer.name}'{path}"
 
@@ -59,8 +57,8 @@ class Call:
 def observed(model, keras):
     """Yield a list to which each call adds (`Call`, True) at its begin, and False at its end.
 
-    Keras looks up `call` on the layer object. So the function sets an attribute `call` on each
-    object, removes it afterwards, and changes no class.
+    Keras looks up `call` on the layer object, so it is enough to set an attribute of the
+    object.
     """
     moments, open_calls = [], [None]
 
@@ -68,12 +66,10 @@ def observed(model, keras):
         @functools.wraps(original)
         def call(*args, **kwargs):
             parent = open_calls[-1]
-            # The path of an inner layer begins with the path of the layer that calls it. If the
-            # model itself calls the layer, the path does not contain the name of the model.
             above = f"{parent.path}/" if parent and parent.parent else ""
             seen = Call(layer, above + layer.name, parent)
-            # Copy the tensors. Otherwise, if several layers receive the same tensor, the tape
-            # would compute only one gradient for all of them.
+            # Without copies, the tape would compute only one gradient for a tensor that several
+            # layers receive.
             args, kwargs = _copied((args, kwargs), seen.inputs)
             seen.input_values = statistics.values_of(seen.inputs)
             moments.append((seen, True))
@@ -88,8 +84,7 @@ def observed(model, keras):
     with contextlib.ExitStack() as undo:
         for layer in _observable(model, keras):
             # Some layers, such as Keras 2's layer for `tf.exp`, already have an attribute
-            # `call` of their own. The first callback below restores this attribute. It runs
-            # last, since ExitStack runs callbacks in reverse order.
+            # `call` of their own. ExitStack restores it after the `pop` below.
             own = {name: call for name, call in vars(layer).items() if name == "call"}
             undo.callback(vars(layer).update, own)
             vars(layer)["call"] = observing(layer, layer.call)
@@ -102,10 +97,9 @@ def _observable(model, keras):
     layers = list(layers_lib.all_layers(model))
     found = {id(layer): layer for layer in layers}
     for layer in layers:
-        # A functional model of Keras 3 also has operations such as `keras.ops.exp`.
         found.update((id(item), item) for item in getattr(layer, "operations", ()))
         if isinstance(layer, keras.layers.RNN):
-            # Do not observe the cell, because the layer calls it again for each time step.
+            # The layer calls its cell again for each time step.
             found.pop(id(layer.cell), None)
     return list(found.values())
 

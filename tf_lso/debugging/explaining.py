@@ -105,11 +105,7 @@ def _first(batch, seen):
 
 
 def _row(seen, name, call, tensors, values, inputs=None):
-    """Return the `Row` of a call of a layer, or of a variable.
-
-    The row shows the dtype and the gradient of the first of `tensors`, which are the outputs of
-    the call, or only the variable.
-    """
+    """Return a `Row` with the dtype and the gradient of the first of `tensors`."""
     (gradient, lost) = next(iter(seen.gradients_of(tensors[:1])), (None, 0.0))
     dtype = tensors[0].dtype.name if tensors else None
     return Row(name, call.path, dtype, inputs, values, gradient, lost)

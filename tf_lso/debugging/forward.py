@@ -11,16 +11,14 @@ _COMPUTED = (
     "what it computes from them, such as a product with a large factor, a division by a "
     "value near 0, an exponential or a sum of many values, is beyond 65504"
 )
-# This text recommends an epsilon of 1e-4. Float16 can also hold 1e-7, but 1e-7 is too small as
-# a denominator: even 0.01 / 1e-7 is above 65504 and therefore overflows.
+# Float16 can also hold an epsilon of 1e-7, but then even 0.01 / 1e-7 overflows.
 _UNDEFINED = (
     "Look for a division by 0 or by a value near 0, or a logarithm or root of a negative "
     "number. Add an epsilon that float16 can hold, such as 1e-4 (1e-8 becomes 0)."
 )
 
-# A product of two values overflows float16 only if at least one of the values is above 256, the
-# square root of 65536. A sum of many values, or a product with a factor from the layer's own
-# code, can overflow without such a value.
+# A product of two values overflows float16 only if one of them is above 256, the square root of
+# 65536. A sum of many values, or the layer's own code, can overflow without such a value.
 _LARGE = 256.0
 
 
@@ -58,15 +56,12 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return a `First` for a layer call whose inputs are the first that are not finite.
-
-    So the inf or NaN comes from the cast to float16, or from the code of the outer layer.
-    """
+    """Return a `First` for a layer call whose inputs are the first that are not finite."""
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
-        # The inputs are the batch itself, or a container such as Sequential passed them on. The
-        # inputs were finite until Keras cast them to the dtype of this layer.
+        # The inputs are the batch itself, or a container passed them on. They were finite until
+        # Keras cast them to the dtype of this layer.
         message = (
             f"The input of {call} is finite, but too large for float16, which ends at "
             f"65504: the cast to float16 {made} Normalize the input, or {_FLOAT32}."
@@ -88,8 +83,8 @@ def _in_input(call):
 def _in_output(call):
     """Return a `First` for a layer call with finite inputs, whose outputs are not finite."""
     values = call.output_values
-    # Outputs with NaN but without inf may also come from an overflow. For example, a softmax
-    # turns inf into NaN. So large inputs or weights count as an overflow, too.
+    # An overflow may also end as NaN, as in a softmax. So large inputs or weights count as an
+    # overflow, too.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
     message = (
         f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
@@ -130,7 +125,6 @@ def _cause(call, is_overflow):
     if not any(tensor.dtype.name == "float16" for tensor in call.outputs):
         return f"{ranges} It does not compute in float16: look at its own code."
     if max(inputs, weight) <= _LARGE:
-        # The inputs and weights are not large, so do not recommend smaller inputs or weights.
         return (
             f"{ranges} These are not large, but {_COMPUTED}: make that smaller, or "
             f"{_FLOAT32}."

@@ -13,8 +13,7 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
 # At the scale that `_fitting_scale` returns, no gradient is larger than this limit. It is only
-# about half of the largest float16, because the function reads gradients that were rounded to
-# float16. Rounding can change a tiny gradient by half.
+# half of the largest float16, since rounding to float16 can change a tiny gradient by half.
 _LARGEST = 2.0**15
 # The smallest positive number that float16 can hold.
 _SMALLEST = 2.0**-24
@@ -28,8 +27,7 @@ class Gradient(NamedTuple):
     """Statistics of the gradient of the scaled loss for one tensor or variable."""
 
     values: statistics.Values
-    # The share of the gradient's nonzero values that become 0, because at the loss scale they
-    # are too small for float16.
+    # The share of the nonzero values that become 0 in float16 at the loss scale.
     lost: float
 
 
@@ -45,8 +43,7 @@ class Variable(NamedTuple):
 class Pass:
     """What `explain` has recorded in the forward and backward passes of one batch."""
 
-    # Pairs (`Call`, begins) in the order of the forward pass. Each call has two pairs: `begins`
-    # is True in the pair for its beginning, and False in the pair for its end.
+    # The list that `calls.observed` yields.
     moments: list
     loss: tf.Tensor
     scale: float
@@ -75,8 +72,7 @@ def run(model, keras, batch, loss, scale):
     weights = [(v, variables_lib.raw(v)) for v in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
-        # Run each `tf.function` of the model eagerly. In a compiled `tf.function`, tensors have
-        # no values that `observed` could record.
+        # In a compiled `tf.function`, tensors have no values that `observed` could record.
         tf.config.run_functions_eagerly(True)
         with tape:
             tape.watch([raw for _, raw in weights])
@@ -88,8 +84,7 @@ def run(model, keras, batch, loss, scale):
         sources = [*(raw for _, raw in weights), *tensors]
 
         def gradients_at(scale):
-            # The gradient of `loss * scale` with respect to `loss` is `scale`. So a backward
-            # pass that starts with `scale` gives the gradients of the scaled loss.
+            # A backward pass that starts with `scale` gives the gradients of `loss * scale`.
             seed = tf.cast(tf.constant(scale, tf.float32), value.dtype)
             found = tape.gradient(value, sources, output_gradients=seed)
             summed = gradients_lib.with_summed_rows(found)
@@ -110,9 +105,8 @@ def run(model, keras, batch, loss, scale):
 def _variables(weights, calls):
     """Return a list of `Variable`s for pairs (Keras variable, TensorFlow variable)."""
     owners = {}
-    # An outer layer also lists the variables of its inner layers. The call of an inner layer
-    # comes after the call of the outer layer. So the last call that is stored for a variable is
-    # a call of the innermost layer that has the variable.
+    # An outer layer also lists the variables of its inner layers, but its call begins before
+    # theirs. So the last call that is stored belongs to the innermost layer.
     for call in calls:
         for variable in getattr(call.layer, "trainable_variables", ()):
             owners[id(variable)] = call
@@ -123,13 +117,10 @@ def _variables(weights, calls):
 
 
 def _scales(gradients_at, scale):
-    """Return the loss scales for the report, besides `scale` itself.
+    """Return the reference scale, the fitting scale or None, and the judged scale.
 
-    Returns:
-      A tuple of three elements. The reference scale is one whose gradients are finite, if there
-      is one: values that are 0 at `scale` but not there are lost. The fitting scale is about
-      the largest one at which no gradient overflows, or None. The last element is the scale
-      by which nonfinite gradients are judged.
+    The gradients at the reference scale are finite, if there is such a scale. Values that are 0
+    at `scale` but not there are lost. `Pass` explains the other two scales.
     """
     if fits := _fitting_scale(gradients_at(scale), scale):
         # At a large scale that fits, small gradients do not become 0.

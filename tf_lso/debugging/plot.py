@@ -11,7 +11,6 @@ _TROUBLE = "#B00020"
 OVERFLOW = 16
 _ZERO, _NORMAL = -25, -14
 _LOWEST, _HIGHEST = -40, 24
-# The column for inf and NaN begins at `_HIGHEST` and ends at `_NONFINITE`.
 _NONFINITE = _HIGHEST + 6
 _RANGES = (
     ("0 in float16", _LOWEST, _ZERO, "#d9d9d9"),
@@ -63,11 +62,9 @@ def _draw_panel(axes, rows):
     for position, values in enumerate(rows):
         if values and values.smallest:
             begin, end = math.log2(values.smallest), math.log2(values.largest)
-            # Make the bar 0.3 wider than the range. Otherwise a bar for a single magnitude
-            # would be invisible.
+            # Without the 0.3, a bar for a single magnitude would be invisible.
             axes.barh(position, end - begin + 0.3, left=begin - 0.3, **_BAR)
         if values and values.nonfinite:
-            # The length of the second bar shows which share of the values is inf or NaN.
             width = (_NONFINITE - _HIGHEST) * values.nonfinite
             axes.barh(position, width, left=_HIGHEST, **_BAR)
     axes.set_xlim(_LOWEST, _NONFINITE)

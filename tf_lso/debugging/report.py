@@ -7,10 +7,9 @@ from typing import Any
 
 from tf_lso.debugging import statistics
 
-# Paragraphs are wrapped to this number of characters. The table may be wider.
+# The width of paragraphs. The table may be wider.
 _WIDTH = 79
-# The first heading, and the names of layers and variables, are printed in the last column, so
-# that long names do not shift the other columns.
+# The first column is printed last, so that long names do not shift the other columns.
 _HEADING = (
     *("Layer or variable", "dtype", "input", "value", "inf, NaN"),
     *("gradient", "inf, NaN", "lost"),

@@ -10,7 +10,6 @@ import tensorflow as tf
 from tf_lso.frameworks import keras_versions, layers, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# Each call of `explain` passes a new seed to TensorFlow, see `_use_other_seeds`.
 _seeds = itertools.count(0x5CA1E)
 
 
@@ -22,12 +21,11 @@ def restored(model):
     states = [getattr(value, "state", None) for _, _, value in generators]
     with contextlib.ExitStack() as undo:
         for variable in _local_variables(*model.variables, *metrics, *parts, *states):
-            # `read_value` copies nothing: its result shares the buffer of the variable. The
-            # result stays valid, because a later assignment gives the variable a new buffer.
+            # `read_value` shares the buffer of the variable. The result stays valid, because a
+            # later assignment gives the variable a new buffer.
             undo.callback(variable.assign, variable.read_value())
         for part in parts:
-            # A random generator of Keras 2 derives its seeds from a count, which is a Python
-            # attribute. To restore the count, restore all attributes of the generator.
+            # A random generator of Keras 2 counts its seeds in a Python attribute.
             if hasattr(part, "make_legacy_seed"):
                 undo.callback(vars(part).update, dict(vars(part)))
         undo.callback(random.setstate, random.getstate())
@@ -49,7 +47,7 @@ def _parts(model):
             continue
         found[id(part)] = part
         # TensorFlow raises a ValueError for the children of a tracked list whose elements were
-        # replaced. Skip these children.
+        # replaced (tensorflow#36916).
         with contextlib.suppress(ValueError):
             waiting += tf.train.TrackableView.children(part).values()
         if generator := layers.random_generator(part):
@@ -74,7 +72,7 @@ def _local_variables(*objects):
 
 
 def _use_other_seeds(undo):
-    # The kernel of an operation such as `tf.random.uniform` has a counter that cannot be reset.
-    # TensorFlow caches kernels for each seed. With a seed of its own, `explain` uses new ones.
-    # `tf.random.set_seed` would delete the program's kernels.
+    # The kernel of an operation such as `tf.random.uniform` has a counter that cannot be reset,
+    # and TensorFlow caches kernels for each seed (tensorflow#23882). With a seed of its own,
+    # `explain` uses new ones. `tf.random.set_seed` would delete the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

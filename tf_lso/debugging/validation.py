@@ -42,8 +42,7 @@ def keras_of(model):
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
     if is_keras2:
-        # Check the strategy in whose scope a model of Keras 2 was made, and not the current
-        # strategy. If the model was made for several replicas, its metrics fail in every scope.
+        # If a model of Keras 2 was made for several replicas, its metrics fail in every scope.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
@@ -54,16 +53,12 @@ def _require_one_replica(model, is_keras2):
 
 
 def scale_of(loss_scale, optimizer):
-    """Return the value of the argument `loss_scale`, or of the optimizer's scale, as a float.
-
-    The result is 1 if there is no optimizer, or the optimizer has no loss scale.
-    """
+    """Return the value of `loss_scale`, or of the optimizer's scale, or 1, as a float."""
     scale = optimizer if loss_scale is None else loss_scale
     if scale is None:
         return 1.0
     if hasattr(scale, "apply_gradients"):
-        # The attribute for the loss scale depends on the class of the optimizer. Keras 3's own
-        # LossScaleOptimizer has `initial_scale`, but no `dynamic_scale` before its first step.
+        # Keras 3's own LossScaleOptimizer has no `dynamic_scale` before its first step.
         names = ("loss_scale", "dynamic_scale", "initial_scale", "loss_scale_factor")
         scales = [getattr(scale, name, None) for name in names]
         scale = next((s for s in scales if s is not None), 1.0)
@@ -84,8 +79,8 @@ def batch_of(x, y, sample_weight, keras):
             "`explain(model, next(iter(dataset)))`."
         )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
-        # Keras also splits a tuple from a data set into inputs, targets and weights. So a model
-        # with several inputs and no targets needs a list or a dict of inputs, not a tuple.
+        # Keras also splits a tuple from a data set. So a model with several inputs and no
+        # targets needs a list or a dict of inputs, not a tuple.
         x, y, sample_weight = (*x, sample_weight)[:3]
 
     def tensor(value):
@@ -99,8 +94,8 @@ def batch_of(x, y, sample_weight, keras):
     batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
     tensors = [value for value in tf.nest.flatten(batch) if value is not None]
     if any(0 in tensor.shape for tensor in tensors):
-        # Raise an error, because Keras 2 computes a loss of 0 for an empty batch. Then the
-        # report would say that nothing is wrong.
+        # Keras 2 computes a loss of 0 for an empty batch. The report would say that nothing is
+        # wrong.
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
     return batch
 
@@ -114,8 +109,8 @@ def loss_of(model, batch, outputs, loss):
         )
     x, y, sample_weight = batch
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    # A model counts as compiled if it has a loss or an optimizer. A model that overrides
-    # `compute_loss` may be compiled with an optimizer but without a loss.
+    # A model that overrides `compute_loss` may be compiled with an optimizer but without a
+    # loss.
     is_compiled = getattr(model, "loss", None) or getattr(model, "optimizer", None)
     added = model.losses
     if loss is not None:

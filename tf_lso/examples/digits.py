@@ -163,8 +163,7 @@ def train(strategy, model, optimizer, digits, options, is_chief):
                 previous, scale = scale, optimizer.loss_scale().numpy()
                 history.losses.append(loss)
                 history.scales.append(scale)
-                # A smaller scale shows that the gradients overflowed, so the optimizer has
-                # skipped the step.
+                # A smaller scale shows that the optimizer has skipped the step.
                 history.skipped.append(scale < previous)
                 if options.log_dir is not None:
                     step = optimizer.iterations

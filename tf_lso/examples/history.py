@@ -10,10 +10,10 @@ import numpy as np
 
 
 class History(NamedTuple):
-    """The results of the steps of a training run. Each list has one element per step.
+    """The results of a training run. Each list has one element per step.
 
-    `losses` has the loss of each step, and `scales` has the loss scale after each step.
-    `skipped` says whether each step was skipped.
+    `scales` has the loss scale after each step, and `skipped` says whether it was
+    skipped.
     """
 
     losses: list[float]
@@ -49,8 +49,7 @@ def plot(history: History, path: Path) -> None:
         for step in at:
             axes.axvline(step, color="tab:red", alpha=0.3, linewidth=1)
     if at.size:
-        # All vertical lines look alike. So the legend needs only one entry, which is made
-        # for the last line.
+        # All vertical lines look alike, so one entry in the legend is enough.
         label = "skipped step: a gradient overflowed, no weight changed"
         loss.legend(loss.lines[-1:], [label], loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)
