@@ -190,8 +190,8 @@ def slots_made(optimizer: Any) -> set[str]:
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # In an OptimizerV2 the attribute `momentum` may be a variable. Then the bool `_momentum`
-        # says whether the argument is used.
+        # In an OptimizerV2 the attribute `momentum` may be a variable. Then the bool
+        # `_momentum` says whether the argument is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
         if slot in known and is_used:
