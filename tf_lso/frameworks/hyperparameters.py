@@ -27,10 +27,8 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return the names of the hyperparameters that a wrapper delegates to `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer, visit
-    # its class and then the base classes, and add the names of the constructor arguments that
-    # the optimizer stores as numbers. At the first class of Keras whose hyperparameters are in
-    # `optimizer_table`, add these hyperparameters and stop.
+    # A legacy optimizer lists its hyperparameters in `_hyper`. Those of a newer optimizer are
+    # in `optimizer_table`, or they are constructor arguments that it stores as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:

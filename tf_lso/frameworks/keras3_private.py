@@ -33,11 +33,11 @@ _OF_INSTANCE = {
 _summed = graphs.ThreadSwitch()
 
 learning_rate = operator.attrgetter("_learning_rate")
-# The model variables for which the optimizer was built.
+# `built_variables(optimizer)` returns the model variables for which it was built.
 built_variables = operator.attrgetter("_trainable_variables")
-# The variables that Keras's base class has created for the optimizer.
+# `own_variables(optimizer)` returns the variables that Keras's base class has created.
 own_variables = operator.attrgetter("_variables")
-# A pair (indices, key), as in `keras2_private.known_variables`.
+# `known_variables(optimizer)` returns a pair, as in `keras2_private`.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -90,7 +90,8 @@ def build_under(optimizer, strategy):
 
 
 def aggregates():
-    """Return whether Keras 3's optimizers sum gradients over replicas (since Keras 3.2)."""
+    """Return whether Keras 3's optimizers sum gradients over replicas."""
+    # They do since Keras 3.2 (keras#19467).
     return _is_in_this_keras(_AGGREGATES)
 
 
@@ -149,8 +150,7 @@ def build_as_bare(optimizer, variables):
     This function does the same, except for optimizers whose `build` fails in graph mode.
     """
     # Call `build` in the trace of a separate `tf.function`, because the surrounding
-    # `tf.function` may be one that must not create variables. The variables that `build`
-    # creates exist after the trace too.
+    # `tf.function` may be one that must not create variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -161,8 +161,7 @@ def build_as_bare(optimizer, variables):
             if optimizer.built or len(optimizer.variables) != before:
                 raise
     # The `build` of some optimizers fails in graph mode, because it reads values of variables.
-    # An example is a MultiOptimizer whose parts were copied. `init_scope` calls `build` outside
-    # of the graph.
+    # An example is a MultiOptimizer whose parts were copied.
     with tf.init_scope():
         optimizer.build(variables)
 

@@ -91,9 +91,6 @@ def _package_of(config):
     return keras_versions.package_of_tensorflow()
 
 
-# --- The class of a config.
-
-
 def custom_class(config, custom_objects, packages, *names):
     """Return the class that the user passed or registered for a config, or None."""
     own = [config.get("registered_name") or "", config["class_name"]]
@@ -160,9 +157,6 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
     saving = keras_versions.public(package).saving
     with saving.custom_object_scope(custom_objects or {}):
         return cls.from_config(_arguments(cls, package, kind, config["config"]))
-
-
-# --- The arguments of an optimizer.
 
 
 def is_neutral(key, value):

@@ -129,8 +129,5 @@ def scope_of(strategy):
 
 
 def set_untracked(owner, name, value):
-    """Set an attribute without a call of the `__setattr__` of Keras or TensorFlow.
-
-    That method would track the value, or treat the value as a hyperparameter.
-    """
+    """Set an attribute that must not become a dependency or a hyperparameter."""
     object.__setattr__(owner, name, value)

@@ -136,7 +136,7 @@ def _installs(
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Drop silenced findings, and fixes that share an edit with a silenced finding."""
+    """Drop silenced findings, and any fix that shares an edit with a silenced finding."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()

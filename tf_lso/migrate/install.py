@@ -26,8 +26,8 @@ def line(like: str) -> str:
 def with_import(module: cst.Module) -> cst.Module:
     """Return the tree with `import tf_lso` after the program's first block of imports.
 
-    LibCST's AddImportsVisitor would not add it if the program imports tf_lso only below `if
-    TYPE_CHECKING`.
+    LibCST's AddImportsVisitor would not add it to a program that imports tf_lso only below
+    `if TYPE_CHECKING`.
     """
     index = int(m.matches(module.body[0], _DOCSTRING))
     while index < len(module.body) and m.matches(module.body[index], _IMPORTS):

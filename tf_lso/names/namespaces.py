@@ -1,7 +1,4 @@
-"""List the old names of all classes and functions, such as `tf.train.experimental.LossScale`.
-
-The tables also say which versions of TensorFlow had each name, and whether it still works.
-"""
+"""List the old names of classes and functions, such as `tf.train.experimental.LossScale`."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -116,8 +113,5 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return {name: use} for a namespace without "tf.", such as "keras.mixed_precision".
-
-    The dict is empty if the namespace contains only other modules.
-    """
+    """Return {name: use} for a namespace without "tf.", such as "keras.mixed_precision"."""
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

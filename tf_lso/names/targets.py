@@ -1,7 +1,4 @@
-"""Describe which old names exist on the TensorFlow that runs a program.
-
-This is today's TensorFlow with Keras 3, or with Keras 2 under `tf-lso run --like VERSION`.
-"""
+"""Describe which old names exist on the TensorFlow that runs a program."""
 
 import dataclasses
 import re

@@ -139,8 +139,6 @@ class Calls:
         # For functions that only apply gradients, what rule 3 has decided: True if they divide.
         self._assumed = set()
 
-    # --- The three scaling calls.
-
     def check_loss(self, loss, call):
         """Raise RuntimeError by the fourth rule, or if `loss` is scaled already."""
         pending = self._place().pending
@@ -172,8 +170,6 @@ class Calls:
             self.unscaled_gradients.add(result, quotient)
         self._place().pending = ScalingCall.GET_UNSCALED_GRADIENTS
         self._see(ScalingCall.GET_UNSCALED_GRADIENTS)
-
-    # --- The step.
 
     def begin_step(self, gradients, *, if_unknown):
         """End the pending call, and return whether a step must divide its gradients.

@@ -75,7 +75,7 @@ def _parts(gradients):
 
 @fast.packed(in_graphs=True)
 def _sums_are_finite(tensors):
-    """Return a list of one scalar bool tensor, since `packed` needs a list."""
+    """Return whether the sum of all numbers is finite, in a list for `packed`."""
     axis, sums = tf.constant(0), [tf.constant(0.0)]
     for vectors in gradients_lib.real_vectors(tensors):
         for vector in vectors:

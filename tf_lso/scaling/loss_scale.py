@@ -104,8 +104,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
         del are_equal
         moved, should_apply = self.update(gradients_lib.divided(gradients))
         moved = graphs.known_operations([moved])
-        # In a graph of TensorFlow 1 an operation runs only if a result depends on it. So make
-        # `should_apply` depend on the update of the scale.
+        # In a graph of TensorFlow 1 an operation runs only if a result depends on it.
         if moved and graphs.in_graph_of_tensorflow_1():
             with tf.control_dependencies(moved):
                 should_apply = tf.identity(should_apply)
@@ -168,8 +167,7 @@ class FixedLossScale(LossScale):
 
     def __call__(self) -> tf.Tensor:
         """Return the loss scale as a float32 scalar tensor."""
-        # Make a new tensor at each call, since an older tensor could belong to another
-        # graph.
+        # A tensor of an earlier call could belong to another graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
@@ -347,8 +345,6 @@ class DynamicLossScale(LossScale):
 
     def _is_at_minimum(self):
         return tf.convert_to_tensor(self._current_loss_scale) <= self._rule.min_scale
-
-    # --- The state moves by `rule.next_state`.
 
     def _move_after(self, finite):
         """Return None in eager code, and a tensor that depends on the update in a graph."""

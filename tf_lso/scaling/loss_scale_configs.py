@@ -16,10 +16,7 @@ _Dict: TypeAlias = dict[str, Any]
 
 
 def make(dynamic: bool, arguments: _Dict) -> LossScale:
-    """Return the loss scale for these arguments of a `LossScaleOptimizer`.
-
-    Missing arguments get their defaults.
-    """
+    """Return the loss scale for these arguments of a `LossScaleOptimizer`."""
     names = rule_lib.OF_OPTIMIZER
     given = {f: arguments[name] for f, name in names.items() if name in arguments}
     if not dynamic:

@@ -95,8 +95,6 @@ def next_state(
     return ScaleState(where(counts, scale, moved), where(counts, state.count + 1, 0))
 
 
-# --- The arguments of constructors, and the rules that they make.
-
 # These dicts map each field of `ScaleRule` to the name of the same argument of
 # `LossScaleOptimizer` or of `DynamicLossScale`.
 OF_OPTIMIZER = {

@@ -53,8 +53,8 @@ class Skipped:
         # of each variable's gradient, and zeros. This is one variable, so that steps of several
         # threads cannot mix their records.
         self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
-        # The lists of variables of traced steps. Their indices are their numbers. Eager steps
-        # have the number 0, and store their variables and kinds in `_of_eager_step`.
+        # The number of each list of variables of a traced step is its index. Eager steps have
+        # the number 0, and store their variables and kinds in `_of_eager_step`.
         self._lists: list[list[Any]] = [[]]
         # Maps the ids of the variables to the number of the list. The lists keep the variables
         # alive, so that no other object can get their ids.

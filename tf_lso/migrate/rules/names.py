@@ -40,7 +40,7 @@ _DECIDES = "It depends on where the name comes from."
 _RELATIVE = "It comes from another module of the program, which is not read for this."
 
 _ONLY_A_RUN = "Only a run can show what this refers to."
-# The other rules know the names of `FRAMEWORKS`. `OTHERS` have nothing to do with Keras.
+# The other rules know the names of `FRAMEWORKS`. `OTHERS` do not concern Keras.
 _KNOWN = FRAMEWORKS | OTHERS
 # What `x` may mean in a chain such as `x.experimental.Policy` or `x.FixedLossScale`.
 _STABLE = "tensorflow.keras.mixed_precision"
