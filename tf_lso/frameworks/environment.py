@@ -10,10 +10,7 @@ from tf_lso.frameworks import log
 
 
 class Versions(NamedTuple):
-    """The oldest and newest tested minor versions of a Keras package.
-
-    `accepts_later` says whether versions after `newest` may be used too.
-    """
+    """The oldest and newest tested minor versions. `accepts_later` allows newer ones too."""
 
     oldest: tuple[int, int]
     newest: tuple[int, int]
@@ -31,7 +28,6 @@ def _own_keras(minor: int) -> Versions:
 
 
 # Maps a minor version of TensorFlow to {Keras package: versions of this package that work}.
-# TensorFlow 2.12-2.15 require the Keras of their own minor version.
 PAIRS: dict[tuple[int, int], dict[str, Versions]] = {
     **{(2, minor): {"keras": _own_keras(minor)} for minor in range(12, 15)},
     (2, 15): {"keras": _own_keras(15), "tf_keras": _own_keras(15)},
@@ -70,14 +66,12 @@ def require_tensorflow() -> None:
 
 
 def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
-    """Raise an ImportError that says why Keras cannot be imported, and what to do."""
     try:
         version = importlib.metadata.version("keras")
     except importlib.metadata.PackageNotFoundError:
         remedy = "Install TensorFlow again, which installs Keras."
     else:
-        # If tf_lso does not support this version of Keras, `check_pair` raises an error that
-        # names the supported versions.
+        # If this version is the problem, the error names the supported versions.
         check_pair(tensorflow, "keras", version)
         remedy = (
             f'Install it again: `pip install --force-reinstall "keras=={version}"`.'
@@ -93,11 +87,6 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 
     From TensorFlow 2.16 on, versions that are newer than the tested versions are accepted.
     The first such pair in a process logs a warning.
-
-    Args:
-      tensorflow: str, the version of TensorFlow.
-      package: str, "keras" or "tf_keras".
-      version: str, the version of that package.
     """
     minor, oldest = _minor(tensorflow), min(PAIRS)
     if minor < oldest:
@@ -124,19 +113,14 @@ def check_pair(tensorflow: str, package: str, version: str) -> None:
 
 
 def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
-    """Return {Keras package: supported versions} for a minor version of TensorFlow.
-
-    For a TensorFlow that is newer than all tested versions, the function returns the
-    entry of the newest tested version.
-    """
+    """Return the supported versions. A newer TensorFlow counts as the newest tested one."""
     return PAIRS.get(min(tensorflow, max(PAIRS)), {})
 
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
-    # The error message suggests a pip command. Several distributions may contain the same
-    # package. For instance, tensorflow-cpu also contains the package tensorflow. So the
-    # command names the installed distribution. If this is a nightly distribution, the command
-    # names `package`, because nightly distributions have no release in the range `wanted`.
+    # Several distributions may contain the same package. For instance, tensorflow-cpu also
+    # contains the package tensorflow. So the command names the installed distribution. But
+    # nightly distributions have no release in the range `wanted`.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -145,8 +129,7 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-# This list contains the warning that `_warn_once` has logged, or nothing. If the list contains
-# a warning, `_warn_once` logs no other warning.
+# Contains the one warning that `_warn_once` has logged, or nothing.
 _warnings: list[str] = []
 
 
@@ -176,13 +159,11 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing.
 
-    `reason` names the setting of the user, such as an environment variable, that makes
-    `tf.keras` the package tf_keras. The error message quotes `reason`.
+    `reason` names the setting of the user that makes `tf.keras` the package tf_keras.
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):
-        # No release of tf-keras matches a nightly TensorFlow. So the error message suggests to
-        # install the nightly tf_keras.
+        # No release of tf-keras matches a nightly TensorFlow.
         install = "`pip install --no-deps tf_keras-nightly`"
     require(
         "tf_keras",

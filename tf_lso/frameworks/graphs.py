@@ -48,7 +48,7 @@ def replica_id():
     context = tf.distribute.get_replica_context()
     number = None if context is None else context.replica_id_in_sync_group
     if tf.is_tensor(number):
-        # Under MirroredStrategy the id is a constant tensor. Get the value of the constant.
+        # Under MirroredStrategy the id is a constant tensor.
         number = tf.get_static_value(number)
     return None if number is None else int(number)
 
@@ -62,10 +62,7 @@ def is_first_replica():
 
 
 class ThreadSwitch(threading.local):
-    """A switch that each thread can turn on for itself by `with switch.on():`.
-
-    `switch.is_on` is True inside the block. The blocks may be nested.
-    """
+    """A switch that each thread can turn on for itself by `with switch.on():`."""
 
     is_on = False
 
@@ -116,8 +113,7 @@ def read_or_zero(variable):
     """Return the value of an `unsaved_variable`, or 0 if it was never initialized."""
     if not in_tensorflow_1():
         return tf.convert_to_tensor(variable)
-    # A TensorFlow 1 program initializes only the variables in collections. `unsaved_variable`
-    # has removed `variable` from its collection, so `variable` may be uninitialized.
+    # A TensorFlow 1 program initializes only the variables in collections.
     return tf.cond(
         variable.is_initialized(),
         lambda: tf.convert_to_tensor(variable),
@@ -126,10 +122,7 @@ def read_or_zero(variable):
 
 
 def known_operations(results):
-    """Return a list of the graph operations that created `results`.
-
-    In eager mode the list is empty.
-    """
+    """Return the graph operations that created `results`, or [] in eager mode."""
     if tf.executing_eagerly():
         return []
     made = [getattr(result, "op", result) for result in results]
@@ -138,8 +131,7 @@ def known_operations(results):
 
 def after(operations, value):
     """Return `value` as a tensor. In a graph, `operations` run before the tensor."""
-    # A graph of TensorFlow 1 runs only the operations on which a result depends. So make the
-    # tensor depend on `operations`.
+    # A graph of TensorFlow 1 runs only the operations on which a result depends.
     with tf.control_dependencies(known_operations(operations)):
         return tf.constant(value)
 
@@ -147,18 +139,15 @@ def after(operations, value):
 def warn(condition, text, *values):
     """Warn in each step in which `condition` is True.
 
-    The warning is `text` with its placeholders `{}` replaced by `values`.
+    The warning is `text` with its placeholders `{}` replaced by `values`. XLA cannot print, so
+    callers call this function in the first argument of `plain_or_compiled`.
     """
-    # Eager code logs the warning. A graph prints the warning to standard error, unless
-    # TensorFlow's logger ignored warnings during the trace. XLA cannot print, so callers call
-    # this function in the first argument of `plain_or_compiled`.
     if tf.executing_eagerly():
         if condition:
             values = [tf.compat.as_str_any(np.asarray(value)[()]) for value in values]
             log.logger().warning(text.format(*values))
     elif log.logger().isEnabledFor(logging.WARNING):
-        # Leave string tensors as they are, because `tf.strings.format` would put quotation
-        # marks around the strings.
+        # `tf.strings.format` would put quotation marks around strings.
         strings = [
             v if v.dtype == tf.string else tf.strings.format("{}", v) for v in values
         ]

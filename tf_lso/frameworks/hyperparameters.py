@@ -10,9 +10,8 @@ import numbers
 from tf_lso.frameworks import keras_versions
 from tf_lso.frameworks import optimizer_table as table
 
-# The names that a LossScaleOptimizer does not delegate to its inner optimizer. TensorFlow
-# 2.4-2.15 documents that `epsilon` is not delegated. The other names are properties of the
-# LossScaleOptimizer itself.
+# TensorFlow 2.4-2.15 documents that `epsilon` is not delegated. The other names are properties
+# of the LossScaleOptimizer itself.
 _NOT_DELEGATED = {"epsilon", "name", "jit_compile", *table.KERAS3_DEFAULTS}
 
 
@@ -28,10 +27,8 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return the names of the hyperparameters that a wrapper delegates to `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. A newer optimizer has no such
-    # list. So visit its class and then the base classes, and add the names of the constructor
-    # arguments that the optimizer stores as numbers. At the first class of Keras whose
-    # hyperparameters are in `optimizer_table`, add these hyperparameters and stop.
+    # A legacy optimizer lists its hyperparameters in `_hyper`. Those of a newer optimizer are
+    # in `optimizer_table`, or they are constructor arguments that it stores as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
@@ -52,25 +49,20 @@ def delegated_names(optimizer):
 def rate_or_schedule(optimizer):
     """Return an optimizer's learning rate or schedule. Return None for legacy optimizers.
 
-    The public property `learning_rate` of a newer optimizer cannot replace this function. The
-    property returns the current value of a schedule and not the schedule.
+    The public property `learning_rate` returns the current value of a schedule instead.
     """
     return getattr(optimizer, "_learning_rate", None)
 
 
 def read(optimizer, name):
-    """Return the value of a hyperparameter.
-
-    Optimizers since TensorFlow 2.11 have no `decay`, so the function returns 0 for `decay`.
-    """
+    """Return the value of a hyperparameter. A missing `decay` is 0."""
     return getattr(optimizer, name, *([0.0] if name == "decay" else []))
 
 
 def write(optimizer, name, value):
     """Set a hyperparameter, and return whether the optimizer was changed.
 
-    If the optimizer has no `decay`, the function accepts only 0 for `decay`, changes nothing
-    and returns False. Any other value raises ValueError.
+    An optimizer without `decay` accepts only 0 for it, and does not change.
     """
     if name != "decay" or hasattr(optimizer, name):
         setattr(optimizer, name, value)

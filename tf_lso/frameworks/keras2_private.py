@@ -1,8 +1,4 @@
-"""Access to private names of Keras 2's optimizers.
-
-Keras 2 has no public equivalents of these names. tests/test_private_names.py fails if Keras 2
-moves one of the private names.
-"""
+"""Access to private names of Keras 2's optimizers."""
 
 import sys
 
@@ -15,13 +11,12 @@ from tf_lso.frameworks import variables as variables_lib
 # optimizer is a wrapper, the wrapper must forward the calls to the inner optimizer.
 OF_INNER_OPTIMIZER = ("_aggregate_gradients", "_restore_slot_variable")
 
-# Both names of the method of an optimizer that sums gradients over replicas. OptimizerV2 and
-# all optimizers that Horovod creates have the first name. The newer optimizers of Keras 2 have
-# the second name. Keras 3's own optimizers have neither name.
+# Both names of the method that sums gradients over replicas. OptimizerV2 and all optimizers
+# that Horovod creates have the first name. The newer optimizers of Keras 2 have the second
+# name. Keras 3's own optimizers have neither name.
 _AGGREGATIONS = ("_aggregate_gradients", "aggregate_gradients")
 
-# The attribute that marks an optimizer as wrapped. Keras 2's own wrapper sets this attribute
-# too.
+# Keras 2's own wrapper sets this attribute too.
 MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 
@@ -30,8 +25,7 @@ MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 def own_wrapper_of_legacy(package):
     """Return the private class with which a Keras 2 package wraps legacy optimizers."""
-    # This class is called LossScaleOptimizer. The public LossScaleOptimizer of Keras 2 is
-    # another class, from which the private class does not derive.
+    # The public LossScaleOptimizer of Keras 2 is not a base class of this one.
     module = keras_versions.private(package, "mixed_precision.loss_scale_optimizer")
     return module.LossScaleOptimizer
 
@@ -88,7 +82,6 @@ def has_aggregation_of(cls, base):
 
 def is_made_by_horovod(optimizer):
     """Return whether Horovod created the class of a Keras 3 optimizer."""
-    # Horovod defines both of these attributes in the classes that it creates.
     names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")
     return all(hasattr(type(optimizer), name) for name in names)
 
@@ -136,10 +129,7 @@ def transforms(optimizer, base):
 
 
 def transformed(optimizer, grads_and_vars):
-    """Transform gradients as a legacy optimizer does before it sums them over replicas.
-
-    The function accepts and returns (gradient, variable) pairs.
-    """
+    """Transform gradients as a legacy optimizer does before it sums them over replicas."""
     return optimizer._transform_unaggregated_gradients(grads_and_vars)
 
 
@@ -159,10 +149,8 @@ def own_variables(optimizer):
 def known_variables(optimizer):
     """Return (indices, key), by which Keras 2 finds the index of a model variable.
 
-    `key(variable)` returns an identifier of the variable. The keys of the dict `indices` are
-    the identifiers of the model variables for which the optimizer was built. The values are
-    the indices of these variables.
+    `key(variable)` returns the key of a model variable in the dict `indices`, which contains
+    the variables for which the optimizer was built.
     """
-    # A user's class may override `build` without setting `_index_dict`. In this case
-    # `indices` is empty.
+    # A user's class may override `build` without setting `_index_dict`.
     return getattr(optimizer, "_index_dict", {}), optimizer._var_key

@@ -1,8 +1,8 @@
 """Access to private names of Keras 3's optimizers and variables.
 
-Keras 3 has no public equivalents of these names. If Keras moves one of the private names,
-`check_class` or `check_instance` raises an ImportError. Some functions of this module, such as
-`scale_nothing`, change a wrapped optimizer. `install/table.py` lists these functions.
+If Keras moves one of the private names, `check_class` or `check_instance` raises an
+ImportError. Some functions of this module, such as `scale_nothing`, change a wrapped optimizer.
+`install/table.py` lists these functions.
 """
 
 import operator
@@ -12,16 +12,14 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# The names under which checkpoints store two variables of every Keras 3 optimizer. A wrapper is
-# also a Keras 3 optimizer and has these variables too, but no step uses the variables of the
-# wrapper.
+# Checkpoints contain these two variables of every Keras 3 optimizer. A wrapper has these
+# variables too, but no step uses them.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
 
 # These two dicts map a private name of Keras's optimizers to the first version of Keras that
-# has the name. `_OF_CLASS` has the attributes of the optimizer class, and `_OF_INSTANCE` has
-# the attributes that only instances of the class have.
+# has the name. Only instances have the names in `_OF_INSTANCE`.
 _OF_CLASS = {"_var_key": (3, 0), _AGGREGATES: (3, 2)}
 _OF_INSTANCE = {
     "_iterations": (3, 5),
@@ -34,17 +32,12 @@ _OF_INSTANCE = {
 
 _summed = graphs.ThreadSwitch()
 
-# `learning_rate(optimizer)` returns the optimizer's learning rate, a variable or a schedule.
 learning_rate = operator.attrgetter("_learning_rate")
-# `built_variables(optimizer)` returns the model variables for which the optimizer was built.
+# `built_variables(optimizer)` returns the model variables for which it was built.
 built_variables = operator.attrgetter("_trainable_variables")
-# `own_variables(optimizer)` returns the variables that Keras's base class has created for the
-# optimizer.
+# `own_variables(optimizer)` returns the variables that Keras's base class has created.
 own_variables = operator.attrgetter("_variables")
-# `known_variables(optimizer)` returns a pair (indices, key), by which Keras 3 finds the index
-# of a model variable. `key(variable)` returns an identifier of the variable. The dict `indices`
-# maps the identifier of each model variable for which the optimizer was built to the index of
-# the variable.
+# `known_variables(optimizer)` returns a pair, as in `keras2_private`.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -73,20 +66,16 @@ def check_instance(optimizer):
 def iteration_variable(optimizer):
     """Return the variable that counts an optimizer's steps.
 
-    With gradient accumulation, the public `iterations` is a smaller number, namely the value
-    of the returned variable divided by `gradient_accumulation_steps`.
+    With gradient accumulation, the public `iterations` is this number divided by
+    `gradient_accumulation_steps`.
     """
-    # Versions of Keras without `_iterations` have no gradient accumulation, so their
-    # `iterations` is the variable that counts steps.
+    # Versions of Keras without `_iterations` have no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list of the model variables for which an optimizer was built.
-
-    Keras does not track the new list.
-    """
+    """Replace the list of the model variables for which an optimizer was built."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 
@@ -101,18 +90,17 @@ def build_under(optimizer, strategy):
 
 
 def aggregates():
-    """Return whether Keras 3's optimizers sum gradients over replicas (since Keras 3.2)."""
+    """Return whether Keras 3's optimizers sum gradients over replicas."""
+    # They do since Keras 3.2 (keras#19467).
     return _is_in_this_keras(_AGGREGATES)
 
 
 def sum_gradients_only_once(optimizer, instead=list):
     """In the wrapper's steps, skip Keras's own sum of gradients over replicas."""
-    # The wrapper sums gradients before the inner optimizer clips gradients, because the wrapper
-    # must check whether the sums are finite. Legacy optimizers also clip after the sum. Keras 3
-    # would sum the clipped gradients a second time. The function `instead` replaces this second
-    # sum. `instead` accepts and returns (gradient, variable) pairs.
+    # The wrapper sums gradients before the inner optimizer clips them, because the wrapper
+    # must check whether the sums are finite. Keras 3 would sum the clipped gradients a second
+    # time. The function `instead` replaces this second sum, of (gradient, variable) pairs.
     if _AGGREGATES in vars(optimizer) or not aggregates():
-        # Keras's method is already replaced, or this Keras version never sums gradients.
         return
     keras_sum = optimizer._all_reduce_sum_gradients
 
@@ -127,8 +115,7 @@ def already_summed():
 
     The wrapper has already summed the gradients over replicas. Inside this context, Keras 3
     does not sum the gradients again, counts the step exactly once, and skips a part of a
-    MultiOptimizer that has no gradients. Outside this context, Keras 3's own methods run
-    unchanged.
+    MultiOptimizer that has no gradients.
     """
     return _summed.on()
 
@@ -149,8 +136,7 @@ def count_steps_once(optimizer):
         return raw.assign_add(value) if mirrored or graphs.is_first_replica() else raw
 
     def assign(value):
-        # At the end of a step, Keras 3.0 calls `assign` with the counter plus 1 and not
-        # `assign_add`. In a step of the wrapper, add 1 instead.
+        # At the end of a step, Keras 3.0 calls `assign` with the counter plus 1.
         return assign_add(1) if _summed.is_on else keras_assign(value)
 
     variables_lib.set_untracked(variable, "assign_add", assign_add)
@@ -164,8 +150,7 @@ def build_as_bare(optimizer, variables):
     This function does the same, except for optimizers whose `build` fails in graph mode.
     """
     # Call `build` in the trace of a separate `tf.function`, because the surrounding
-    # `tf.function` may be one that must not create variables. The variables that `build`
-    # creates exist after the trace too.
+    # `tf.function` may be one that must not create variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)
@@ -176,8 +161,7 @@ def build_as_bare(optimizer, variables):
             if optimizer.built or len(optimizer.variables) != before:
                 raise
     # The `build` of some optimizers fails in graph mode, because it reads values of variables.
-    # An example is a MultiOptimizer whose parts were copied. `init_scope` calls `build` outside
-    # of the graph.
+    # An example is a MultiOptimizer whose parts were copied.
     with tf.init_scope():
         optimizer.build(variables)
 
@@ -195,6 +179,5 @@ def tolerate_no_gradients(part):
     variables_lib.set_untracked(part, "apply", apply)
 
 
-# Call `check_class` when this module is imported, so that a missing private name is reported
-# before any optimizer is wrapped.
+# Report a missing private name before any optimizer is wrapped.
 check_class()

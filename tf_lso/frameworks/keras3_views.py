@@ -1,21 +1,17 @@
 """Variables of Keras 3 that share their values with variables of TensorFlow.
 
 Keras 3 has no public function that makes such a variable, so this module uses private names.
-tests/test_private_names.py fails if Keras 3 moves one of them.
 """
 
 import keras
 
-# Maps the name of a variable in tf_lso's dynamic loss scale to the name of the same variable in
-# Keras 3's own LossScaleOptimizer. The items have the order of that optimizer's variables.
+# Maps the names of variables in tf_lso's dynamic loss scale to those in Keras 3's own
+# LossScaleOptimizer, in the order of that optimizer's variables.
 NAMES = {"good_steps": "step_counter", "current_loss_scale": "dynamic_scale"}
 
 
 class _View(keras.Variable):
-    """A variable of Keras 3 that shares its value with a TensorFlow variable.
-
-    Keras 3 expects that `optimizer.variables` contains only Keras variables.
-    """
+    """Keras 3 expects that `optimizer.variables` contains only Keras variables."""
 
     def __init__(self, variable, name):
         self.__dict__["_viewed"] = variable

@@ -18,26 +18,22 @@ _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
-# Keys of a config that are ignored if the optimizer class has no argument of this name and the
-# value is None, False or 0.
+# Ignored if the optimizer class has no such argument and the value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Keys of a config that are ignored with any value if the optimizer class has no argument of
-# this name. `jit_compile` says how steps are compiled. `is_legacy_optimizer` distinguishes
-# classes of Keras 2 with the same name. `ema_momentum` and `ema_overwrite_frequency` have an
-# effect only with `use_ema=True`, and `use_ema=True` is never ignored.
+# Ignored with any value if the optimizer class has no such argument. `jit_compile` says how
+# steps are compiled. `is_legacy_optimizer` distinguishes classes of Keras 2 with the same
+# name. The other keys have an effect only with `use_ema=True`, which is never ignored.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
-# Keyword arguments that the classes of legacy optimizers accept, although the signatures of
-# their constructors do not list these arguments.
+# Legacy optimizers accept these arguments as `**kwargs`, so their signatures lack them.
 _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 
 
 def plain(value):
     """Return a copy of a config with Python numbers instead of arrays and tensors."""
     if isinstance(value, dict):
-        # Since TensorFlow 2.12, configs contain arrays and tensors as dicts with one of these
-        # class names.
+        # Since TensorFlow 2.12, configs contain arrays and tensors as such dicts.
         if value.get("class_name") in ("__numpy__", "__tensor__"):
             return plain(value["config"]["value"])
         return {key: plain(element) for key, element in value.items()}
@@ -80,25 +76,19 @@ def short_name(config):
 
 
 def _written_by_keras3(config):
-    """Return whether Keras 3 wrote the config of an optimizer."""
     keys = config["config"].keys()
     by_its_absence = "registered_name" in config and not _KEYS_OF_KERAS2 & keys
     return by_its_absence or bool(_KEYS_OF_KERAS3 & keys)
 
 
 def _package_of(config):
-    """Return the package to which the optimizer of a config belongs."""
     if _written_by_keras3(config) and keras_versions.has_keras3():
         return "keras"
     # Configs of TensorFlow 2.12-2.15 and configs of tf_keras look the same. If tf_keras is the
     # only Keras 2 that the program has imported, assume that tf_keras wrote the config.
-    # Otherwise assume that the package behind `tf.keras` wrote the config.
     if "registered_name" in config and keras_versions.imported_keras2() == ["tf_keras"]:
         return "tf_keras"
     return keras_versions.package_of_tensorflow()
-
-
-# --- The class of a config.
 
 
 def custom_class(config, custom_objects, packages, *names):
@@ -110,17 +100,14 @@ def custom_class(config, custom_objects, packages, *names):
         for package in packages:
             saving = keras_versions.public(package).saving
             registered = saving.get_registered_object(name)
-            # Keras 2 also registers some of its own classes. Ignore these classes.
+            # Keras 2 also registers some of its own classes.
             if inspect.isclass(registered) and not keras_versions.is_of_one(registered):
                 found.append(registered)
     return next(filter(inspect.isclass, found), None)
 
 
 def _kind_of(cls, name):
-    """Return the Keras package and the family of an optimizer class.
-
-    The family is "keras3", "legacy" or "new", as in `keras_versions.optimizer_bases`.
-    """
+    """Return the Keras package of a class, and its family as in `optimizer_bases`."""
     for package in keras_versions.imported():
         for kind, base in keras_versions.optimizer_bases(package).items():
             if issubclass(cls, base):
@@ -132,7 +119,6 @@ def _kind_of(cls, name):
 
 
 def _class_of_keras(config, package, base):
-    """Return the Keras class that a config names, or raise ValueError."""
     package = package or _package_of(config)
     bases = [base] if base else list(keras_versions.optimizer_bases(package).values())
     keys = config["config"]
@@ -143,14 +129,11 @@ def _class_of_keras(config, package, base):
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes of TensorFlow 2.9 began with "Experimental".
     name = short_name(config).removeprefix("experimental")
-    # Collect the classes of the module `optimizers` and of its submodules `legacy` and
-    # `experimental`. Which of the three contains a class differs between versions of Keras 2,
-    # and `install(like="2.4")` puts the legacy classes into `optimizers` itself.
+    # Which of these modules contains a class differs between versions of Keras 2, and
+    # `install(like="2.4")` puts the legacy classes into `optimizers` itself.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
     members = [v for space in spaces for v in space.values() if inspect.isclass(v)]
-    # For a legacy optimizer, search the classes that derive from the legacy base class first.
-    # Otherwise search the classes of the newer base class first.
     for one in bases if is_legacy else bases[::-1]:
         classes = [c for c in members if issubclass(c, one) and c is not one]
         for cls in classes:
@@ -166,13 +149,8 @@ def _class_of_keras(config, package, base):
 def make(config, cls=None, custom_objects=None, package=None, base=None):
     """Create an optimizer from a config, which must not be the config of a wrapper.
 
-    Args:
-      config: dict that `checked` returned.
-      cls: the user's class, or None for a class of Keras.
-      custom_objects: dict that maps names in the config to classes or functions, or None.
-      package: "keras" or "tf_keras" if the class must belong to that package, else None.
-      base: class from which the Keras class must derive, or None if every class is allowed.
-        The function uses `base` only if `cls` is None.
+    `config` is a dict that `checked` returned. `cls` is the user's class, or None for a class
+    of Keras. That class must belong to `package` and derive from `base`, unless they are None.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
@@ -181,19 +159,16 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
         return cls.from_config(_arguments(cls, package, kind, config["config"]))
 
 
-# --- The arguments of an optimizer.
-
-
 def is_neutral(key, value):
     """Return whether a config's key may be dropped if the class has no such argument."""
     return key in _ANY or (key in _OFF and not value)
 
 
 def _arguments(cls, package, kind, config):
-    """Return a dict with the arguments for `cls.from_config`.
+    """Return the arguments for `cls.from_config`.
 
-    If `cls` is a class of Keras, raise ValueError for an argument that `cls` does not accept.
-    But omit such an argument if `is_neutral` returns True for the argument.
+    Omit neutral arguments that a class does not accept. Raise ValueError for other arguments
+    that a class of Keras does not accept.
     """
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:
@@ -201,8 +176,7 @@ def _arguments(cls, package, kind, config):
         for one in parameters:
             takes.setdefault(one.name, one.default)
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            # A constructor without **kwargs accepts only its own parameters. So ignore the
-            # parameters of the base classes.
+            # A constructor without **kwargs accepts only its own parameters.
             break
     given = {}
     for key, value in config.items():
@@ -216,8 +190,7 @@ def _arguments(cls, package, kind, config):
     _convert_decay(cls, package, takes, given)
     arguments = {}
     for key, value in given.items():
-        # In a config of Keras 2, `epsilon` or `name` may be None, which means the default
-        # value. Do not pass this None to the class.
+        # In a config of Keras 2, `epsilon` or `name` may be None, which means the default.
         is_default = value is None and key in ("epsilon", "name")
         if is_default or (key not in takes and is_neutral(key, value)):
             continue
@@ -227,20 +200,13 @@ def _arguments(cls, package, kind, config):
                 f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
                 "or give a class of your own in `custom_objects`."
             )
-        # If no signature lists this key, pass the key anyway. The constructor of a user's class
-        # may accept the key in its **kwargs.
+        # A user's class may accept a key in its **kwargs that no signature lists.
         arguments[key] = _as_default(cls, key, value, takes.get(key))
     return arguments
 
 
 def _as_default(cls, key, value, default):
-    """Return the value of an argument, as a float if the argument's default is a float.
-
-    None, callables and configs of callables are returned unchanged.
-
-    Raises:
-      TypeError: if the default is a float and the value is not a number.
-    """
+    """Return a number as a float if the argument's default is a float."""
     is_of_a_callable = callable(value) or isinstance(value, dict)
     if not isinstance(default, float) or value is None or is_of_a_callable:
         return value
@@ -248,16 +214,15 @@ def _as_default(cls, key, value, default):
         raise TypeError(
             f"The config of {cls.__name__} has {key!r}: {value!r}, which is not a number."
         )
-    # Keras 3 refuses an int as `momentum` or `learning_rate`, so convert the int.
+    # Keras 3 refuses an int as `momentum` or `learning_rate`.
     return float(value)
 
 
 def _convert_decay(cls, package, takes, config):
     """Replace `decay` by an equivalent schedule if the class does not accept `decay`."""
-    # Delete the `decay` of a Nadam, because this value does not decay the learning rate. The
-    # legacy Nadam saved the constant of its momentum schedule under this key, and ignored the
-    # key when it loaded a config. The saved constant is 0.004, or the nearest float32 number
-    # if the optimizer had taken a step.
+    # The `decay` of a Nadam does not decay the learning rate. The legacy Nadam saved the
+    # constant of its momentum schedule under this key: 0.004, or the nearest float32 number if
+    # the optimizer had taken a step.
     is_nadam = "Nadam" in {base.__name__ for base in cls.__mro__}
     if is_nadam and config.get("decay") in (0.004, float(np.float32(0.004))):
         del config["decay"]
@@ -276,10 +241,8 @@ def _convert_decay(cls, package, takes, config):
 
 
 def _schedule(config, package):
-    """Return the learning rate schedule that a config describes."""
     if config.get("class_name") in ("function", "__lambda__"):
-        # Keras 3 itself saves a callable `learning_rate` as a config, and loads that config. So
-        # return the config unchanged.
+        # Keras 3 itself saves a callable `learning_rate` as a config, and loads that config.
         return config
     config = checked(config, "The config of a 'learning_rate'")
     schedules = keras_versions.public(package).optimizers.schedules

@@ -21,13 +21,11 @@ from tf_lso.frameworks import environment
 
 PACKAGES = ("keras", "tf_keras")
 
-# Maps a Keras 2 package to the module that contains only public names. In 2.12 the module
-# `keras` itself also contains private names.
+# In 2.12 the module `keras` itself also contains private names.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
-# The names of private modules of Keras 2.12 that old programs import. Keras 2.12 has these
-# modules in the same package as its public names. Since Keras 2.13 all private modules are in
-# `keras.src`.
+# The private modules of Keras 2.12 that old programs import. Since Keras 2.13 all private
+# modules are in `keras.src`.
 _PRIVATE_IN_2_12 = tuple(
     f"keras.mixed_precision.{module}"
     for module in ("device_compatibility_check", "loss_scale_optimizer", "policy")
@@ -83,10 +81,7 @@ def public(package: str) -> types.ModuleType:
 
 
 def private(package: str, path: str) -> types.ModuleType:
-    """Return the private module of Keras 2 at a dotted path.
-
-    The path is relative to `keras.src` or `tf_keras.src`, and in 2.12 to `keras`.
-    """
+    """Return the private module of Keras 2 at a path relative to `keras.src`."""
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
     return importlib.import_module(f"{below}.{path}")
 
@@ -95,10 +90,7 @@ def private(package: str, path: str) -> types.ModuleType:
 # base classes refer to other classes.
 @functools.cache
 def optimizer_bases(package: str) -> dict[str, type]:
-    """Return {family: base class} for the families of optimizers in a package.
-
-    Keras 3 has the family "keras3". Keras 2 has the families "legacy" and "new".
-    """
+    """Return {family: base class} for the families of optimizers in a package."""
     optimizers = public(package).optimizers
     if not is_keras2(package):
         return {"keras3": optimizers.Optimizer}
@@ -115,19 +107,15 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
 
 def variable_of_keras3() -> type:
     """Return the base class of all variables of Keras 3."""
-    # In Keras 3.0 and 3.6 the variables of layers are not instances of `keras.Variable`, but
-    # only of a base class of `keras.Variable`. `__mro__` lists `keras.Variable` and its base
-    # classes, and the last class of Keras in this list is the base class of all variables.
+    # In Keras 3.0-3.6 the variables of layers are not instances of `keras.Variable`, but only
+    # of one of its base classes (keras#20330).
     classes = public("keras").Variable.__mro__
     of_keras: list[type] = [c for c in classes if is_of_one(c)]
     return of_keras[-1]
 
 
 def state_of_keras3() -> types.ModuleType:
-    """Return the private module that holds the global state of Keras 3.
-
-    The state contains the global dtype policy, the automatic names and the seed generators.
-    """
+    """Return the module with Keras 3's global policy, automatic names and seed generators."""
     return importlib.import_module("keras.src.backend.common.global_state")
 
 
@@ -163,35 +151,27 @@ def package_of_tensorflow() -> str:
 def register_as(cls: type, bound: type, package: str) -> None:
     """Make a Keras package save instances of `bound` under the name of `cls`.
 
-    Args:
-      cls: class of tf_lso that users know, such as `LossScaleOptimizer`.
-      bound: subclass of `cls` for the optimizers of one family.
-      package: "keras" or "tf_keras".
+    `bound` is the subclass of `cls` for the optimizers of one family.
     """
     saving = public(package).saving
     full = _names.get(cls) or saving.get_registered_name(cls)
     namespace, _, name = full.rpartition(">")
     if namespace:
         objects = saving.get_custom_objects()
-        # Keras already has a registered object for this name, and uses it to load optimizers
-        # of all families. `bound` creates optimizers of only one family. So register `bound`
-        # for saving, and then put the earlier object back for loading. Remove the earlier
-        # object first, because Keras 2.12 refuses to register a name twice.
+        # Keras loads optimizers of all families by the object that is already registered.
+        # `bound` creates optimizers of only one family, so register it for saving, and then
+        # put the earlier object back. Keras 2.12 refuses to register a name twice.
         before = objects.pop(full, cls)
         saving.register_keras_serializable(namespace, name)(bound)
         objects[full] = before
 
 
-# Maps a class of tf_lso to the name of the class in files. When Keras loads a file, Keras uses
-# this name to look up the class.
+# Maps a class of tf_lso to its name in files, by which Keras looks up the class.
 _names: dict[type, str] = {}
 
 
 def named_in_files(full: str) -> Callable[[_Class], _Class]:
-    """Return a decorator that sets the name under which files refer to a class of tf_lso.
-
-    `full` is this name, including the package, such as "tf_lso>LossScaleOptimizer".
-    """
+    """Set the full name of a class in files, such as "tf_lso>LossScaleOptimizer"."""
 
     def name(cls: _Class) -> _Class:
         _names[cls] = full

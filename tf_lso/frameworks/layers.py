@@ -1,11 +1,6 @@
-"""Access to private names of Keras's models and layers.
+"""Access to private names of Keras's models and layers."""
 
-Keras has no public equivalents of these names. tests/test_private_names.py fails if Keras
-moves one of the private names.
-"""
-
-# Attributes that list the variables that a layer created itself. The first row is for Keras 3,
-# and the second for Keras 2.
+# The first row is for Keras 3, and the second for Keras 2.
 _OWN = (
     *("_trainable_variables", "_non_trainable_variables"),
     *("_trainable_weights", "_non_trainable_weights"),
@@ -28,8 +23,5 @@ def own_variables(layer):
 
 
 def random_generator(layer):
-    """Return the random generator of a Keras 2 layer such as Dropout, or None.
-
-    Keras 2 does not track the generator as a part of the layer.
-    """
+    """Return a Keras 2 layer's random generator, which the layer does not track, or None."""
     return getattr(layer, "_random_generator", None)

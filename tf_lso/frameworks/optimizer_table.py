@@ -1,7 +1,4 @@
-"""A table with the slots and hyperparameters of each optimizer class.
-
-This module does not import TensorFlow.
-"""
+"""A table with the slots and hyperparameters of each optimizer class."""
 
 import dataclasses
 import re
@@ -13,12 +10,10 @@ from typing import Any, Literal, TypedDict
 class Facts:
     """The row of the table for one optimizer class."""
 
-    # Maps the name of a slot in OptimizerV2 to the attribute in which optimizers since
-    # TensorFlow 2.11 keep a list of the slot's variables. `a|b` means the attribute `a` in
-    # Keras 3 and the attribute `b` in tf_keras.
+    # Maps a slot of OptimizerV2 to the attribute in which optimizers since TensorFlow 2.11 keep
+    # a list of the slot's variables. `a|b` means `a` in Keras 3 and `b` in tf_keras.
     slots: dict[str, str]
-    # The names of the hyperparameters that the legacy class of this name, an OptimizerV2,
-    # stores by its method `_set_hyper`.
+    # What the legacy class of this name stores by its method `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
     # Whether `tf.keras.optimizers` of TensorFlow 2.0-2.15 had the class.
     is_old: bool = True
@@ -54,16 +49,13 @@ OPTIMIZERS = {
     "Adafactor": Facts({"r": "_r", "c": "_c", "v": "_v"}),
 }
 
-# The slot that every optimizer with `use_ema=True` has. As in `Facts.slots`, the dict maps the
-# name of the slot to the attribute that holds a list of the slot's variables.
+# The slot that every optimizer with `use_ema=True` has, in the form of `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
-# The attributes that list all variables of an optimizer, and all model variables that it has
-# slots for.
+# The attributes that list an optimizer's own variables, and the model variables.
 LISTS_OF_VARIABLES = ("_variables", "_trainable_variables")
 
-# The attribute in which an optimizer stores the keys of the variables that weight decay
-# excludes. The keys identify variables only in the process that created the variables.
+# The keys in this attribute identify variables only in the process that created them.
 EXCLUDED_VARIABLES = "_exclude_from_weight_decay"
 
 # Attributes of Keras's optimizers that hold settings, but are missing in the configs.
@@ -75,7 +67,7 @@ SETTINGS_NOT_IN_CONFIGS = (
     EXCLUDED_VARIABLES,
 )
 
-# Maps an argument of Keras 3's base class to its default. Configs contain these arguments.
+# Configs contain these arguments of Keras 3's base class.
 KERAS3_DEFAULTS: dict[str, object] = {
     "weight_decay": None,
     "clipnorm": None,
@@ -90,10 +82,7 @@ KERAS3_DEFAULTS: dict[str, object] = {
 
 
 class Keras3Arguments(TypedDict, total=False):
-    """The types of the arguments in `KERAS3_DEFAULTS`.
-
-    Most types allow only the default, so that type checkers refuse other values.
-    """
+    """Most types allow only the default, so that type checkers refuse other values."""
 
     weight_decay: None
     clipnorm: None
@@ -106,9 +95,7 @@ class Keras3Arguments(TypedDict, total=False):
     gradient_accumulation_steps: None
 
 
-# Maps the name of an optional slot to a pair (argument, value). An optimizer has the slot if
-# this value is passed for the argument. For instance, an Adam with `amsgrad=True` has the slot
-# "vhat".
+# Maps an optional slot to an argument and a value of this argument that create the slot.
 MADE_BY: dict[str, tuple[str, object]] = {
     "momentum": ("momentum", 0.9),
     "mg": ("centered", True),
@@ -116,27 +103,21 @@ MADE_BY: dict[str, tuple[str, object]] = {
     "average": ("use_ema", True),
 }
 
-# The same for the slot in which Keras 3 accumulates gradients over several steps. The name is
-# that of the attribute.
+# The same for the slot in which Keras 3 accumulates gradients over several steps.
 ACCUMULATION: dict[str, tuple[str, object]] = {
     "_accumulated_gradients": ("gradient_accumulation_steps", 2)
 }
 
 
-# The names of the methods in which optimizers create their slots. An OptimizerV2 creates its
-# slots in `_create_slots`, and a newer optimizer in `build`.
+# An OptimizerV2 creates its slots in `_create_slots`, and a newer optimizer in `build`.
 _MAKES_SLOTS = {"_create_slots", "build"}
 
 
 def of(classes: list[str]) -> Facts:
-    """Return the table's row for the first class name in `classes` that has a row.
-
-    If no class has a row, the function returns a row without slots and hyperparameters.
-    """
+    """Return the row of the first class name that has a row, or else an empty row."""
     return next((OPTIMIZERS[n] for n in classes if n in OPTIMIZERS), Facts({}))
 
 
-# The classes that programs of TensorFlow 2.0-2.15 could use.
 OLD = tuple(name for name, facts in OPTIMIZERS.items() if facts.is_old)
 
 
@@ -146,17 +127,12 @@ def by_attribute(slots: dict[str, str]) -> dict[str, str]:
 
 
 def singular(attribute: str) -> str:
-    """Return the word that the names of the variables in the list `attribute` contain.
-
-    For instance, the names of the variables in `_velocities` contain the word "velocity".
-    """
+    """Return the word in the names of a list's variables: "velocity" for "_velocities"."""
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Maps an attribute that holds the variables of a slot in a Keras 3 optimizer to the word with
-# which the names of these variables end. For instance, the names of all variables in
-# `_velocities` end with "velocity".
-# The attributes of Adafactor are omitted, because Adafactor names its slots differently.
+# Maps an attribute of a slot in a Keras 3 optimizer to the word with which the names of its
+# variables end. Adafactor is omitted, because it names its slots differently.
 ENDS = {
     attribute: singular(attribute)
     for facts in OPTIMIZERS.values()
@@ -169,11 +145,7 @@ ENDS = {
 
 
 def attributes_of_slots(optimizer: Any) -> dict[str, str]:
-    """Return {slot name: attribute} for an optimizer.
-
-    The names are from the row of the optimizer's class, or of the nearest base class with a
-    row.
-    """
+    """Return {slot name: attribute} by the nearest class of an optimizer that has a row."""
     names = [cls.__name__ for cls in type(optimizer).__mro__]
     return of(names).slots | AVERAGE
 
@@ -207,23 +179,18 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
     """Return `variables` sorted by slot. Variables that are not slots come first."""
-    # The sorted list has the order of OptimizerV2. For instance, OptimizerV2's Adam lists the
-    # slots `m` of all model variables, and then the slots `v` of all model variables.
+    # OptimizerV2 has this order. Its Adam lists all slots `m`, and then all slots `v`.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
 
 
 def slots_made(optimizer: Any) -> set[str]:
-    """Return the names of the optional slots that an optimizer's arguments create.
-
-    For instance, an Adam with `amsgrad=True` has the optional slot "vhat".
-    """
+    """Return the names of the optional slots that an optimizer's arguments create."""
     known = attributes_of_slots(optimizer)
     found = set()
     for slot, (argument, _) in MADE_BY.items():
-        # Optimizers store the value of an argument such as `momentum` in the attribute
-        # `momentum`. But in an OptimizerV2 this attribute may be a variable. Then the bool
+        # In an OptimizerV2 the attribute `momentum` may be a variable. Then the bool
         # `_momentum` says whether the argument is used.
         values = [getattr(optimizer, n, None) for n in (f"_{argument}", argument)]
         is_used = any(isinstance(v, (bool, int, float)) and v for v in values)
@@ -235,9 +202,8 @@ def slots_made(optimizer: Any) -> set[str]:
 def optional_slots(optimizer: Any) -> set[str]:
     """Return the names of the slots that an optimizer has only with certain arguments.
 
-    For instance, an Adam has the slot "vhat" only with `amsgrad=True`. If a user's class
-    creates its slots itself, the names of the slots say nothing about the arguments. For such
-    a class the function returns at most "average", which `use_ema` creates in every class.
+    If a user's class creates its slots itself, their names say nothing about the arguments.
+    For such a class the function returns at most "average", which any class has by `use_ema`.
     """
     slots = set()
     for cls in type(optimizer).__mro__:
@@ -253,21 +219,13 @@ def optional_slots(optimizer: Any) -> set[str]:
 def differing_slots(
     in_file: Iterable[str], optimizer: Any, always: Iterable[str] = ()
 ) -> tuple[set[str], set[str]]:
-    """Return the optional slots that a file and an optimizer do not have in common.
+    """Return the optional slots that only a file has, and those that only an optimizer has.
 
-    Args:
-      in_file: the names of all slots in the file.
-      optimizer: the optimizer to compare with the file.
-      always: the names of slots that the optimizer's class creates with any arguments.
-
-    Returns:
-      A pair of sets of slot names: the optional slots that only the file has, and the
-      optional slots that only `optimizer` has.
+    `always` contains the slots that the optimizer's class creates with any arguments.
     """
     names = slot_of_attributes(optimizer)
-    # A checkpoint stores the slot "average" under the name of its attribute,
-    # `_model_variables_moving_average`. So if a file contains a slot with the name "average",
-    # this is the slot of another optimizer. Ignore that slot.
+    # A checkpoint stores the slot "average" under the name of its attribute. A slot with the
+    # name "average" in a file is the slot of another optimizer.
     named = {names.get(name, name) for name in in_file if name not in AVERAGE}
     in_file = named & optional_slots(optimizer)
     own = slots_made(optimizer)

@@ -1,8 +1,7 @@
 """Access to private names of TensorFlow.
 
-TensorFlow has no public equivalents of these names. Each private name is looked up when it
-is used, so tf_lso can be imported even if TensorFlow has moved a name.
-tests/test_private_names.py fails if a name has moved or behaves differently.
+Each private name is looked up when it is used, so tf_lso can be imported even if TensorFlow
+has moved a name.
 """
 
 import contextlib
@@ -26,7 +25,6 @@ def moved(framework: str, version: str, name: str, file: str) -> ImportError:
 
 @functools.cache
 def _find(module, path):
-    """Return the object at a dotted path in a private module, or raise ImportError."""
     older = _IN_TENSORFLOW_2_12.get(module)
     if older is not None and importlib.util.find_spec(module) is None:
         module = older
@@ -41,7 +39,7 @@ def _find(module, path):
 
 @functools.cache
 def tf():
-    """Import TensorFlow only when this function is called, and return the module."""
+    """Import TensorFlow only when this function is called."""
     return importlib.import_module("tensorflow")
 
 
@@ -63,8 +61,8 @@ def outermost(graph):
     """Return the graph of the outermost function around `graph`, or `graph` itself."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = getattr(graph, "outer_graph", None)
-    # In a program with eager mode, the graph of the outermost `tf.function` has an outer graph
-    # too. Ignore this outer graph, because the outer graph does not belong to a function.
+    # In a program with eager mode, the outermost `tf.function` has an outer graph too, which
+    # does not belong to a function.
     while around is not None and (around.building_function or not eager):
         graph, around = around, getattr(around, "outer_graph", None)
     return graph
@@ -130,16 +128,12 @@ def schedule(name):
 
 
 def wrapped_module(module: Any) -> Any:
-    """Return the module that a module of `tf.compat.v1` wraps, or None.
-
-    The module of `tf.compat.v1` copies the names of the wrapped module.
-    """
+    """Return the module whose names a module of `tf.compat.v1` copies, or None."""
     return vars(module).get("_tfmw_wrapped_module")
 
 
-# --- Checkpoints. TensorFlow's public classes store each dependency under the name of the
-# attribute that holds the dependency. Checkpoints of TensorFlow 2.0-2.15 use other names for
-# the state of a loss scale, so tf_lso needs private functions.
+# --- Checkpoints. TensorFlow's public classes store each dependency under the name of its
+# attribute. Checkpoints of TensorFlow 2.0-2.15 use other names for the state of a loss scale.
 
 
 def trackable():
@@ -153,11 +147,7 @@ def delegating_trackable():
 
 
 def store_instead(owner, other):
-    """Make checkpoints store `other` instead of `owner`.
-
-    The class of `owner` must derive from the class that `delegating_trackable` returns.
-    """
-    # `DelegatingTrackableMixin` delegates to the object in its attribute `_trackable`.
+    """Make checkpoints store `other` instead of `owner`, a `delegating_trackable()`."""
     owner._trackable = other
 
 
@@ -202,28 +192,21 @@ def restore_nothing(owner):
 
 
 def replace_lookup(owner, function):
-    """Make `function` find the dependencies of `owner` during a restore.
-
-    `function` receives the original lookup method and the arguments of the call.
-    """
+    """Make `function(original_lookup, *args)` find `owner`'s dependencies in a restore."""
     lookup = functools.partial(function, owner._lookup_dependency)
     object.__setattr__(owner, "_lookup_dependency", lookup)
 
 
 def deferred(owner):
-    """Return {name: pending restores} for dependencies that `owner` does not have yet.
-
-    TensorFlow restores a dependency as soon as `owner` gets the dependency with this name.
-    """
+    """Return {name: pending restores} for dependencies that `owner` does not have yet."""
     return owner._deferred_dependencies
 
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Restore the dependencies of `owner` only at the end of the `with` block.
+    """Restore the dependencies of `owner` at the end of the block, and yield their names.
 
-    The block may create and change the dependencies before the restore. The context manager
-    yields a list of the names of the dependencies that will be restored.
+    The block may create and change the dependencies before the restore.
     """
     waiting = deferred(owner)
     held = dict(waiting)
@@ -242,10 +225,9 @@ class Dependencies:
     """A base class for classes that decide what checkpoints store for their instances.
 
     In a list of base classes, `Dependencies` must come before classes of TensorFlow or Keras.
-    Subclasses may override three methods. `_dependencies` returns the objects that a checkpoint
-    saves for the instance. During a restore, `_dependency` returns the object that has a given
-    name. `_awaited_dependencies` returns the pending restores of objects that do not exist yet.
-    By default these methods do the same as the functions `children`, `child` and `deferred`.
+    `_dependencies` returns the objects that a checkpoint saves for the instance. During a
+    restore, `_dependency` returns the object that has a given name. `_awaited_dependencies`
+    returns the pending restores of objects that do not exist yet.
     """
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):

@@ -14,11 +14,7 @@ building = threading.RLock()
 
 
 class CallableList(list):
-    """A list that returns itself when it is called.
-
-    The property `LossScaleOptimizer.variables` returns such a list, so that programs can also
-    call `variables()`, which was a method in TensorFlow 2.0-2.10.
-    """
+    """A list that can also be called: `variables` was a method in TensorFlow 2.0-2.10."""
 
     def __call__(self):
         """Return this list."""
@@ -34,8 +30,7 @@ def raw(variable):
 def with_gradients(loss, var_list, grad_loss, tape):
     """Compute gradients of a loss and return (gradient, variable) pairs.
 
-    `loss` may be a tensor or a function that returns a tensor. `var_list` may be a list of
-    variables or a function that returns a list.
+    `loss` and `var_list` may also be functions that return their values.
     """
     if callable(loss):
         with tape:
@@ -71,15 +66,9 @@ def name_of(variable):
 
 
 def array_for(variable, array):
-    """Return `array` as a NumPy array that can be assigned to `variable`.
-
-    Raises:
-      TypeError: if `array` does not contain numbers.
-      ValueError: if `array` does not have the shape of `variable`.
-    """
+    """Return `array` for `variable`. Raise TypeError or ValueError if it does not fit."""
     array = np.asarray(array)
     what, shape = f"The array for {name_of(variable)} in 'weights'", variable.shape
-    # Arrays of these kinds contain objects, bytes or str, which are not numbers.
     if array.dtype.kind in "OSU":
         raise TypeError(f"{what} must hold numbers, but got {array!r}.")
     if array.shape != tuple(shape):
@@ -90,8 +79,7 @@ def array_for(variable, array):
 def assign_all(variables, arrays):
     """Assign arrays to variables. If `array_for` raises an error, assign no array."""
     arrays = [array_for(v, array) for v, array in zip(variables, arrays)]
-    # Assign the array to each replica's copy of the variable separately, because these
-    # assignments also work in the thread of a replica.
+    # An assignment to each replica's copy also works in the thread of a replica.
     pairs = [(c, array) for v, array in zip(variables, arrays) for c in copies(v)]
     if graphs.in_graph_of_tensorflow_1():
         _session_of_keras().batch_set_value(pairs)
@@ -103,8 +91,7 @@ def assign_all(variables, arrays):
 class SecondName(tf_private.trackable()):  # type: ignore[misc]
     """Lets a checkpoint save a variable a second time, under a second name.
 
-    TensorFlow saves each object only once, even if the object has two names. So the second
-    name refers to this separate object, which saves and restores the variable's value.
+    TensorFlow saves each object only once, even if the object has two names.
     """
 
     def __init__(self, variable):
@@ -129,10 +116,7 @@ class NotSaved(tf_private.trackable()):  # type: ignore[misc]
 
 
 def strategy_of(variables):
-    """Return the `tf.distribute` strategy under which variables were created.
-
-    If the variables were created without a strategy, return the current strategy.
-    """
+    """Return the strategy under which variables were created, or the current strategy."""
     found = (tf_private.strategy_of(raw(v)) for v in variables)
     return next((s for s in found if s is not None), tf.distribute.get_strategy())
 
@@ -145,8 +129,5 @@ def scope_of(strategy):
 
 
 def set_untracked(owner, name, value):
-    """Set an attribute without a call of the `__setattr__` of Keras or TensorFlow.
-
-    That method would track the value, or treat the value as a hyperparameter.
-    """
+    """Set an attribute that must not become a dependency or a hyperparameter."""
     object.__setattr__(owner, name, value)

@@ -19,8 +19,7 @@ from tf_lso.migrate.rules import names as old_names
 from tf_lso.names.targets import TODAY, like
 
 _RULES = (old_names, arguments, bare, methods, files)
-# Matches a part of an old name. Every old name contains a match. So LibCST need not parse a
-# program without a match.
+# Every old name contains a match, so LibCST need not parse a program without a match.
 _TOKENS = re.compile(
     "|".join(
         [
@@ -38,8 +37,7 @@ _LINE = re.compile(r"\r\n|\r|\n")
 _FRAMEWORKS = {"tensorflow", "keras", "tf_keras"}
 # The errors that the parsers of Python and LibCST raise for a text that is not Python.
 ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-# The recursion limit of Python while LibCST works. LibCST needs several stack frames for each
-# level of nesting in a program.
+# LibCST needs several stack frames for each level of nesting in a program.
 _FRAMES = 20_000
 
 
@@ -125,7 +123,6 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
 def _installs(
     program: Program, findings: list[Finding], is_edited: bool, options: Options
 ) -> set[str]:
-    """Return the reasons why a program needs the line that installs tf_lso."""
     installs = {found.needs_install for found in findings} - {""}
     if settle.is_installed(program):
         return installs
@@ -139,10 +136,7 @@ def _installs(
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings of the selected rules that no comment `# tf-lso: ignore` silences.
-
-    A finding loses its fix if the fix has an edit in common with a silenced finding.
-    """
+    """Drop silenced findings, and any fix that shares an edit with a silenced finding."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()
@@ -159,7 +153,6 @@ def _selected(
 
 
 def _is_silenced(rule: str, comment: str) -> bool:
-    """Return whether a comment such as `# tf-lso: ignore[LSO101]` silences a rule."""
     ignored = _IGNORED.search(comment)
     if not ignored:
         return False
@@ -174,7 +167,6 @@ def _applied(
     like: str,
     may_install: bool,
 ) -> cst.Module:
-    """Return the tree with the edits applied, and with the import of tf_lso that it needs."""
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
         settle.settle_by_install(result.findings, like)
@@ -185,7 +177,6 @@ def _applied(
 
 
 def _written(program: Program, module: cst.Module, source: str | bytes) -> str | bytes:
-    """Return the migrated program as a text, or as bytes if `source` is bytes."""
     is_text = isinstance(source, str)
     if source != (program.module.code if is_text else program.module.bytes):
         raise ValueError("LibCST would not write it back unchanged")

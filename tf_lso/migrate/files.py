@@ -18,9 +18,7 @@ class Outcome:
     """The results of a run of `check` or `migrate`."""
 
     options: Options = dataclasses.field(default_factory=Options)
-    # The results for all files that were read.
     files: list[Examined] = dataclasses.field(default_factory=list)
-    # The files and notebook cells that could not be read, parsed or written.
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
     # Whether the command was told to write the migrated programs to the files.
     written: bool = False
@@ -42,11 +40,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `tf-lso check`.
-
-        The code is 2 if a file or cell could not be read. Otherwise it is 1 if a program
-        breaks or trains wrong because of an old name, or 0 if none does.
-        """
+        """The exit code of `tf-lso check`."""
         if self.unreadable:
             return 2
         return int(any(found.fails for found in self.findings))
@@ -116,11 +110,9 @@ def _read(path: str) -> bytes:
 
 
 def _entry(path: str) -> str:
-    """Return the program in which a person must call `install()` for the file `path`.
+    """Return the program in which a person must call `install()`, or "".
 
-    For a module of a package, the result is a text such as "package/__main__.py" or "the
-    program that imports package". For other files the result is "", because `migrate` can add
-    the call to the file itself.
+    `migrate` can add the call to a file itself, unless the file is a module of a package.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):

@@ -22,7 +22,6 @@ def find(paths: Iterable[str], failed: Failed) -> list[str]:
 
 
 def _below(path: str, failed: Failed) -> Iterator[str]:
-    """Yield a file itself, or the Python files and notebooks below a folder."""
     if not os.path.isdir(path):
         try:
             os.stat(path)

@@ -22,7 +22,7 @@ RULES = (
 WRONG = "wrong"  # the program runs without an error, but trains incorrectly
 BREAKS = "breaks"  # the program fails, or does something else than before
 UNSURE = "unsure"  # only a run can show what happens
-WORKS = "works"  # the program works as before
+WORKS = "works"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Verdict:
     """What happens today if a program uses an old name, and what replaces the name."""
 
     name: str  # the dotted old name, as the public API spelled it
-    status: str  # WRONG, BREAKS, UNSURE or WORKS
-    today: str  # what happens on today's TensorFlow
+    status: str
+    today: str
     replacement: str = ""  # the dotted name in tf_lso that replaces the old name, or ""
 
 
@@ -44,8 +44,7 @@ class Finding:
     node: "cst.CSTNode"
     line: int
     column: int
-    # Whether the program tests that the name exists before this use, or catches the error of a
-    # missing name.
+    # Whether a test or an `except` clause around this use handles a missing name.
     guarded: bool = False
     # A short text about the fix, such as the new name, or "" if there is no fix.
     fix: str = ""
@@ -107,14 +106,11 @@ class Examined:
     old: Any = b""
     new: Any = b""
     findings: list[Finding] = dataclasses.field(default_factory=list)
-    # The number of places in the program that the fixes change.
     places: int = 0
-    # The reasons why the program needs `tf_lso.install()`.
     installs: list[str] = dataclasses.field(default_factory=list)
     unreadable: list[Unreadable] = dataclasses.field(default_factory=list)
     path: str = ""
-    # The program in which a person must call `tf_lso.install()`, if the file is a module of a
-    # package. "" if `migrate` can add the call to the file itself.
+    # The program in which a person must call `tf_lso.install()`, or "".
     entry: str = ""
 
     @property

@@ -46,7 +46,6 @@ def guard(program: Program, node: cst.CSTNode) -> str:
 
 
 def _catches(node: cst.CSTNode) -> bool:
-    """Return whether a node is a `try` or `with suppress(...)` that catches missing names."""
     kinds: list[cst.CSTNode | None] = []
     if isinstance(node, cst.Try):
         kinds = [handler.type for handler in node.handlers]
@@ -56,13 +55,11 @@ def _catches(node: cst.CSTNode) -> bool:
 
 
 def _names(node: cst.CSTNode) -> set[str]:
-    """Return the set of all names that occur in an expression."""
     found = m.findall(node, m.Name())
     return {name.value for name in found if isinstance(name, cst.Name)}
 
 
 def _asks(node: cst.CSTNode) -> bool:
-    """Return whether a node is a condition that tests a version or calls `hasattr`."""
     if isinstance(node, (cst.If, cst.IfExp, cst.While)):
         return bool(m.findall(node.test, _ASKS))
     return isinstance(node, cst.BooleanOperation) and bool(m.findall(node, _ASKS))

@@ -51,8 +51,7 @@ class Apply(cst.CSTTransformer):
         moved = [old for old in imported_names(original_node) if old in self.edits]
         if not moved:
             return updated_node
-        # The first name determines the new module for the whole statement, because one module
-        # of tf_lso replaces all old names of an old module.
+        # One module of tf_lso replaces all old names of an old module.
         path = self.edits[moved[0]].rpartition(".")[0]
         module: Any = cst.parse_expression(path)
         if not kept:
@@ -67,10 +66,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        """Give each new import a line of its own, if the old one had a line of its own.
-
-        The comments next to names that left an import are put above the line.
-        """
+        """Give each new import a line of its own, if the old one had a line of its own."""
         above = [cst.EmptyLine(comment=comment) for comment in self._comments]
         self._comments = []
         line = updated_node.with_changes(

@@ -26,8 +26,8 @@ def line(like: str) -> str:
 def with_import(module: cst.Module) -> cst.Module:
     """Return the tree with `import tf_lso` after the program's first block of imports.
 
-    This function does not use LibCST's AddImportsVisitor. That class would add no import to a
-    program that imports tf_lso only below `if TYPE_CHECKING`.
+    LibCST's AddImportsVisitor would not add it to a program that imports tf_lso only below
+    `if TYPE_CHECKING`.
     """
     index = int(m.matches(module.body[0], _DOCSTRING))
     while index < len(module.body) and m.matches(module.body[index], _IMPORTS):
@@ -42,8 +42,7 @@ def with_import(module: cst.Module) -> cst.Module:
 def with_install(module: cst.Module, like: str) -> cst.Module:
     """Return the tree with the line that installs tf_lso.
 
-    The line comes before the first import of a module that is not in the standard library,
-    since that module may import TensorFlow.
+    The line comes before the first import of a module that may import TensorFlow.
     """
     body = list(module.body)
     index = 0
@@ -68,10 +67,7 @@ def with_install(module: cst.Module, like: str) -> cst.Module:
 
 
 def _may_precede(statement: cst.CSTNode) -> bool:
-    """Return whether a statement imports nothing but standard modules.
-
-    An example is a statement that sets an environment variable for TensorFlow.
-    """
+    """Return whether a statement imports nothing but standard modules."""
     modules = set[str]()
     for node in m.findall(statement, m.Import() | m.ImportFrom()):
         if isinstance(node, cst.ImportFrom):

@@ -16,11 +16,9 @@ from tf_lso.migrate import engine
 from tf_lso.migrate.engine import Options
 from tf_lso.migrate.findings import Examined, Finding, Unreadable, unreadable
 
-# The cell magics after which the rest of the cell still runs as Python in the notebook. Cells
-# with other cell magics, such as `%%bash`, are skipped.
+# After these cell magics, the rest of the cell still runs as Python in the notebook.
 _RUN_PYTHON = {"time", "timeit", "capture", "prun", "debug", "memit", "mprun", "lprun"}
-# Matches a line that only IPython understands. This is a magic, a shell command, a request for
-# help, or an assignment such as `files = !ls` whose value is a magic or a shell command.
+# Matches magics, shell commands, requests for help, and assignments such as `files = !ls`.
 _MAGIC = re.compile(
     r"""^(?P<indent>\s*)(?:
         (?:%[%a-zA-Z] | [!?]) .*
@@ -31,7 +29,6 @@ _MAGIC = re.compile(
     )$""",
     re.VERBOSE,
 )
-# A hidden line becomes a statement with the whole line in a comment.
 _HIDDEN = "{indent}{statement}  # tf-lso line: {line}"
 _RESTORED = re.compile(r"^.*  # tf-lso line: (.*)$", re.MULTILINE)
 _BETWEEN = "\n...  # tf-lso cell\n"
@@ -42,7 +39,7 @@ class Cell(NamedTuple):
     """A notebook cell that contains Python code."""
 
     number: int  # the number of the cell in the notebook, from 1
-    text: str  # the source code of the cell in the notebook
+    text: str
     python: str  # the source code that Python can parse
 
 
@@ -82,7 +79,6 @@ def python(text: str) -> str:
 
 
 def _hidden(text: str) -> str:
-    """Return a text in which the lines that only IPython understands are hidden."""
     lines = text.split("\n")
     indent = statement = ""
     for number, line in enumerate(lines):
@@ -138,15 +134,11 @@ def _place(found: Finding, parsed: list[Cell]) -> None:
 
 
 def _restored(text: str) -> str:
-    """Return the text of a cell with the hidden lines as they were."""
     return _RESTORED.sub(r"\1", text)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
-    """Return the bytes of a notebook in which the cells of some numbers have new sources.
-
-    Raises ValueError if the module `json` cannot write the rest of the file byte for byte.
-    """
+    """Raise ValueError if `json` cannot write the rest of the file byte for byte."""
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     text = data.removeprefix(mark).decode()
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -154,8 +146,7 @@ def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
     end = plain[len(plain.rstrip()) :]
     notebook, found = json.loads(text), re.match(r"\{\n([ \t]*)", plain)
     indent = found[1] if found else None
-    # Try the layouts of Jupyter, Colab and Kaggle. The first one that reproduces the old file
-    # also writes the new file.
+    # Try the layouts of Jupyter, Colab and Kaggle until one reproduces the old file.
     for is_ascii, separators in itertools.product((True, False), (None, (",", ":"))):
         encoder = json.JSONEncoder(
             ensure_ascii=is_ascii, indent=indent, separators=separators
@@ -169,6 +160,5 @@ def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
 
 
 def _set_source(cell: dict[str, Any], source: str) -> None:
-    """Set the source of a cell, as a list of lines if the cell has such a list."""
     is_list = isinstance(cell["source"], list)
     cell["source"] = re.findall(r"[^\n]*\n|[^\n]+", source) if is_list else source

@@ -62,10 +62,7 @@ def explained(args: argparse.Namespace) -> bool:
 
 
 def selected(args: argparse.Namespace) -> "Options | None":
-    """Return the `Options` for the arguments of a command.
-
-    If LibCST is not installed, print how to install it and return None.
-    """
+    """Return the `Options`. Without LibCST, print how to install it and return None."""
     try:
         import libcst  # noqa: F401
     except ImportError:

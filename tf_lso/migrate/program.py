@@ -19,8 +19,7 @@ from tf_lso.migrate.nodes import (
 )
 from tf_lso.names.targets import TODAY, Target
 
-# Matches the redundant beginning of a path with several `compat` parts. For example,
-# `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
+# For example, `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -42,12 +41,10 @@ class Program:
         self._parents = wrapper.resolve(md.ParentNodeProvider)
         self._contexts = wrapper.resolve(md.ExpressionContextProvider)
         self._nodes = nodes_by_type(module)
-        # The names that patterns of `match` statements bind. LibCST does not record these
-        # bindings, so `paths` must treat the names as unknown.
+        # The names that patterns of `match` statements bind, which LibCST does not record.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        # Maps the target of each assignment such as `x = a.b` to the dotted name, and of each
-        # assignment such as `x = f()` to the call.
+        # Maps the target of `x = a.b` to the dotted name, and that of `x = f()` to the call.
         self._assigned: dict[Any, cst.BaseExpression] = {}
         self._made: dict[Any, cst.Call] = {}
         for node in self.nodes(cst.Assign):
@@ -56,8 +53,7 @@ class Program:
                     self._assigned[assigned.target] = node.value
                 elif isinstance(node.value, cst.Call):
                     self._made[assigned.target] = node.value
-        # The values whose paths `paths` is looking up now. `paths` needs this list to detect
-        # names that refer to themselves.
+        # The values that `paths` is looking up now, to detect names that refer to themselves.
         self._followed: list[cst.CSTNode] = []
         self.imported = set(map(self.imported_path, self.nodes(cst.ImportAlias)))
         self.packages = {path.partition(".")[0] for path in self.imported}
@@ -160,7 +156,6 @@ class Program:
         return [self.path(call.func) if call else "" for call in calls]
 
     def _paths_of(self, assignment: md.BaseAssignment) -> list[str]:
-        """Return the paths to which a name may refer because of one assignment or import."""
         if isinstance(assignment, md.ImportAssignment):
             names = assignment.get_qualified_names_for(assignment.name)
             return [name.name for name in names]
@@ -173,7 +168,6 @@ class Program:
         return paths or [""]
 
     def _assignments(self, name: cst.CSTNode) -> list[md.BaseAssignment]:
-        """Return LibCST's list of the assignments to which a use of a name may refer."""
         scope = self._scopes.get(name)
         return list(scope[name.value]) if scope and isinstance(name, cst.Name) else []
 

@@ -10,7 +10,6 @@ from tf_lso.migrate.files import Outcome
 from tf_lso.migrate.findings import WRONG, Finding
 from tf_lso.migrate.writing import diff
 
-# The attributes of a finding in the JSON report.
 _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 
 
@@ -81,7 +80,6 @@ def diffs(outcome: Outcome) -> str:
 
 
 def _closing(outcome: Outcome) -> str:
-    """Return the last line, which says how to run what needs other changes of Keras 3."""
     version = outcome.options.like or "VERSION"
     return (
         "Only loss scaling was checked. For other changes of Keras 3: tf-lso run --like "
@@ -90,11 +88,6 @@ def _closing(outcome: Outcome) -> str:
 
 
 def _installs(outcome: Outcome) -> str:
-    """Return lines that say for which files `install()` is necessary, and why.
-
-    For each file, the lines say whether `migrate` adds the call, or in which other program a
-    person must add it.
-    """
     lines = []
     for file in outcome.files:
         if file.installs and file.entry:
@@ -114,7 +107,6 @@ def _label(found: Finding) -> str:
 
 
 def _shown(found: Finding, label: str) -> str:
-    """Return the lines for a finding: its position, what happens today, and the fix."""
     position = location(found.file, found.cell, found.line, found.column)
     head = f"{position}: {found.rule} {label}  {found.verdict.name}"
     lines = [head, f"    {found.code}"]
@@ -127,7 +119,6 @@ def _shown(found: Finding, label: str) -> str:
 
 
 def _failures(outcome: Outcome, label: str) -> str:
-    """Return a line for each file or cell that could not be read or written."""
     lines = [
         f"{location(item.file, item.cell, item.line)}: {label}  {item.reason}\n"
         for item in outcome.unreadable

@@ -23,9 +23,7 @@ from tf_lso.migrate.rules.arguments import NUMBER
 from tf_lso.migrate.rules.methods import BARE, IS_BARE
 from tf_lso.names.keras3_names import KERAS_3_METHODS, KERAS_3_ONLY
 
-# The functions in `_POLICY` set a policy, and `compile` then wraps the optimizer in a
-# LossScaleOptimizer. `_WRAPPING` also has the classes and functions that wrap an optimizer
-# themselves.
+# After a call of these functions, `compile` wraps the optimizer in a LossScaleOptimizer.
 _POLICY = {"set_global_policy", "set_policy"}
 _WRAPPING = {*names.OPTIMIZERS, *_POLICY}
 _KERAS_3 = "The file uses names that only Keras 3 has, and nothing of the old API."
@@ -49,8 +47,7 @@ def settle(program: Program) -> list[Finding]:
     for found in findings:
         _settle_guard(program, found)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
-        # Optimizers and calls that read files do not concern loss scaling by themselves. So
-        # they are not reported in a program without other findings.
+        # Optimizers and calls that read files do not concern loss scaling by themselves.
         return []
     if is_installed(program):
         _settle_installed(findings)
@@ -106,7 +103,6 @@ def _merged(findings: list[Finding]) -> list[Finding]:
 
 
 def _settle_installed(findings: list[Finding]) -> None:
-    """Let the uses work that do so in a program which installs tf_lso."""
     for found in findings:
         if found.rule in _INSTALLABLE and found.why_not not in _BARE:
             found.leave("")
@@ -123,7 +119,6 @@ def _settle_keras_3(findings: list[Finding]) -> None:
 
 
 def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
-    """Return whether a program uses names that only Keras 3 has, and nothing of the old API."""
     if any(f.rule in (GONE, METHOD, SILENT) and f.is_problem for f in findings):
         return False
     words = program.words
@@ -169,7 +164,6 @@ def _wraps_already(path: str) -> bool:
 
 
 def _tests_type(program: Program) -> bool:
-    """Return whether the program calls `isinstance` with an old LossScaleOptimizer class."""
     for call in program.nodes(cst.Call):
         if m.matches(call.func, m.Name("isinstance")):
             kinds = m.findall(call, m.Name() | m.Attribute())

@@ -8,8 +8,6 @@ from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.targets import TODAY, Target
 
-# Maps the full name of each old module to the module of tf_lso that replaces it, without the
-# leading `tf_lso.`.
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
 
 
@@ -25,7 +23,6 @@ def optimizer_class(path: str) -> str:
 
 
 def _use(path: str) -> names.Use | None:
-    """Return what tf_lso knows about a dotted name, or None if it is not an old name."""
     module, _, name = path.rpartition(".")
     return names.mirror_names(MODULES.get(module, "")).get(name)
 
@@ -87,7 +84,6 @@ def of_path(
 
 
 def _gone(path: str, imported: bool, target: Target) -> str:
-    """Return a sentence that says why a path cannot be used today, or "" if it can."""
     attributes = tuple(f"{keras}." for keras in target.by_attribute)
     if not is_there(path, target):
         if in_tf_keras(path):
@@ -104,8 +100,7 @@ def _spelled(module: str) -> tuple[str, str]:
     """Return the public name of an old module, and the module of tf_lso that replaces it."""
     namespace = MODULES[module]
     if in_tf_keras(module):
-        # The private packages `tf_keras.api._v1` and `tf_keras.api._v2` are reported under the
-        # public name, too.
+        # The packages `tf_keras.api._v1` and `tf_keras.api._v2` are private.
         return f"tf_keras.{namespace.partition('keras.')[2]}", f"tf_lso.{namespace}"
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 
@@ -126,7 +121,6 @@ def _of_star(module: str, imported: bool, target: Target) -> Verdict | None:
 
 
 def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
-    """Return the `Verdict` on an old class or function, whose table entry is `use`."""
     module, _, name = path.rpartition(".")
     old, new = (f"{spelled}.{name}" for spelled in _spelled(module))
     about = names.SYMBOLS[use.symbol]
@@ -139,8 +133,7 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
         today = f"{gone} TensorFlow {use.versions} had it."
         return Verdict(old, BREAKS, today, new)
     if breaks and use.today == names.CHANGED:
-        # The change of `set_global_policy` matters only in programs that call `compile`. So its
-        # status is UNSURE.
+        # The change of `set_global_policy` matters only in programs that call `compile`.
         is_policy = use.symbol == "set_global_policy"
         return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
     return Verdict(old, WORKS, "Works as before.", new)

@@ -30,13 +30,9 @@ def migrate(
 
 
 def _replace(path: str, old: bytes, new: bytes) -> None:
-    """Replace the contents of a file in one atomic step, and keep the file's permissions.
-
-    Raise an OSError if the file no longer contains `old`.
-    """
+    """Replace a file in one atomic step. Raise OSError if it no longer contains `old`."""
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".tf-lso-{os.getpid()}")
-    # The `finally` block removes the temporary file even if the user interrupts the program.
     try:
         with open(temporary, "xb") as file:
             os.chmod(temporary, 0o600)

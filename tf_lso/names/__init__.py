@@ -1,8 +1,7 @@
 """Define tables of the old names, which TensorFlow 2.0-2.15 had for loss scaling.
 
-The tables say which module had each name, and what replaces the name. `install`, `tf-lso run`,
-`tf-lso check`, `tf-lso migrate`, compat_docs/reference/old-names.md and a test of the modules
-with the old names use these tables. This package does not import TensorFlow.
+The tables say which module had each name, and what replaces the name. This package does not
+import TensorFlow.
 
 In tf_lso, each old name begins with `tf_lso` in place of `tf`. For example,
 `tf_lso.keras.mixed_precision.Policy` replaces `tf.keras.mixed_precision.Policy`.

@@ -1,27 +1,21 @@
-"""List the old names for loss scaling that today's TensorFlow still has.
-
-We have checked this list for TensorFlow 2.16-2.21, which have Keras 3.
-"""
+"""List the old names for loss scaling that TensorFlow 2.16-2.21, with Keras 3, still has."""
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Namespaces of `tf` that also contain names unrelated to loss scaling. tf_lso does not provide
-# the unrelated names.
+# Namespaces of `tf` that also contain names unrelated to loss scaling.
 SHARED = ("train.experimental", "compat.v1.train.experimental")
 
 # Packages that a program can reach as attributes but cannot import. For instance, the attribute
 # `tf.compat.v1.keras` is not a module, but an object that loads Keras when a program uses it.
 BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 
-# The package in which TensorFlow contains a copy of Keras 2.6 for its own use. This copy still
-# has some of the old names.
+# TensorFlow's own copy of Keras 2.6, which still has some of the old names.
 _KERAS_COPY = "tensorflow.python.keras"
 
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
 _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
-# Maps the full name of each old module that still exists to the old names that the module still
-# contains. Old modules that are not in this dict no longer exist.
+# Maps each old module that still exists to the old names that it still contains.
 MODULES_TODAY = {
     **{
         f"{keras}.mixed_precision": tuple(NAMESPACES["keras.mixed_precision"])
@@ -54,8 +48,7 @@ MODULES_TODAY = {
     "tf_keras.src.mixed_precision.device_compatibility_check": _DEVICE,
 }
 
-# Names in `keras` or `tf.keras` that only Keras 3 has. A program that uses one of them was
-# written for Keras 3.
+# A program that uses one of these names of `keras` or `tf.keras` was written for Keras 3.
 KERAS_3_ONLY = (
     *"config distribution dtype_policies ops quantizers random tree".split(),
     "optimizers.LossScaleOptimizer",
@@ -65,5 +58,5 @@ KERAS_3_ONLY = (
         if use.versions.startswith("2.16")
     ),
 )
-# Methods that the LossScaleOptimizer of Keras 3 has, but the old LossScaleOptimizer lacks.
+# Methods that only the LossScaleOptimizer of Keras 3 has.
 KERAS_3_METHODS = ("scale_loss", "stateless_apply")

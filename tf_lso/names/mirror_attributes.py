@@ -1,8 +1,6 @@
-"""Define functions for the mirrors, the modules of tf_lso that replace old modules.
+"""Look up names in the mirrors, the modules of tf_lso that replace old modules.
 
-A mirror provides the names of an old module. For example, `tf_lso.keras` is the mirror of
-`tf.keras`. The functions look up names that a mirror has not defined, and let programs import
-a mirror under a second name.
+For example, `tf_lso.keras` is the mirror of `tf.keras`.
 """
 
 import difflib
@@ -24,13 +22,7 @@ _TOOLS = {
 
 
 def attribute_error(module: str, name: str, known: Collection[str]) -> AttributeError:
-    """Return the AttributeError for a name that a module lacks.
-
-    Args:
-      module: the full name of the module.
-      name: the name that the module lacks.
-      known: the names that the module has. The message may suggest the most similar name.
-    """
+    """Return the AttributeError for a missing name. It may suggest a `known` name."""
     message = f"module {module!r} has no attribute {name!r}."
     similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     elsewhere = [space for space, has in names.NAMESPACES.items() if name in has]
@@ -46,15 +38,10 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
-    """Return a function `__getattr__` for a mirror, a module that replaces an old module.
+    """Return a `__getattr__` for a mirror that defines the names `known`.
 
-    Python calls `__getattr__` for a name that the mirror does not define. If the name is a
-    submodule that replaces a private module of Keras or TensorFlow, `__getattr__` imports the
-    submodule. For any other name, `__getattr__` raises an AttributeError.
-
-    Args:
-      module: the full name of the mirror, such as "tf_lso.keras".
-      known: the names that the mirror defines. The error may suggest one of them.
+    The function imports submodules that replace private modules of Keras or TensorFlow. For
+    any other name it raises an AttributeError.
     """
 
     def __getattr__(name: str) -> Any:
@@ -71,10 +58,6 @@ def also_in(package: str, *mirrors: types.ModuleType) -> None:
 
     For example, after `also_in("tf_lso.compat.v2", tf_lso.keras)` the names
     `tf_lso.compat.v2.keras` and `tf_lso.keras` refer to the same module.
-
-    Args:
-      package: str, what the second name has in place of `tf_lso`.
-      *mirrors: the modules.
     """
     for mirror in mirrors:
         for name, module in list(sys.modules.items()):

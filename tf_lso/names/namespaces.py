@@ -1,7 +1,4 @@
-"""List the old names of all classes and functions, such as `tf.train.experimental.LossScale`.
-
-The tables also say which versions of TensorFlow had each name, and whether it still works.
-"""
+"""List the old names of classes and functions, such as `tf.train.experimental.LossScale`."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -13,11 +10,10 @@ from tf_lso.names.symbols import CHANGED, MISSING, SAME
 class Use:
     """What tf_lso knows about one old name, such as `tf.train.experimental.LossScale`."""
 
-    # The class or function that had this name. The dict `symbols.SYMBOLS` describes it.
+    # The key in `symbols.SYMBOLS` of the class or function that had this name.
     symbol: str
-    # The TensorFlow versions that had the name, such as "2.0-2.8".
+    # For example "2.0-2.8".
     versions: str
-    # What became of the name in today's TensorFlow: MISSING, CHANGED or SAME.
     today: str = MISSING
 
 
@@ -63,9 +59,7 @@ _V2 = {
     },
 }
 
-# The keys are the old public namespaces, such as "keras.mixed_precision", which stands for
-# `tf.keras.mixed_precision`. Each value is a dict that maps the name of each class or function
-# in the namespace to what tf_lso knows about this name, as a `Use`.
+# Maps each old public namespace, without `tf.`, to what tf_lso knows about its names.
 NAMESPACES = {
     **_V2,
     # In TensorFlow 2.4-2.15, `tf.compat.v1.keras.mixed_precision` had no dtype policies. So the
@@ -90,9 +84,8 @@ NAMESPACES = {
 }
 
 _DEVICE = ("log_device_compatibility_check",)
-# Maps each private module, such as "keras.mixed_precision.policy", to a dict like those in
-# `NAMESPACES`. Some old programs import from these private modules. So tf_lso has a module for
-# each of them, such as `tf_lso.keras.mixed_precision.policy`.
+# The same for private modules. Some old programs import from them, so tf_lso has a module for
+# each of them.
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {
         "LossScaleOptimizer": Use("LossScaleOptimizer", "2.4-2.15"),
@@ -120,12 +113,5 @@ PRIVATE = {
 
 
 def mirror_names(namespace: str) -> dict[str, Use]:
-    """Return a dict of the names of the old classes and functions in a namespace.
-
-    The dict maps each name to what tf_lso knows about the name, as a `Use`. The dict is empty
-    if the namespace contains only other modules.
-
-    Args:
-      namespace: the name of the namespace without "tf.", such as "keras.mixed_precision".
-    """
+    """Return {name: use} for a namespace without "tf.", such as "keras.mixed_precision"."""
     return {**NAMESPACES, **PRIVATE}.get(namespace, {})

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# The keys are the package names under which programs for TensorFlow 2.0-2.15 imported Keras.
-# The values are the modules of tf_lso that replace these packages: "keras" stands for
-# `tf_lso.keras`.
+# Maps the package names under which programs for TensorFlow 2.0-2.15 imported Keras to the
+# modules of tf_lso that replace them, without the leading `tf_lso.`.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -17,9 +16,8 @@ _KERAS = {
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
 }
-# The keys are the package names under which programs import tf_keras. The values are the
-# modules of tf_lso that replace these packages. This dict is separate from `_KERAS`, because
-# tf_keras still has the old API for its own optimizers.
+# The same for tf_keras. This dict is separate from `_KERAS`, because tf_keras still has the
+# old API for its own optimizers.
 _TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
@@ -38,8 +36,7 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}.{path}", f"{keras}.{path}"
 
 
-# The keys are the full names of the old modules, such as "tensorflow.keras.mixed_precision".
-# The values are the modules of tf_lso that replace them, without the leading `tf_lso.`.
+# Maps the full names of the old modules to the modules of tf_lso that replace them.
 MODULES = {
     **dict(_keras_modules(_KERAS)),
     **{

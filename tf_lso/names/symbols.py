@@ -4,11 +4,9 @@ import dataclasses
 
 # These values say what became of an old name in TensorFlow 2.16 and later, with Keras 3.
 
-# The name no longer exists: its use raises an AttributeError or ImportError.
 MISSING = "missing"
 # The name still exists, but the class or function does something else than before.
 CHANGED = "changed"
-# The name still exists and works as before.
 SAME = "same"
 
 
@@ -18,13 +16,11 @@ class Symbol:
 
     # A sentence that says what the class or function does in tf_lso.
     does: str
-    # What replaces the class or function in today's TensorFlow, or "" if nothing replaces it.
+    # What replaces the class or function in today's TensorFlow, or "".
     current: str = ""
-    # A sentence that says what the class or function of today's TensorFlow does differently.
-    # The text is "" if nothing differs, or if today's TensorFlow has no such class or function.
+    # A sentence that says what today's class or function does differently, or "".
     breaks: str = ""
-    # A sentence that says what goes wrong on TensorFlow 2.12-2.15, which have Keras 2. The text
-    # is "" if nothing goes wrong.
+    # A sentence that says what goes wrong on TensorFlow 2.12-2.15, with Keras 2, or "".
     keras_2: str = ""
 
 
@@ -120,6 +116,5 @@ SYMBOLS = {
     ),
 }
 
-# All old classes and functions for dtype policies, under the names that `SYMBOLS` uses for
-# them. They differ between `keras` and `tf_keras`, because each package has its own policies.
+# These differ between `keras` and `tf_keras`, because each package has its own policies.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

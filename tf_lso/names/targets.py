@@ -1,7 +1,4 @@
-"""Describe which old names exist on the TensorFlow that runs a program.
-
-This is today's TensorFlow with Keras 3, or with Keras 2 under `tf-lso run --like VERSION`.
-"""
+"""Describe which old names exist on the TensorFlow that runs a program."""
 
 import dataclasses
 import re
@@ -16,11 +13,8 @@ NEWEST = "2.21"
 class Target:
     """Which old names exist on the TensorFlow that will run a program.
 
-    Attributes:
-      modules: dict that maps the full name of each old module that exists to the old names in
-        the module. Old modules that are not in this dict do not exist.
-      by_attribute: names of packages that a program can reach as attributes but cannot import.
-      like: the version that is passed to `tf-lso run --like`, or "" without this option.
+    `modules` maps each old module that exists to the old names in the module. `like` is the
+    version that is passed to `tf-lso run --like`, or "" without this option.
     """
 
     modules: dict[str, tuple[str, ...]]
@@ -44,12 +38,10 @@ def minor(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-# `TODAY` describes which old names exist in the TensorFlow versions that have Keras 3.
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# The keys are modules of `tf` that belong to Keras. The values are the old names that these
-# modules have if `tf.keras` is Keras 2.
+# The old names in the modules of `tf` that belong to Keras, if `tf.keras` is Keras 2.
 _TF_KERAS_2 = {
     "tensorflow.keras.mixed_precision": _STABLE,
     "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],

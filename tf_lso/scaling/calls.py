@@ -87,8 +87,7 @@ class Returned:
     """Remembers the tensors that an optimizer has returned, as long as the tensors exist."""
 
     def __init__(self):
-        # Maps the id of each tensor to a weak reference to it, and to the weak reference to a
-        # `Quotient` that `Quotient.reference` returned, or None.
+        # Maps the id of each tensor to weak references to the tensor and to its `Quotient`.
         self._tensors = {}
 
     def add(self, result, quotient=None):
@@ -103,7 +102,7 @@ class Returned:
         self._tensors[id(result)] = weakref.ref(result, forget), origin
 
     def has(self, value):
-        """Return whether `value` was added. For None return False."""
+        """Return whether `value` was added."""
         value = _tensor(value)
         remembered = self._tensors.get(id(value))
         return remembered is not None and remembered[0]() is value
@@ -123,13 +122,11 @@ class _Place:
 
 
 class _PlaceOfThread(threading.local):
-    """Like `_Place`, but each thread has a `pending` of its own."""
-
     pending: ScalingCall | None = None
 
 
 class Calls:
-    """Remembers the scaling calls of one optimizer, as the docstring of the module says."""
+    """Remembers the scaling calls of one optimizer."""
 
     def __init__(self):
         self.unscaled_gradients = Returned()
@@ -142,13 +139,8 @@ class Calls:
         # For functions that only apply gradients, what rule 3 has decided: True if they divide.
         self._assumed = set()
 
-    # --- The three scaling calls.
-
     def check_loss(self, loss, call):
-        """Raise RuntimeError if the method `call` must not scale `loss` now.
-
-        This is so by the fourth rule, and if `loss` is scaled already.
-        """
+        """Raise RuntimeError by the fourth rule, or if `loss` is scaled already."""
         pending = self._place().pending
         if pending in _SCALED and pending is not call:
             raise RuntimeError(_PENDING.format(call=call.value, other=pending.value))
@@ -169,8 +161,7 @@ class Calls:
     def unscaled(self, results, quotients):
         """Make `get_unscaled_gradients`, which returns `results`, the pending call.
 
-        `quotients` contains the `Quotient` of each result, or None. If there are no results,
-        drop the pending call.
+        If there are no results, drop the pending call.
         """
         if not results:
             self._place().pending = None
@@ -180,17 +171,12 @@ class Calls:
         self._place().pending = ScalingCall.GET_UNSCALED_GRADIENTS
         self._see(ScalingCall.GET_UNSCALED_GRADIENTS)
 
-    # --- The step.
-
     def begin_step(self, gradients, *, if_unknown):
         """End the pending call, and return whether a step must divide its gradients.
 
         If `get_unscaled_gradients` returned only some of the gradients, the result is about
         the others. If it returned all of them, a loss that the program has scaled since then
         stays pending. `if_unknown` is the result if this optimizer has seen no scaling call.
-
-        Raises:
-          RuntimeError: if this optimizer has seen both protocols, and nothing is pending.
         """
         place = self._place()
         pending = place.pending
@@ -230,8 +216,6 @@ class Calls:
         else:
             what = "get_scaled_loss() and get_unscaled_gradients() were not called"
         return _FORGOTTEN.format(what)
-
-    # --- Places.
 
     def _place(self):
         if tf.executing_eagerly():

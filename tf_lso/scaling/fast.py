@@ -10,9 +10,8 @@ import tensorflow as tf
 
 from tf_lso.frameworks import graphs, tf_private
 
-# The largest number of tensors in one call of a `packed` function. Each number of tensors
-# needs its own graph, and all models share these graphs. A graph needs about 50 kB of
-# memory for each tensor.
+# Each number of tensors needs its own graph, and all models share these graphs. A graph needs
+# about 50 kB of memory for each tensor.
 MOST = 64
 
 
@@ -22,10 +21,8 @@ def either(condition, true_fn, false_fn, of=()):
     XLA runs both branches of a `tf.cond` and selects between the results. The selection copies
     all variables of an optimizer. In a `tf.switch_case` XLA runs only one branch. The branches
     of a `tf.switch_case` must not use tensors of unknown shape, such as the summed rows of
-    slices. So the argument `of` is a nested structure of the tensors and slices that the
-    branches use. If it contains slices or a tensor of unknown shape, the function uses
-    `tf.cond`. For ResNet-50 with a Keras 3 optimizer, `tf.switch_case` lowers the relative cost
-    from 0.95 to 0.86.
+    slices, so callers pass the tensors and slices that the branches use in `of`. For ResNet-50
+    with a Keras 3 optimizer, `tf.switch_case` lowers the relative cost from 0.95 to 0.86.
     """
     if not graphs.in_xla():
         return tf.cond(condition, true_fn, false_fn)
@@ -75,7 +72,6 @@ def seldom(branch):
 
 @functools.lru_cache(maxsize=1024)
 def _graph(function, count, dtypes):
-    """Trace `function` for `count` tensors. Return the graph and its output dtypes."""
     specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
     with tf.init_scope():
         graph = tf.function(
@@ -90,15 +86,13 @@ def packed(function=None, *, in_graphs=False):
 
     Each eager operation costs about ten microseconds, even if it computes little. The
     function must be defined at the top level of a module, and must not have side effects or
-    use variables. The arguments of the function are a list of tensors and any number of
-    further tensors. The function returns a list. A list of more than `MOST` tensors is cut
-    into parts of `MOST` tensors.
+    use variables. Its first argument and its result are lists of tensors, and its other
+    arguments are tensors.
 
-    If `in_graphs` is True, one operation in the graph of a `tf.function` also processes up to
-    `MOST` tensors. This operation does not know the shapes of the tensors, so the shapes of
-    the results must not depend on the shapes of the tensors. For 400 small variables on two
-    replicas with a legacy optimizer, `in_graphs` lowers the memory of a process from 1,342 MB
-    to 1,288 MB.
+    If `in_graphs` is True, a `tf.function` also gets one operation for up to `MOST` tensors. It
+    does not know their shapes, so the shapes of the results must not depend on them.
+    For 400 small variables on two replicas with a legacy optimizer, `in_graphs` lowers the
+    memory of a process from 1,342 MB to 1,288 MB.
     """
     if function is None:
         return functools.partial(packed, in_graphs=in_graphs)
@@ -106,8 +100,7 @@ def packed(function=None, *, in_graphs=False):
     @functools.wraps(function)
     def run(tensors, *others):
         is_called = tf.executing_eagerly() or (in_graphs and tf.inside_function())
-        # A gradient tape or forward accumulator must see each operation of `function`. So call
-        # `function` itself while one of them is recording.
+        # A gradient tape or forward accumulator must see each operation of `function`.
         if not tensors or not is_called or tf_private.is_recording():
             return function(tensors, *others)
         results = []

@@ -13,17 +13,14 @@ from tf_lso.scaling import gradients as gradients_lib
 # The *kind* of a gradient says whether it contains infinity and NaN: it is the sum of these
 # bits, and 0 if the gradient is finite.
 INF, NAN = 1, 2
-# Gradients with at most this number of values are joined into one vector.
 _SMALL = 4096
 
 
 class Verdict(NamedTuple):
-    """The answer to the question whether the gradients of a step are finite.
+    """Whether to apply the gradients of a step, and the kinds of the gradients.
 
-    Fields:
-      finite: bool or scalar bool tensor, whether to apply the gradients.
-      kinds: int64 vector with the kind of each gradient on the replicas of this process, or
-        None if it was not computed.
+    `kinds` is an int64 vector for the replicas of this process, or None if the kinds were not
+    computed.
     """
 
     finite: Any
@@ -31,13 +28,10 @@ class Verdict(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of the gradients of a step: one gradient, or a vector of small ones.
+    """One gradient of a step, or a vector of several small ones.
 
-    Fields:
-      places: list of the indices of the gradients.
-      sizes: list with the number of values of each gradient, or None for one gradient.
-      values: tensor.
-      divisor: scalar tensor by which the values are still to be divided, or None.
+    `places` contains the indices of the gradients. `sizes` is None for one gradient. `divisor`
+    is None if the values need no division.
     """
 
     places: list[int]
@@ -54,10 +48,9 @@ class _Part(NamedTuple):
 def _parts(gradients):
     """Return a list of `_Part`s. In a graph, small gradients of one dtype are joined.
 
-    Each operation of a traced step costs some microseconds, even if it computes little. To
-    join a small gradient to others costs one copy, and to reduce it alone several operations.
-    With 400 small variables, this lowers the relative cost (see `fast.py`) from 0.97 to 0.87
-    with a legacy optimizer, and from 0.84 to 0.62 with a Keras 3 optimizer.
+    To join a small gradient to others costs one copy, and to reduce it alone several
+    operations. With 400 small variables, this lowers the relative cost (see `fast.py`) from
+    0.97 to 0.87 with a legacy optimizer, and from 0.84 to 0.62 with a Keras 3 optimizer.
     """
     parts, small = [], {}
     for place, gradient in enumerate(gradients):
@@ -82,10 +75,7 @@ def _parts(gradients):
 
 @fast.packed(in_graphs=True)
 def _sums_are_finite(tensors):
-    """Return whether the sum of all numbers is finite.
-
-    The result is a list of one scalar bool tensor, since `packed` needs a list.
-    """
+    """Return whether the sum of all numbers is finite, in a list for `packed`."""
     axis, sums = tf.constant(0), [tf.constant(0.0)]
     for vectors in gradients_lib.real_vectors(tensors):
         for vector in vectors:
@@ -133,7 +123,6 @@ def _kinds_of_bits(bits):
 
 
 def _kinds_in_vector(vector, sizes):
-    """Return an int64 vector with the kind of each gradient of a joined vector."""
     last = tf.constant(list(itertools.accumulate(sizes)))
     owners = tf.searchsorted(last, tf.range(sum(sizes)), side="right")
     tests = tf.stack([tf.math.is_inf(vector), tf.math.is_nan(vector)], axis=1)
@@ -142,7 +131,6 @@ def _kinds_in_vector(vector, sizes):
 
 
 def _kinds_of_parts(parts):
-    """Return an int64 vector with the kind of each gradient, in the order of the places."""
     alone = [part for part in parts if part.sizes is None]
     joined = [part for part in parts if part.sizes is not None]
     kinds = _kinds([part.divided() for part in alone]) if alone else []
@@ -158,10 +146,7 @@ def kinds_of(gradients):
 
 
 def _verdict(gradients):
-    """Return the `Verdict` on the gradients of one replica.
-
-    The caller has already summed the rows of slices that have equal indices.
-    """
+    """Return the `Verdict` on one replica's gradients, whose duplicate rows are summed."""
     parts = _parts([g for g in gradients if g is not None])
     if not parts:
         return Verdict(tf.constant(True))
@@ -181,10 +166,7 @@ def _verdict(gradients):
 
 
 def all_finite(gradients):
-    """Return whether all gradients of this replica are finite.
-
-    Gradients that are None are ignored.
-    """
+    """Return whether all gradients of this replica are finite. None is ignored."""
     return _verdict(gradients_lib.with_summed_rows(gradients)).finite
 
 
@@ -209,20 +191,16 @@ def _verdict_on_replica(gradients):
 
 
 def _of_any(kinds):
-    """Return what any of several vectors of kinds says."""
     return functools.reduce(tf.bitwise.bitwise_or, kinds)
 
 
 def agreed(gradients, are_equal=False):
     """Return the `Verdict` on the gradients of all replicas.
 
-    The field `finite` is the same on all replicas.
-
-    Call this function in cross-replica context, or where `merging_is_needed()` is False. If
-    `are_equal` is True, the caller guarantees that all replicas have equal gradients, and that
-    rows with equal indices are already summed. The function then reads only the gradients of
-    the first replica. Otherwise, if there are several replicas, the function all-reduces one
-    scalar.
+    The field `finite` is the same on all replicas. Call this function in cross-replica
+    context, or where `merging_is_needed()` is False. If `are_equal` is True, the caller
+    guarantees that all replicas have equal gradients, and that rows with equal indices are
+    already summed.
     """
     strategy, add = tf.distribute.get_strategy(), tf.distribute.ReduceOp.SUM
     if are_equal:

@@ -8,25 +8,24 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs
 from tf_lso.scaling import fast
 
-# The types that optimizers accept as a gradient.
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def scale_loss(loss, scale):
-    """Return `loss * scale` in the dtype of `loss`. The loss may have any shape."""
-    # The scaled loss keeps the dtype of `loss`. So a scaled float16 loss above 65504 becomes
-    # inf. This is also so in TensorFlow 2.1-2.15.
+    """Return `loss * scale` in the dtype of `loss`, as TensorFlow 2.1-2.15 did.
+
+    So a scaled float16 loss above 65504 becomes inf.
+    """
     return loss * tf.cast(scale, loss.dtype)
 
 
 class Quotient(NamedTuple):
     """A dense gradient that is still to be divided: the gradient and its divisor.
 
-    In a traced step on one replica, the gradients stay quotients until the branch that applies
-    them divides. If quotients were tensors, TensorFlow would write them to memory before the
-    branch begins. In the branch, the quotient is still in the processor's cache when the
-    variable is updated, and XLA divides and updates in one loop. For ResNet-50 under XLA, this
-    lowers the relative cost (see `fast.py`) from 0.45-0.58 to 0.19-0.26.
+    If quotients were tensors, TensorFlow would write them to memory before the branch that
+    applies the gradients begins. In the branch, the quotient is still in the processor's cache
+    when the variable is updated, and XLA divides and updates in one loop. For ResNet-50 under
+    XLA, this lowers the relative cost (see `fast.py`) from 0.45-0.58 to 0.19-0.26.
     """
 
     dividend: tf.Tensor
@@ -37,10 +36,7 @@ class Quotient(NamedTuple):
         return _quotient(self.dividend, self.divisor)
 
     def reference(self):
-        """Return a function that returns this quotient while its tensors exist, then None.
-
-        The function does not keep the graph of the tensors alive.
-        """
+        """Return a function that returns this quotient while its tensors exist, then None."""
         references = [weakref.ref(tensor) for tensor in self]
 
         def quotient():
@@ -63,7 +59,7 @@ def quotient_of(gradient, divisor):
 
 
 def divided(gradients):
-    """Return a list of gradients, in which each `Quotient` is replaced by its result."""
+    """Replace each `Quotient` in a list of gradients by its result."""
     return [g.divided() if isinstance(g, Quotient) else g for g in gradients]
 
 
@@ -85,10 +81,7 @@ def _quotients(tensors, scale):
 
 
 def unscale_gradients(gradients, scale):
-    """Divide each gradient by `scale`. Return a list of the results.
-
-    The dtypes do not change. `tf.IndexedSlices` stay sparse, and None stays None.
-    """
+    """Divide each gradient by `scale`. The dtypes, slices and None stay as they are."""
     gradients = list(gradients)
     if not gradients:
         return []
@@ -106,8 +99,8 @@ def _with_values(gradient, values):
 def attribute_of(variable, name, default=None):
     """Return the attribute `name` of a variable, or `default`.
 
-    A variable may have copies on several replicas. To find an attribute, such a variable would
-    read the value of each copy. So this function asks only the first copy.
+    To find an attribute, a variable with copies on several replicas would read the value of
+    each copy. So this function asks only the first copy.
     """
     return getattr(getattr(variable, "values", [variable])[0], name, default)
 
@@ -115,18 +108,13 @@ def attribute_of(variable, name, default=None):
 def overwrites(variable):
     """Return whether the "gradient" of `variable` is the variable's next value.
 
-    Such a "gradient" is not scaled.
+    The float8 layers of Keras 3 have such variables.
     """
-    # The float8 layers of Keras 3 set this attribute on variables whose "gradient" is their
-    # next value.
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 
 def values_of(gradients):
-    """Return a list with one tensor for each gradient.
-
-    For `tf.IndexedSlices` the tensor contains only the rows, without the indices.
-    """
+    """Return one tensor for each gradient. For slices it contains the rows alone."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
@@ -134,8 +122,7 @@ def values_of(gradients):
 def real_vectors(tensors):
     """Return for each tensor a list of real floating-point vectors that hold its numbers.
 
-    For a complex tensor the list has two vectors: the real parts and the imaginary parts.
-    For a tensor of integers the list is empty. For other tensors the list has one vector.
+    The list has two vectors for a complex tensor, and none for a tensor of integers.
     """
     # Return vectors because callers reduce them. To reduce a vector, TensorFlow needs one
     # constant for the axis. To reduce a tensor of unknown rank, TensorFlow needs five
@@ -150,10 +137,7 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Return `slices` with all fields converted to tensors.
-
-    The fields may be lists, tuples, arrays or tensors.
-    """
+    """Convert the fields of slices, which may be lists, tuples or arrays, to tensors."""
 
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
@@ -166,11 +150,7 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Return `gradient` with a dense shape, which Keras 3 needs.
-
-    If `gradient` is a `tf.IndexedSlices` without a dense shape, the result has the shape of
-    the variable as its dense shape.
-    """
+    """Give slices without a dense shape the shape of the variable, which Keras 3 needs."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_tensors(gradient)
@@ -182,7 +162,6 @@ def with_dense_shape(gradient, variable):
 
 @fast.packed
 def _summed_rows(tensors):
-    """Sum the rows that have equal indices. Rows and indices are given and returned."""
     rows, indices = tensors
     unique = tf.unique(tf.reshape(indices, [-1]))
     sums = tf.math.unsorted_segment_sum(rows, unique.idx, tf.size(unique.y))
@@ -215,11 +194,10 @@ def _with_summed_rows(slices):
 
 
 def with_summed_rows(gradients):
-    """Return a list of the gradients. In slices, sum the rows with equal indices.
+    """In slices, sum the rows with equal indices.
 
     An optimizer adds all rows with the same index to one row of the variable. So the sum of
-    these rows must be finite, and Adam must square the sum. This function never converts slices
-    to dense tensors of the shape of the variable.
+    these rows must be finite, and Adam must square the sum.
     """
     return [
         _with_summed_rows(_in_tensors(g)) if isinstance(g, tf.IndexedSlices) else g

@@ -26,8 +26,6 @@ _Dict: TypeAlias = dict[str, Any]
 # The base class of `LossScale` is the result of a function call, so mypy cannot infer it.
 _Trackable: Any = tf_private.trackable()
 
-# This is the default rule of `DynamicLossScale`. To shrink the scale, the rule divides the
-# scale by the multiplier, as TensorFlow's `DynamicLossScale` does.
 _DIVIDING = ScaleRule(backoff_factor=None)
 # The fields that each config of a `DynamicLossScale` contains. Each config of an optimizer
 # with such a scale contains only the first two fields.
@@ -100,31 +98,26 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     def _judge(self, gradients, are_equal):
         """Return the `finite.Verdict` that says whether to apply the step.
 
-        `gradients` is a list of unscaled gradients or per-replica values. Duplicate rows of
-        the gradients are already summed. `are_equal` says whether all replicas have the
-        same gradients.
+        Duplicate rows of the unscaled `gradients` are already summed. `are_equal` says whether
+        all replicas have the same gradients.
         """
         del are_equal
         moved, should_apply = self.update(gradients_lib.divided(gradients))
         moved = graphs.known_operations([moved])
-        # In a graph of TensorFlow 1 an operation runs only if a result depends on it. So make
-        # `should_apply` depend on the update of the scale.
+        # In a graph of TensorFlow 1 an operation runs only if a result depends on it.
         if moved and graphs.in_graph_of_tensorflow_1():
             with tf.control_dependencies(moved):
                 should_apply = tf.identity(should_apply)
         return finite_lib.Verdict(should_apply)
 
     def _advance(self, finite):
-        """Update the scale after a step.
+        """Update the scale after a step. Return a tensor that depends on the update, or None.
 
-        Return a tensor that depends on the update, or None. `finite` is the field of that
-        name in the step's `Verdict`. The method of this base class does nothing,
-        because `_judge` has already called `update`, and `update` changes the scale.
+        In this base class `_judge` has already called `update`, which changes the scale.
         """
         del finite
 
     def _is_at_minimum(self):
-        """Return a bool or a bool tensor. It is True if the scale cannot shrink further."""
         return False
 
     @abc.abstractmethod
@@ -174,8 +167,7 @@ class FixedLossScale(LossScale):
 
     def __call__(self) -> tf.Tensor:
         """Return the loss scale as a float32 scalar tensor."""
-        # Make a new tensor at each call, since an older tensor could belong to another
-        # graph.
+        # A tensor of an earlier call could belong to another graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
@@ -341,29 +333,21 @@ class DynamicLossScale(LossScale):
         return None if tf.executing_eagerly() else moved.op, finite
 
     def _has_users_update(self):
-        """Return whether a class, a mixin or the program has replaced `update`."""
         return getattr(self.update, "__func__", None) is not _OWN_UPDATE
 
     def _judge(self, gradients, are_equal):
-        """Return the `finite.Verdict` on the gradients of all replicas."""
         if self._has_users_update():
             return super()._judge(gradients, are_equal)
         return finite_lib.agreed(gradients, are_equal)
 
     def _advance(self, finite):
-        """Update the scale after a step, unless a user's own `update` has done it."""
         return None if self._has_users_update() else self._move_after(finite)
 
     def _is_at_minimum(self):
         return tf.convert_to_tensor(self._current_loss_scale) <= self._rule.min_scale
 
-    # --- The state moves by `rule.next_state`.
-
     def _move_after(self, finite):
-        """Move the scale and the count after a step.
-
-        In eager code return None. In a graph return a tensor that depends on the update.
-        """
+        """Return None in eager code, and a tensor that depends on the update in a graph."""
         scale, count = self._current_loss_scale, self._num_good_steps
         if tf.executing_eagerly():
             state = rule_lib.ScaleState(scale.numpy(), count.numpy())
@@ -384,7 +368,6 @@ class DynamicLossScale(LossScale):
         )
 
     def _move(self, rule, state, finite, where):
-        """Set the variables to the values that `rule.next_state` returns."""
         warned = graphs.plain_or_compiled(
             lambda: _warn_if_unusable(state.scale, rule.initial_scale),
             lambda: tf.constant(True),  # XLA cannot print

@@ -16,11 +16,7 @@ _Dict: TypeAlias = dict[str, Any]
 
 
 def make(dynamic: bool, arguments: _Dict) -> LossScale:
-    """Return the loss scale for the given arguments of a `LossScaleOptimizer`.
-
-    `arguments` is a dict. Its keys are argument names that `rule_lib.OF_OPTIMIZER` lists.
-    Missing arguments get their defaults. Error messages name the optimizer's arguments.
-    """
+    """Return the loss scale for these arguments of a `LossScaleOptimizer`."""
     names = rule_lib.OF_OPTIMIZER
     given = {f: arguments[name] for f, name in names.items() if name in arguments}
     if not dynamic:
@@ -61,18 +57,14 @@ def _make_fixed(given):
 
 
 def arguments_of(loss_scale: Any) -> _Dict:
-    """Return the arguments of `LossScaleOptimizer` that make a scale equal to `loss_scale`.
-
-    The result is a dict that maps the name of each argument to its value.
-    """
+    """Return the arguments of `LossScaleOptimizer` that make an equal loss scale."""
     if isinstance(loss_scale, FixedLossScale):
         scale = loss_scale.get_config()["loss_scale_value"]
         return {"dynamic": False, "initial_scale": scale, "dynamic_growth_steps": None}
     rule = loss_scale._rule
     if rule.backoff_factor is None and rule.growth_factor == 2:
-        # To shrink, this scale is divided by 2. A multiplication by 0.5 gives the same result.
-        # The factor 0.5 is the default of `LossScaleOptimizer`, so the returned dict omits the
-        # factor.
+        # A multiplication by 0.5 gives the same result as the division by 2. The factor 0.5
+        # is the default of `LossScaleOptimizer`, so the returned dict omits it.
         rule = dataclasses.replace(rule, backoff_factor=0.5)
     arguments = rule_lib.arguments_of(
         rule, rule_lib.OF_OPTIMIZER, ScaleRule(), always=IN_CONFIGS[:2]
@@ -80,8 +72,6 @@ def arguments_of(loss_scale: Any) -> _Dict:
     return {"dynamic": True, **arguments}
 
 
-# Maps the names that a config may contain to the classes of tf_lso. Users pass their own
-# classes as `custom_objects`.
 CLASSES = {cls.__name__: cls for cls in (FixedLossScale, DynamicLossScale)}
 
 

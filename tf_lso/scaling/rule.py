@@ -22,7 +22,6 @@ class ScaleRule:
     """The parameters of a dynamic loss scale. `next_state` explains how they work."""
 
     initial_scale: float = 2.0**15
-    # The number of consecutive finite steps after which the scale grows.
     growth_steps: int = 2000
     growth_factor: float = 2.0
     # None means that the scale is divided by the growth factor to shrink, as in
@@ -33,17 +32,17 @@ class ScaleRule:
 
 
 class ScaleState(NamedTuple):
-    """The state of a dynamic loss scale."""
+    """The scale, and the number of finite steps since the scale changed or a step was skipped.
 
-    # `scale` is a float32 scalar by which the loss is multiplied.
+    The scale is a float32 scalar, and the count an int64 scalar.
+    """
+
     scale: Any
-    # `count` is an int64 scalar: the number of finite steps since the scale last changed or a
-    # step was last skipped.
     count: Any
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> Any:
-    """Return `if_true` or `if_false`. Use this as `where` for Python and NumPy scalars."""
+    """Return one of the two values. This is `where` for Python and NumPy scalars."""
     return if_true if condition else if_false
 
 
@@ -96,8 +95,6 @@ def next_state(
     return ScaleState(where(counts, scale, moved), where(counts, state.count + 1, 0))
 
 
-# --- The arguments of constructors, and the rules that they make.
-
 # These dicts map each field of `ScaleRule` to the name of the same argument of
 # `LossScaleOptimizer` or of `DynamicLossScale`.
 OF_OPTIMIZER = {
@@ -119,11 +116,10 @@ OF_DYNAMIC_LOSS_SCALE = {
 
 
 def positive_number(name: str, value: Any) -> float:
-    """Return `value` as a float. Raise TypeError or ValueError if this is not possible.
+    """Return `value` as a positive and finite float, or raise TypeError or ValueError.
 
     As in TensorFlow's own classes, `value` may be a number, a NumPy or TensorFlow scalar,
-    or a string. A bool is no number. The value must be positive and finite. Errors name the
-    argument `name`.
+    or a string. A bool is no number.
     """
     _refuse_bool(name, value)
     try:
@@ -181,18 +177,10 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 def checked_rule(
     names: dict[str, str], usual: ScaleRule, optional: Collection[str], **fields: Any
 ) -> ScaleRule:
-    """Check values for the fields of a `ScaleRule`, and return a rule with these values.
+    """Return a rule with the values `fields`, or raise TypeError or ValueError.
 
-    Args:
-      names: `OF_OPTIMIZER` or `OF_DYNAMIC_LOSS_SCALE`. Error messages use the argument
-        names in this dict.
-      usual: `ScaleRule` that contains the defaults.
-      optional: names of the fields for which None means the default.
-      **fields: the values, by the names of the fields.
-
-    Raises:
-      TypeError: if a value is not a number.
-      ValueError: if a value is out of its range.
+    `names` contains the names of the arguments for the error messages. `usual` contains the
+    defaults. For the fields in `optional`, None means the default.
     """
     checked = {}
     for field, value in fields.items():
@@ -214,12 +202,10 @@ def checked_rule(
 def arguments_of(
     rule: ScaleRule, names: dict[str, str], usual: ScaleRule, always: Collection[str]
 ) -> dict[str, Any]:
-    """Return a dict of constructor arguments that make a `ScaleRule` equal to `rule`.
+    """Return the constructor arguments that make a `ScaleRule` equal to `rule`.
 
-    The dict maps the name of each argument to its value. `usual` is the `ScaleRule` with the
-    default values. The dict omits the arguments of the fields whose values are the same in
-    `rule` and in `usual`, except for the fields in `always`. `names` is `OF_OPTIMIZER` or
-    `OF_DYNAMIC_LOSS_SCALE`. Both map the name of each field to the name of its argument.
+    The result omits the arguments that are the defaults in `usual`, except for the fields in
+    `always`.
     """
     return {
         name: getattr(rule, field)

@@ -43,25 +43,24 @@ def _assign_next(variable, value):
 
 
 class Skipped:
-    """Counts the skipped steps of one optimizer, and records which gradients overflowed."""
+    """The counts of one optimizer, and the record of its last skipped step."""
 
     def __init__(self, loss_scale):
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # What the last skipped step has written: the number of its list of variables, and the
-        # kind of the gradient of each variable in the list, and zeros. This is one variable,
-        # so that steps of several threads cannot mix their records.
+        # What the last skipped step has written: the number of its list of variables, the kind
+        # of each variable's gradient, and zeros. This is one variable, so that steps of several
+        # threads cannot mix their records.
         self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
-        # The lists of the variables of traced steps. Their numbers are their indices. Eager
-        # steps have the number 0, and store their variables and kinds in `_of_eager_step`.
+        # The number of each list of variables of a traced step is its index. Eager steps have
+        # the number 0, and store their variables and kinds in `_of_eager_step`.
         self._lists: list[list[Any]] = [[]]
-        # Maps the ids of the variables in a list to the number of the list. The lists keep the
-        # variables alive, so that no other object can get their ids.
+        # Maps the ids of the variables to the number of the list. The lists keep the variables
+        # alive, so that no other object can get their ids.
         self._numbers: dict[tuple[int, ...], int] = {}
         self._of_eager_step: tuple[list[Any], Any] = ([], [])
         self._lock = threading.Lock()
-        # True if XLA compiled a step that may be skipped.
         self._is_unreported = False
         self._reported_total = 0
 
@@ -70,10 +69,10 @@ class Skipped:
         return tuple(map(id, variables)) in self._numbers
 
     def prepare(self, variables):
-        """Number the list of variables of a traced step, and return the number.
+        """Return the number of this list of variables of a traced step.
 
-        The variable `_last` becomes large enough for the step, because XLA cannot compile a
-        step that changes the shape of a variable.
+        Make `_last` large enough for the step, because XLA cannot compile a step that changes
+        the shape of a variable.
         """
         key = tuple(map(id, variables))
         with self._lock:
@@ -88,10 +87,7 @@ class Skipped:
         return self._numbers[key]
 
     def variables(self):
-        """Return {name: variable} for the variables that traced steps use.
-
-        A SavedModel with traced steps must contain the variables.
-        """
+        """Return {name: variable}, which a SavedModel with traced steps must contain."""
         variables = (self._total, self._in_a_row, self._last)
         names = ("skipped_steps", "consecutive_skipped_steps", "last_skipped_step")
         return dict(zip(names, variables))
@@ -99,14 +95,13 @@ class Skipped:
     # --- Called by a step.
 
     def note_applied(self):
-        """Set the count of consecutive skipped steps to 0. Return a list of the assign ops."""
+        """Set the count of consecutive skipped steps to 0. Return the assign ops."""
         return [self._in_a_row.assign(0, read_value=False)]
 
     def note_skipped(self, kinds, variables):
-        """Count a skipped step, and record the kinds of its gradients. Return the assign ops.
+        """Count a skipped step, before the scale changes. Return the assign ops.
 
-        Call this method before the scale changes. `kinds` is an int64 vector with the kind of
-        the gradient of each variable, as the module `finite` defines it.
+        `kinds` contains the kind of each variable's gradient, as `finite` defines it.
         """
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         # XLA cannot print, so `report` logs the warning later.
@@ -122,7 +117,6 @@ class Skipped:
         ]
 
     def _record(self, kinds, variables):
-        """Return the next value of the variable `_last`."""
         if tf.executing_eagerly():
             self._of_eager_step = (variables, kinds)
             return tf.zeros_like(self._last)
@@ -160,7 +154,7 @@ class Skipped:
     def overflows(self):
         """Return an `Overflow` for each variable that overflowed in the last skipped step.
 
-        The result is a list. Call this method in eager code only.
+        Call this method in eager code only.
         """
         number, *kinds = self._last.numpy()
         variables = self._lists[number]

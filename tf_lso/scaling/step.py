@@ -13,10 +13,8 @@ runs `_finish` itself.
 
 *When the division happens.* In eager code and on several replicas, `unscale` divides. In a
 traced step on one replica, `unscale` only pairs each dense gradient with its divisor, the loss
-scale that it reads (a `gradients.Quotient`). The check then reads the undivided gradients: if
-they are finite and the scale is at least 1, the quotients are finite too, and otherwise the
-check divides. The branch that applies the gradients divides them next to the update, where the
-division costs nothing.
+scale that it reads (a `gradients.Quotient`). The check then reads the undivided gradients, and
+the branch that applies the gradients divides them.
 """
 
 import numbers
@@ -34,10 +32,8 @@ from tf_lso.scaling import gradients as gradients_lib
 class Sums(NamedTuple):
     """The aggregated gradients of a step. The two lists differ only in sparse gradients.
 
-    Fields:
-      to_check: list of gradients. In slices, rows with equal indices are summed.
-      to_apply: list of gradients. The rows are not summed if the inner optimizer does it,
-        because it clips each row before.
+    In `to_check`, rows of slices with equal indices are summed. In `to_apply` they are not
+    summed if the inner optimizer sums them itself, because it clips each row before.
     """
 
     to_check: list[Any]
@@ -47,17 +43,10 @@ class Sums(NamedTuple):
 class Step(NamedTuple):
     """One training step of one optimizer, on the replica that calls `run`.
 
-    Fields:
-      family: the adapter to the inner optimizer.
-      loss_scale: the optimizer's `LossScale`.
-      skipped: the optimizer's `Skipped`, which counts the skipped steps.
-      unscaled_gradients: the `calls.Returned` that knows the gradients that
-        `get_unscaled_gradients` returned.
-      divisor: the value of the loss scale, by which all other gradients must be divided, or
-        None if no other gradient is scaled.
-      update: function of gradients and variables that runs the inner optimizer.
-      is_aggregated: whether the caller has summed the gradients over the replicas.
-      variables: list with the variable of each gradient.
+    `unscaled_gradients` knows the gradients that `get_unscaled_gradients` returned. `divisor`
+    is the value of the loss scale, by which all other gradients must be divided, or None if no
+    other gradient is scaled. `is_aggregated` says whether the caller has already summed the
+    gradients over the replicas.
     """
 
     family: Any
@@ -70,14 +59,10 @@ class Step(NamedTuple):
     variables: list[Any]
 
     def run(self, gradients):
-        """Perform the step.
+        """Perform the step with this replica's gradients, none of which may be None.
 
-        Args:
-          gradients: list of this replica's gradients. The list must not contain None.
-
-        Returns:
-          In eager mode None. In a `tf.function` a scalar bool tensor that is True if the
-          step was applied. In a graph of TensorFlow 1 an op that runs the whole step.
+        In eager mode return None. In a `tf.function` return a scalar bool tensor that is True
+        if the step was applied. In a graph of TensorFlow 1 return an op that runs the step.
         """
         gradients = self._unscale(gradients)
         sums, variables = self._aggregate(gradients)
@@ -89,10 +74,7 @@ class Step(NamedTuple):
         moved = self._next_scale(finite, applied)
         return self._result(applied, moved)
 
-    # --- Unscale.
-
     def _unscale(self, gradients):
-        """Divide the gradients that are still scaled, or pair them with their divisor."""
         is_late = gradients_lib.are_divided_late()
         results, to_divide = list(gradients), []
         for index, (gradient, variable) in enumerate(zip(gradients, self.variables)):
@@ -119,13 +101,8 @@ class Step(NamedTuple):
             results[index] = gradient
         return results
 
-    # --- Aggregate.
-
     def _aggregate(self, gradients):
-        """Sum over the replicas, unless the caller has, and over duplicate rows.
-
-        Return the `Sums`, and the list of their variables, whose order may have changed.
-        """
+        """Return the `Sums`, and the list of their variables, whose order may have changed."""
         variables = self.variables
         if not self.is_aggregated:
             gradients, variables = self.family.aggregate(gradients, variables)
@@ -138,33 +115,26 @@ class Step(NamedTuple):
             return self._finish(sums)
         # The update of an optimizer merges the replicas. In a branch of a conditional,
         # TensorFlow allows such a merge only if the code around the branch is in cross-replica
-        # context. In this context the gradients are per-replica values.
+        # context.
         replica = tf.distribute.get_replica_context()
         return replica.merge_call(lambda _, sums: self._finish(sums), args=(sums,))
 
-    # --- Are all finite?
-
     def _are_all_finite(self, sums):
-        """Return the `finite.Verdict` of the loss scale, the same for all replicas."""
-        # If the replicas have equal gradients, it is enough to check those of one replica. What
-        # the caller says it has aggregated may still differ. A "gradient" that overwrites its
-        # variable may differ too, since such gradients are never summed.
+        # If the replicas have equal gradients, it is enough to check those of one replica.
+        # Gradients that the caller has aggregated may still differ. A "gradient" that
+        # overwrites its variable may differ too, since such gradients are never summed.
         is_summed_here = not self.is_aggregated and self.family.aggregates_in_full
         are_equal = is_summed_here and not any(
             map(gradients_lib.overwrites, self.variables)
         )
         return self.loss_scale._judge(sums.to_check, are_equal)
 
-    # --- Apply or skip.
-
     def _apply_or_skip(self, finite, kinds, sums):
-        """Update the variables or leave them unchanged. Return whether the step was applied."""
         if tf.executing_eagerly():
             finite = bool(finite)
         # A fixed scale and users' own loss scales return a Python bool in graphs, too.
         if isinstance(finite, numbers.Integral):
             return self._apply(sums) if finite else self._skip(kinds, sums)
-        # This is a `tf.cond`. The functions in `fast` say what makes it faster.
         return fast.either(
             finite,
             lambda: self._apply(sums),
@@ -187,16 +157,12 @@ class Step(NamedTuple):
         return after([self.update(gradients, self.variables)], True)
 
     def _skip(self, kinds, sums):
-        """Record which gradients overflowed, count the step, and return False as a tensor."""
         if kinds is None:  # a user's own `LossScale` has judged
             kinds = finite_lib.kinds_on_any_replica(sums.to_check)
         noted = self.skipped.note_skipped(kinds, self.variables)
-        # An update adds 1 to the optimizer's `iterations`. A skipped step has no update, so
-        # count the step here.
+        # A skipped step has no update, which would add 1 to the optimizer's `iterations`.
         counted = self.family.count_skipped()
         return after([*noted, *counted], False)
-
-    # --- Next scale.
 
     def _next_scale(self, finite, applied):
         with tf.control_dependencies(known_operations([applied])):

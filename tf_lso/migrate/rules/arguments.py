@@ -13,8 +13,7 @@ _TODAY = (
     "It refuses these arguments, or they mean something else."
 )
 _POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
-# If no old version accepted the arguments of a call, `migrate` leaves the call unchanged and
-# gives one of these reasons.
+# The reasons why `migrate` leaves a call whose arguments no old version accepted.
 NUMBER = (
     "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."
@@ -22,7 +21,6 @@ NUMBER = (
 _STABLE = "The stable class accepts no loss scale. Use"
 _SCALE = f"{_STABLE} {_EXPERIMENTAL}.LossScaleOptimizer."
 _POLICY = f"{_STABLE} {_EXPERIMENTAL}.Policy."
-# Maps each argument of old optimizers to a sentence about what happens today.
 _RENAMED = {
     "lr": "ValueError: Keras 3's optimizers have no argument `lr`.",
     "decay": "Keras 3's optimizers warn and ignore `decay`, so the learning rate stays.",
@@ -45,7 +43,6 @@ def find(program: Program) -> None:
 
 
 def _old_class(program: Program, node: cst.Call, path: str) -> None:
-    """Report a call of an old class whose arguments today's class does not understand."""
     known, values = verdicts.of_path(path), positional(node)
     is_kept = verdicts.in_tf_keras(path) or not verdicts.is_there(path)
     if known is None or is_kept or values is None:
@@ -69,7 +66,6 @@ def _report(
 def _differs(
     program: Program, node: cst.Call, values: list[cst.BaseExpression]
 ) -> bool:
-    """Return whether Keras 3's class refuses the arguments or gives them another meaning."""
     named = keywords(node)
     if "dynamic" in named:
         return program.code(named["dynamic"].value) != "True"
@@ -77,7 +73,6 @@ def _differs(
 
 
 def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression]) -> str:
-    """Return why no old version accepted these arguments, or "" if an old version did."""
     if "loss_scale" in keywords(node):
         return _SCALE
     second = values[1] if len(values) > 1 else None
@@ -89,7 +84,6 @@ def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression])
 
 
 def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> None:
-    """Report the argument `lr` or `decay` in a call of an optimizer class."""
     arguments = keywords(node)
     text = f"the argument `{name}` of {optimizer}"
     verdict = Verdict(text, BREAKS, _RENAMED[name])
@@ -104,7 +98,6 @@ def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> No
 
 
 def _schedule(program: Program, node: cst.Call) -> str:
-    """Return a sentence that recommends a learning-rate schedule in place of `decay`."""
     arguments = keywords(node)
     named = arguments.get("learning_rate") or arguments.get("lr")
     rate = named.value if named else next(iter(positional(node) or ()), None)

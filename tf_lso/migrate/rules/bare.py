@@ -10,8 +10,7 @@ from tf_lso.migrate.findings import BREAKS, OPTIMIZER, WRONG, Verdict
 from tf_lso.migrate.nodes import positional
 from tf_lso.migrate.program import Program
 
-# The methods and attributes that the optimizers of Keras 2 have, and those of Keras 3 lack. The
-# rule LSO105 reports those that belong to loss scaling.
+# Keras 3's optimizers lack these names. LSO105 reports those that belong to loss scaling.
 _GONE = {
     *("get_slot_names", "get_slot", "add_slot", "get_weights", "weights", "add_weight"),
     *("get_updates", "get_gradients", "minimize", "compute_gradients", "lr", "decay"),
@@ -46,7 +45,6 @@ def find(program: Program) -> None:
 
 
 def _gone(program: Program, node: cst.Attribute) -> tuple[str, str]:
-    """Return the status and what happens today if a program uses a name of `_GONE`."""
     if program.is_stored(node):
         return WRONG, "Keras 3 accepts the value, and ignores it."
     return BREAKS, f"AttributeError: Keras 3's optimizers have no {node.attr.value}."

@@ -10,8 +10,7 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.", "keras.")
-# The Keras functions that read what an older version may have written. Each text is the end of
-# the function's dotted path.
+# The ends of the paths of Keras functions that may read what an older version has written.
 _LOADING = (
     *(".load_model", ".model_from_config", ".model_from_json"),
     *(".optimizers.deserialize", ".optimizers.get"),
@@ -44,7 +43,6 @@ def _loads(node: cst.Call, path: str) -> bool:
 
 
 def _restores(program: Program, node: cst.Call, name: str, path: str) -> bool:
-    """Return whether a call of a method may read the variables of an optimizer."""
     if path and not path.startswith((".", *_MAKERS)):
         return False
     if name == "load_weights":

@@ -21,15 +21,13 @@ from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules import bare
 
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
-# Other libraries that have optimizers. If a program imports one of these libraries and no
-# package of `FRAMEWORKS`, the rules in this module report nothing, because the program's
-# optimizers are not those of Keras.
+# Other libraries that have optimizers. The optimizers of a program that imports one of them,
+# and no package of `FRAMEWORKS`, are not those of Keras.
 OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "
     "it or sets the policy, or call tf_lso.install() at the top of the program."
 )
-# The object is certainly a bare optimizer of Keras 3.
 IS_BARE = (
     "This optimizer is a bare one of Keras 3. Wrap it by tf_lso.LossScaleOptimizer."
 )
@@ -42,13 +40,12 @@ _SILENT = (
     "is left out. The loss is not scaled, but the gradients are divided by the scale."
 )
 _LIKE = "tf-lso run --like 2.4 and install(like='2.4') give it the old base class."
-# Private methods of old optimizer classes. Up to version 2.10, TensorFlow called some of these
-# methods, and the optimizer's own code called the others.
+# Private methods of old optimizer classes. Up to version 2.10, TensorFlow called some of them.
 _PROTOCOL = (
     *("_resource_apply_dense", "_resource_apply_sparse", "_create_slots"),
     *("_resource_apply_sparse_duplicate_indices", "_set_hyper", "_get_hyper"),
 )
-# Maps the name of a private method or class to a tuple (rule, what happens today, what to do).
+# Maps a private name to (rule, what happens today, what to do).
 _PRIVATE = {
     **dict.fromkeys(
         _PROTOCOL,
@@ -71,7 +68,6 @@ _PRIVATE = {
         "a method that the model defines itself.",
     ),
 }
-# Matches a call that tests whether an attribute exists.
 _TESTS = m.Call(m.Name("hasattr"), [m.Arg(), m.Arg()]) | m.Call(
     m.Name("getattr"), [m.Arg(), m.Arg(), m.Arg()]
 )
@@ -100,7 +96,6 @@ def _attribute(program: Program, node: cst.Attribute, name: str) -> None:
 
 
 def _private(program: Program, node: cst.Name) -> None:
-    """Report a private name of old TensorFlow, such as `_create_slots` or `_get_optimizer`."""
     rule, today, why = _PRIVATE.get(node.value, ("", "", ""))
     has_protocol = program.target.legacy_optimizers or "tf_keras" in program.packages
     if rule and not (rule == PROTOCOL and has_protocol):
@@ -108,7 +103,6 @@ def _private(program: Program, node: cst.Name) -> None:
 
 
 def _method(program: Program, node: cst.Attribute, name: str) -> None:
-    """Report the use of a method, such as `optimizer.get_scaled_loss`."""
     full, today = f"LossScaleOptimizer.{name}", names.METHODS[name]
     if program.target.keras_2 or not today:
         program.report(METHOD, node.attr, Verdict(full, WORKS, "Works as before."))
@@ -121,13 +115,12 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
     if bare.is_bare(program, node.value):
         status, why = BREAKS, IS_BARE
     if _is_served(program) and guards.guard(program, node):
-        # There is nothing to fix, because the program has another branch for Keras 3.
+        # The program has another branch for Keras 3.
         why = ""
     program.report(METHOD, node.attr, Verdict(full, status, today), why)
 
 
 def _guard(program: Program, node: cst.Call) -> None:
-    """Report a call that tests for a method, such as `hasattr(opt, "get_scaled_loss")`."""
     name = _tested_method(node)
     if not name or name in program.defined or _is_served(program):
         return
@@ -139,7 +132,6 @@ def _guard(program: Program, node: cst.Call) -> None:
 
 
 def _tested_method(node: cst.Call) -> str:
-    """Return the name of the loss-scaling method whose existence a call tests, or ""."""
     method = literal(node.args[1].value) if m.matches(node, _TESTS) else None
     return method if method in names.SCALING else ""
 

@@ -40,11 +40,9 @@ _DECIDES = "It depends on where the name comes from."
 _RELATIVE = "It comes from another module of the program, which is not read for this."
 
 _ONLY_A_RUN = "Only a run can show what this refers to."
-# This rule ignores chains that begin with these packages. The other rules know the names of
-# `FRAMEWORKS`, and the packages in `OTHERS` have nothing to do with Keras.
+# The other rules know the names of `FRAMEWORKS`. `OTHERS` do not concern Keras.
 _KNOWN = FRAMEWORKS | OTHERS
-# The modules that `x` may mean in a chain such as `x.experimental.Policy` or
-# `x.FixedLossScale`, if the program does not show what `x` is.
+# What `x` may mean in a chain such as `x.experimental.Policy` or `x.FixedLossScale`.
 _STABLE = "tensorflow.keras.mixed_precision"
 _EXPERIMENTAL = (
     f"{_STABLE}.experimental",
@@ -72,7 +70,6 @@ def find(program: Program) -> None:
 
 
 def _star(program: Program, node: cst.ImportStar) -> None:
-    """Report a star import such as `from tensorflow.keras.mixed_precision import *`."""
     module = imported_module(cst.ensure_type(program.parent(node), cst.ImportFrom))
     if verdict := verdicts.of_path(f"{module}.*", True, program.target):
         rule = UNSEEN if verdict.status == UNSURE else GONE
@@ -80,7 +77,6 @@ def _star(program: Program, node: cst.ImportStar) -> None:
 
 
 def _import(program: Program, alias: cst.ImportAlias) -> None:
-    """Report an imported name that is old, and set the fix if there is one."""
     path = program.imported_path(alias)
     if path.startswith(".") and alias.evaluated_name in _DISTINCTIVE:
         verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
@@ -103,7 +99,6 @@ def _import(program: Program, alias: cst.ImportAlias) -> None:
 
 
 def _unknown(program: Program, alias: cst.ImportAlias, module: str) -> None:
-    """Report the import of an unknown name from an old module that is gone."""
     if not verdicts.is_there(module, program.target):
         name = f"{module}.{alias.evaluated_name}"
         verdict = Verdict(name, BREAKS, f"TensorFlow 2.16 and later have no {module}.")
@@ -148,7 +143,6 @@ def _use(program: Program, node: cst.Attribute) -> bool:
 
 
 def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict) -> str:
-    """Return why `migrate` does not replace a chain of attributes, or "" if it does."""
     if program.is_stored(node):
         return _STORED
     if verdicts.in_tf_keras(path) and verdict.status == WORKS:
@@ -158,10 +152,7 @@ def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict)
 
 
 def _unseen(program: Program, node: cst.Attribute) -> bool:
-    """Return whether a chain ends like an old name. If so, report it.
-
-    The rule cannot know what `self.tf` is in `self.tf.keras.mixed_precision.Policy`.
-    """
+    """Return whether a chain such as `self.tf.Policy` ends like an old name. Report it."""
     new = _meant(program, node)
     if new:
         verdict = Verdict(program.code(node), UNSURE, _ONLY_A_RUN)
