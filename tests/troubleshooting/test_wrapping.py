@@ -26,7 +26,7 @@ def test_dynamic_bool(sgd):
 
 
 def test_base_arguments(sgd, variables):
-    with raises("base-arguments"):
+    with raises("argument"):
         tf_lso.LossScaleOptimizer(sgd, clipnorm=1.0)
 
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, clipnorm=1.0))
