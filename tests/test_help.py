@@ -62,7 +62,7 @@ def test_lists_only_entries_that_contain_the_word(run_help):
 def test_finds_words_by_their_beginnings(run_help):
     _, out, _ = run_help("lr")
     assert "lr-attribute" in out
-    assert "scaled-twice" not in out  # its text contains "already"
+    assert "wrapped-twice" not in out  # its text contains "already"
 
 
 def test_prints_the_only_entry_that_contains_all_words(run_help):

@@ -81,7 +81,7 @@ def test_placeholder(strategy):
 
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-    with raises("placeholder"):
+    with raises("scope"):
         run(model)
 
     with strategy.scope():
@@ -117,7 +117,7 @@ def test_ema(strategy):
     with strategy.scope():
         x = tf.Variable(1.0)
         inner = tf.keras.optimizers.SGD(0.5, use_ema=True, ema_overwrite_frequency=2)
-    with raises("ema"):
+    with raises("accumulation"):
         step_on(strategy, inner, x)
 
     with strategy.scope():

@@ -71,7 +71,7 @@ def test_two_scales(shown):
 
 def test_fixed_scale():
     opt = wrapped_sgd(dynamic=False, initial_scale=256)
-    with raises("fixed-scale"):
+    with raises("argument"):
         opt.loss_scale = 512
 
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5), initial_scale=256)
@@ -82,7 +82,7 @@ def test_fixed_scale():
 def test_float32_vars():
     from tf_lso.keras.mixed_precision import experimental
 
-    with raises("float32-vars"):
+    with raises("argument"):
         experimental.Policy("float16_with_float32_vars")
 
     policy = "mixed_float16"
@@ -93,7 +93,7 @@ def test_two_ways_to_float16():
     rewrite = tf_lso.train.experimental.enable_mixed_precision_graph_rewrite
     rewrite(keras.optimizers.SGD())
     set_policy = tf_lso.keras.mixed_precision.experimental.set_policy
-    with raises("two-ways-to-float16"):
+    with raises("argument"):
         set_policy("mixed_float16")
 
     tf.compat.v1.mixed_precision.disable_mixed_precision_graph_rewrite()

@@ -24,7 +24,7 @@ def test_two_protocols():
 def test_scaled_twice():
     opt = wrapped_sgd()
     loss = tf.constant(2.0)
-    with raises("scaled-twice"):
+    with raises("argument"):
         opt.get_scaled_loss(opt.get_scaled_loss(loss))
 
     opt.get_unscaled_gradients([])
@@ -36,7 +36,7 @@ def test_unscaled_twice():
     opt = wrapped_sgd()
     opt.get_scaled_loss(tf.constant(1.0))
     scaled_grads = [tf.constant(8.0)]
-    with raises("unscaled-twice"):
+    with raises("argument"):
         opt.get_unscaled_gradients(opt.get_unscaled_gradients(scaled_grads))
 
     opt.get_scaled_loss(tf.constant(1.0))
@@ -92,13 +92,13 @@ def test_traced_before(variables, shown):
     apply = tf.function(lambda grads: opt.apply_gradients(zip(grads, variables)))
     apply([tf.constant(0.0)])
     scaled_step(opt)
-    assert_explained("traced-before", shown())
+    assert_explained("waiting-gradients", shown())
 
     opt = wrapped_sgd()
     apply = tf.function(lambda grads: opt.apply_gradients(zip(grads, variables)))
     opt.build(variables)
     apply(scaled_step(opt))
-    assert_not_explained("traced-before", shown())
+    assert_not_explained("waiting-gradients", shown())
     assert float(variables[0]) == 0
 
 
@@ -132,7 +132,7 @@ def test_nested_gradients():
     opt = wrapped_sgd()
     opt.get_scaled_loss(tf.constant(1.0))
     scaled = {"v": [tf.constant(8.0)]}
-    with raises("nested-gradients"):
+    with raises("argument"):
         opt.get_unscaled_gradients([scaled["v"]])
 
     grads = opt.get_unscaled_gradients(tf.nest.flatten(scaled))
@@ -142,7 +142,7 @@ def test_nested_gradients():
 def test_loss_no_tensor():
     opt = wrapped_sgd()
     loss = 2.0
-    with raises("loss-no-tensor"):
+    with raises("argument"):
         opt.get_scaled_loss(loss)
 
     loss = tf.convert_to_tensor(loss)
@@ -151,7 +151,7 @@ def test_loss_no_tensor():
 
 def test_tape_required(variables):
     opt = wrapped_sgd()
-    with raises("tape-required"):
+    with raises("no-gradients"):
         opt.minimize(loss_of(variables), variables)
 
     opt.minimize(lambda: loss_of(variables), variables)

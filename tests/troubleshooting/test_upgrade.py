@@ -51,7 +51,7 @@ def test_tf_mixed_precision():
 
 def test_graph_rewrite(variables):
     opt = tf.keras.optimizers.SGD(0.5)
-    with raises("graph-rewrite"):
+    with raises("tf-mixed-precision"):
         opt = tf.train.experimental.enable_mixed_precision_graph_rewrite(opt)
 
     opt = tf_lso.train.experimental.enable_mixed_precision_graph_rewrite(opt)

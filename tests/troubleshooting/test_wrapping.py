@@ -26,7 +26,7 @@ def test_dynamic_bool(sgd):
 
 
 def test_base_arguments(sgd, variables):
-    with raises("base-arguments"):
+    with raises("argument"):
         tf_lso.LossScaleOptimizer(sgd, clipnorm=1.0)
 
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, clipnorm=1.0))
@@ -37,7 +37,7 @@ def test_base_arguments(sgd, variables):
 def test_loss_scale_identifier(sgd):
     from tf_lso.keras.mixed_precision import experimental
 
-    with raises("loss-scale-identifier"):
+    with raises("argument"):
         experimental.LossScaleOptimizer(sgd, "auto")
 
     loss_scale = "dynamic"
@@ -57,7 +57,7 @@ def test_wrapped_twice(sgd, variables):
 
 def test_two_wrappers(sgd, variables):
     opt = tf_lso.LossScaleOptimizer(sgd)
-    with raises("two-wrappers"):
+    with raises("wrapped-twice"):
         tf_lso.LossScaleOptimizer(sgd)
 
     opt = tf_lso.LossScaleOptimizer(type(sgd).from_config(sgd.get_config()))
@@ -66,7 +66,7 @@ def test_two_wrappers(sgd, variables):
 
 
 def test_not_an_optimizer(variables):
-    with raises("not-an-optimizer"):
+    with raises("argument"):
         opt = tf_lso.LossScaleOptimizer("sgd")
 
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.get("sgd"))
@@ -124,7 +124,7 @@ def test_overrides_in_fit():
 
 def test_decay(variables):
     opt = wrapped_sgd()
-    with raises("decay"):
+    with raises("decay-ignored"):
         opt.decay = 0.01
 
     rate = tf.keras.optimizers.schedules.InverseTimeDecay(0.5, 1, decay_rate=0.01)
@@ -136,7 +136,7 @@ def test_decay(variables):
 
 def test_stateless(variables):
     opt = wrapped_sgd()
-    with raises("stateless"):
+    with raises("argument"):
         opt.stateless_apply([], [tf.constant(1.0)], variables)
 
     opt.apply([tf.constant(1.0)], variables)
@@ -159,7 +159,7 @@ def test_no_float16_layer():
 def test_explain_not_built():
     keras.mixed_precision.set_global_policy("mixed_float16")
     model = one_layer(wrapped_sgd(), built=False)
-    with raises("explain-not-built"):
+    with raises("not-built"):
         tf_lso.debugging.explain(model, x, y)
 
     model(x)
@@ -182,7 +182,7 @@ def test_callback_optimizer():
 def test_callback_late():
     model = one_layer(wrapped_sgd())
     monitor = tf_lso.callbacks.LossScaleMonitor()
-    with raises("callback-late"):
+    with raises("callback-optimizer"):
         monitor.on_epoch_end(0, {})
 
     model.fit(x, y, verbose=0, callbacks=[monitor])
