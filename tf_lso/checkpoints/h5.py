@@ -227,6 +227,8 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own
         state.family = "keras3"
+    if manifest is not None:
+        state.family = manifest.family
     state.iterations, *rest = inner
     if rest and _is_rate(rest[0], state.family):
         # Among .h5 and .keras files, only those of Keras 3 contain the learning rate.

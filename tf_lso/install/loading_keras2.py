@@ -15,6 +15,7 @@ import tensorflow as tf
 from tf_lso.checkpoints import h5
 from tf_lso.checkpoints.layouts import OWN_GROUP
 from tf_lso.frameworks import file_stores, keras_versions
+from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import loss_scale_optimizer as optimizers
 from tf_lso.optimizers import manifest as manifest_lib
@@ -168,6 +169,19 @@ def _load_own(file, optimizer, name, manifest):
         optimizer._state.load([*weights, *arrays], manifest)
 
 
+def _name_by_layers(model):
+    """Say in the names of a loaded model's variables to which layers they belong.
+
+    Under a strategy with several replicas, Keras 2 loads the variables without these names, and
+    a manifest needs them.
+    """
+    for layer in layers_lib.all_layers(model):
+        for variable in layers_lib.own_variables(layer):
+            name = manifest_lib.path_of(variable)
+            if "/" not in name:
+                variable.path = f"{layer.name}/{name}"
+
+
 def restore_saved_models(keras, ledger):
     """Make SavedModels restore the slots, the loss scale and the count of finite steps."""
 
@@ -178,6 +192,7 @@ def restore_saved_models(keras, ledger):
         model = original(path, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
         if is_ours(optimizer):
+            _name_by_layers(model)
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
             # Read the checkpoint into the model and not only into the optimizer, because

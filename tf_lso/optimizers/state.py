@@ -317,7 +317,8 @@ class State:
         with tf.init_scope():
             files, _ = self.layouts()
             try:
-                if deferred.undo and deferred.order not in [f.order for f in files]:
+                is_known = deferred.order in [layout.order for layout in files]
+                if deferred.undo and deferred.manifest is None and not is_known:
                     raise ValueError(_OF_KERAS2)
                 self._set_slots(deferred)
             except ValueError as error:
@@ -369,6 +370,9 @@ class State:
             if has_scale and manifest is None and _fits(arrays, self._family.weights()):
                 self.warn_no_scale("The file")
         layouts, weights = self.layouts()
+        if manifest is not None and manifest.is_built:
+            # The manifest says in which order the slots are, so all layouts may fit.
+            layouts = [*layouts, *weights]
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
                 self._warn_not_loaded(f"It has {len(arrays)} variables.")
