@@ -1,12 +1,21 @@
 """Replay the short cases of `golden.json.gz`: scaled values, single steps and odd arguments."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from tests.families import FAMILIES, here
+from tests.families import CURRENT, FAMILIES, here
 from tests.golden import harness
-from tests.golden.comparing import Section
-from tests.golden.encoding import INF, NAN, attempt, encode, equal, without
+from tests.golden.comparing import (
+    BOOL_IN_GRAPH,
+    FLOAT_IN_GRAPH,
+    Section,
+    check_all,
+    float32,
+    grouped,
+    where,
+)
+from tests.golden.encoding import ANYTHING, INF, NAN, attempt, encode, equal, without
 from tests.golden.harness import apply, state, wrapped
 
 
@@ -379,16 +388,265 @@ _STEPS_FAMILIES = {"v2": here("legacy"), "new": here("new", "keras3")}
 _EXTRAS_FAMILIES = {"v2": here("legacy"), "new": ()}
 
 
-def _section(name, replay, families):
+def _section(name, replay, families, differs):
     # The stable class also replays the cases of the experimental class.
-    return Section("golden", name, replay, _same, families, api="stable")
+    return Section("golden", name, replay, _same, differs, families, api="stable")
 
+
+# The state after a step of SGD with the gradient 2.
+STEP_OF_2 = {
+    "vars": [0.800000011920929],
+    "loss_scale": 4.0,
+    "counter": 1,
+    "iterations": 1,
+    "slots": {"m/Variable": -0.20000000298023224},
+}
 
 SECTIONS = [
-    _section("scaled_loss", scaled_loss, _ALL),
-    _section("unscaled_gradients", unscaled_gradients, _ALL),
-    _section("sparse_and_half", sparse_and_half, _STEPS_FAMILIES),
-    _section("minimize_variants", minimize_variants, _ALL),
-    _section("floor_and_overflow", floor_and_overflow, _ALL),
-    _section("extras", extras, _EXTRAS_FAMILIES),
+    _section(
+        "scaled_loss",
+        scaled_loss,
+        _ALL,
+        {
+            "Calls that failed with an unclear error": [
+                where(
+                    case=["callable_pyfloat", "list", "none", "py_float", "py_int"],
+                    raises="TypeError: 'loss' must be a tensor",
+                ),
+            ],
+        },
+    ),
+    _section(
+        "unscaled_gradients",
+        unscaled_gradients,
+        _ALL,
+        {
+            "Python numbers and integers as gradients": [
+                where(case="pyfloat", scale=4.0, gives=[float32(1.5)]),
+                where(case="int32", scale=4.0, changes={"0 > v": 1}),
+                where(case="pyfloat", scale=3.0, gives=[float32(2.0)]),
+                where(case="int32", scale=3.0, changes={"0 > v": 2}),
+                where(
+                    case="pyfloat",
+                    scale=1073741824.0,
+                    gives=[float32(5.587935447692871e-09)],
+                ),
+                where(case="pyfloat", scale=10.0, gives=[float32(0.6000000238418579)]),
+            ],
+            "Calls that failed with an unclear error": [
+                where(
+                    case=["dict", "nested"],
+                    raises="TypeError: Gradients must be tensors, .* of type (list|str)",
+                ),
+            ],
+            "one division in float32 or wider, not a product with a rounded reciprocal": [
+                where(case="f64", scale=3.0, changes={"0 > v": 2.033333333333333}),
+                where(
+                    case="awkward_f32",
+                    scale=3.0,
+                    changes={"0 > v > 2": 3.333333253863202e-08},
+                ),
+                where(
+                    case="awkward_f16", scale=3.0, changes={"0 > v > 2": 1.1005859375}
+                ),
+                where(case="f16", scale=10.0, changes={"0 > v": 0.60009765625}),
+                where(case="f64", scale=10.0, changes={"0 > v": 0.61}),
+                where(
+                    case="awkward_f32",
+                    scale=10.0,
+                    changes={"0 > v > 0": 0.009999999776482582},
+                ),
+            ],
+        },
+    ),
+    _section(
+        "sparse_and_half",
+        sparse_and_half,
+        _STEPS_FAMILIES,
+        {
+            "`apply_gradients` of no gradient": [
+                where(
+                    case="empty",
+                    family="new",
+                    changes={"calls": [{"ok": None}, {"ok": None}]},
+                ),
+                where(case="empty", family="v2", changes={"state > loss_scale": 4.0}),
+            ],
+            "every family accepts `name` and both arguments about aggregation": [
+                where(
+                    case="name_kwarg",
+                    gives={
+                        "calls": [{"ok": None}] * 4 + [{"error": "TypeError"}],
+                        "state": {
+                            "loss_scale": 16.0,
+                            "counter": 0,
+                            "iterations": 4,
+                            "vars": ANYTHING,
+                            "slots": ANYTHING,
+                        },
+                    },
+                ),
+            ],
+            "a refused step makes no slots": [
+                where(case="all_none", on="new", changes={"state > slots": {}}),
+            ],
+        },
+    ),
+    _section(
+        "minimize_variants",
+        minimize_variants,
+        _ALL,
+        {
+            "ValueError that asks for the tape, as since 2.4": [
+                where(
+                    api="experimental",
+                    case="c_tensor_no_tape",
+                    message="`tape` is required",
+                ),
+            ],
+            "both names exist on every family": [
+                where(
+                    case="c_compute_gradients",
+                    family="v2",
+                    changes={
+                        "compute_gradients": {
+                            "ok": [{"tuple": [float32(2.0), float32(1.0)]}]
+                        }
+                    },
+                ),
+                where(
+                    case="c_compute_gradients",
+                    family="new",
+                    changes={
+                        "_compute_gradients": {
+                            "ok": [{"tuple": [float32(2.0), float32(1.0)]}]
+                        }
+                    },
+                ),
+            ],
+            "Calls that failed with an unclear error": [
+                where(
+                    case="c_get_gradients",
+                    family="v2",
+                    changes={"eager": {"error": "RuntimeError"}},
+                ),
+                where(
+                    case="c_get_gradients",
+                    family="new",
+                    gives={"eager": {"error": "RuntimeError"}},
+                ),
+            ],
+            "What `apply_gradients` returns in a `tf.function`": [
+                # Keras 3 creates variables at a first trace that is also the last.
+                where(
+                    case="c_function", on="keras3", changes={"trace": [BOOL_IN_GRAPH]}
+                ),
+                where(
+                    case="c_get_updates_fn",
+                    on="keras3",
+                    changes={"trace": [[BOOL_IN_GRAPH]]},
+                ),
+                where(
+                    case="c_function",
+                    on="legacy",
+                    changes={"trace": [BOOL_IN_GRAPH, BOOL_IN_GRAPH]},
+                ),
+                where(
+                    case="c_get_updates_fn",
+                    on="legacy",
+                    changes={"trace > * > 0": BOOL_IN_GRAPH},
+                ),
+                where(
+                    case="c_function",
+                    family="new",
+                    changes={"trace": [BOOL_IN_GRAPH, BOOL_IN_GRAPH]},
+                ),
+            ],
+            "Methods": [
+                where(
+                    case="c_single",
+                    family="new",
+                    gives={"ret": None, "state": STEP_OF_2},
+                ),
+                where(
+                    case="c_grad_loss",
+                    family="new",
+                    gives={
+                        "ret": None,
+                        "state": {
+                            **STEP_OF_2,
+                            "vars": [0.3999999761581421],
+                            "slots": {"m/Variable": -0.6000000238418579},
+                        },
+                    },
+                ),
+            ],
+            "a refused step makes no slots": [
+                where(
+                    case="c_unconnected", family="new", changes={"state > slots": {}}
+                ),
+            ],
+            "get_gradients exists on every family": [
+                where(
+                    case="c_get_gradients_fn",
+                    family="new",
+                    gives={"value": float32(2.0), "trace": [[FLOAT_IN_GRAPH]]},
+                ),
+            ],
+            "get_updates exists on every family": [
+                where(
+                    case="c_get_updates_fn",
+                    family="new",
+                    gives={
+                        "trace": [[BOOL_IN_GRAPH], [BOOL_IN_GRAPH]],
+                        "state": STEP_OF_2,
+                    },
+                ),
+            ],
+        },
+    ),
+    _section(
+        "floor_and_overflow",
+        floor_and_overflow,
+        _ALL,
+        {
+            "Bools as scales or steps": [
+                where(
+                    scale="True", raises="TypeError: must be a number, but got the bool"
+                ),
+            ],
+            "growth steps must be positive": [
+                where(
+                    pattern="gg",
+                    scale="4.0",
+                    raises="ValueError: 'dynamic_growth_steps' must be",
+                ),
+            ],
+            "growth steps must be whole": [
+                where(
+                    growth="2.9",
+                    raises="ValueError: 'dynamic_growth_steps' must be a positive whole number",
+                ),
+            ],
+            "a scale must be positive and finite": [
+                where(
+                    pattern="gng",
+                    raises="ValueError: 'initial_scale' must be a positive and finite float32",
+                ),
+            ],
+        },
+    ),
+    _section("extras", extras, _EXTRAS_FAMILIES, {}),
 ]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)
+
+
+def test_bfloat16_loss_stays_bfloat16():
+    # The record cannot show this, since it has bfloat16 results as float32.
+    optimizer = harness.wrapped("stable", CURRENT, kind="fixed", scale=4.0)
+    loss = optimizer.get_scaled_loss(tf.constant(1.5, tf.bfloat16))
+    assert loss.dtype == tf.bfloat16

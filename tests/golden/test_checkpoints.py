@@ -2,11 +2,12 @@
 
 import tempfile
 
+import pytest
 import tensorflow as tf
 
 from tests.families import FAMILIES, keras, numpy
 from tests.golden import harness
-from tests.golden.comparing import Section
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.encoding import NAN, encode
 from tests.golden.harness import inner_optimizer, wrap
 
@@ -142,4 +143,43 @@ def replay(api, family, case):
     return _CASES[case["case"]](api, family)
 
 
-SECTIONS = [Section("training", "extras", replay, applies=_applies)]
+SECTIONS = [
+    Section(
+        "training",
+        "extras",
+        replay,
+        applies=_applies,
+        differs={
+            "An inner optimizer whose own `apply_gradients` lacks keywords": [
+                where(
+                    api="experimental",
+                    case="inner_whose_apply_gradients_lacks_aggregate_kwarg",
+                    on="keras3",
+                    like="2.1.4",
+                ),
+                where(
+                    api="stable",
+                    case="inner_whose_apply_gradients_lacks_aggregate_kwarg",
+                    on="keras3",
+                    gives={
+                        "vars": [0.8999999761581421],
+                        "loss_scale": 4.0,
+                        "counter": 1,
+                        "iterations": 1,
+                    },
+                ),
+                where(
+                    api="experimental",
+                    case="inner_whose_apply_gradients_lacks_aggregate_kwarg",
+                    on="legacy",
+                    message="apply_gradients",
+                ),
+            ],
+        },
+    )
+]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)

@@ -8,12 +8,14 @@ without changes.
 import copy
 import json
 
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, KERASES, PACKAGES, here
+from tests.generation import limit
 from tests.golden import comparing, harness
-from tests.golden.comparing import Section
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.encoding import NAN, TOLERANCE, equal
 from tests.golden.harness import CLASSES
 from tf_lso.frameworks import keras_configs
@@ -278,5 +280,118 @@ def _group(case):
 
 
 SECTIONS = [
-    Section("configs", "config_roundtrip", replay, same, _FAMILIES, group=_group)
+    Section(
+        "configs",
+        "config_roundtrip",
+        replay,
+        same,
+        families=_FAMILIES,
+        group=_group,
+        differs={
+            "Configs that are read": [
+                where(
+                    case=[
+                        "deserialize:LossScaleOptimizerV3:gen23_dynamic",
+                        "deserialize:LossScaleOptimizerV3:gen24_dynamic",
+                        "deserialize:LossScaleOptimizerV3:gen24_fixed",
+                        "experimental:keras3",
+                        "stable:gen23_dynamic_mult4",
+                        "stable:keras3",
+                    ],
+                    gives={"type": "LossScaleOptimizer", "loss_scale": 16.0},
+                ),
+                where(case="experimental:gen23_dynamic_mult4", like="2.3.4"),
+                where(
+                    case=["experimental:gen24_dynamic", "experimental:gen24_fixed"],
+                    changes={"type": "LossScaleOptimizer"},
+                ),
+                where(
+                    case="experimental:gen24_minimal",
+                    gives={"type": "LossScaleOptimizer", "loss_scale": 32768.0},
+                ),
+                where(
+                    case="from_config_own",
+                    api="experimental",
+                    changes={"type": "LossScaleOptimizer", "config_mutated": False},
+                ),
+                where(
+                    case="from_config_own",
+                    family="new",
+                    changes={"type": "LossScaleOptimizer", "config_mutated": False},
+                ),
+                where(
+                    case="stable:gen23_bogus",
+                    raises="ValueError: Unknown loss scale: 'BogusLossScale'",
+                ),
+                where(
+                    case=[
+                        "stable:gen23_dynamic",
+                        "stable:gen23_fixed",
+                        "stable:gen24_dynamic",
+                        "stable:gen24_fixed",
+                        "stable:gen24_minimal",
+                    ],
+                    like="2.8.4",
+                ),
+                where(
+                    case="from_config_own",
+                    api="stable",
+                    family="v2",
+                    changes={"config_mutated": False},
+                ),
+            ],
+            "Calls that failed with an unclear error": [
+                where(
+                    case=[
+                        "deserialize:loss_scale_optimizer:gen23_dynamic",
+                        "deserialize:loss_scale_optimizer:gen24_dynamic",
+                        "deserialize:loss_scale_optimizer:gen24_fixed",
+                    ],
+                    raises="ValueError: Unknown optimizer 'loss_scale_optimizer'",
+                ),
+                where(
+                    case=[
+                        "optimizers.get:LossScaleOptimizer",
+                        "optimizers.get:lossscaleoptimizer",
+                    ],
+                    raises="ValueError: must have either 'inner_optimizer'",
+                ),
+            ],
+            "The names and bases of the classes": [
+                where(
+                    case=["experimental:gen23_dynamic", "experimental:gen23_fixed"],
+                    like="2.3.4",
+                ),
+                where(
+                    case="deserialize_serialize",
+                    family="new",
+                    changes={"type": "LossScaleOptimizer"},
+                ),
+            ],
+        },
+    )
 ]
+
+# Maps the id of a group of replays to marks.
+MARKS = {
+    "configs-config_roundtrip-json_serializable-new": [
+        limit(
+            "this Keras writes NumPy numbers into configs of newer optimizers", "2.12"
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS, MARKS))
+def test_equals_every_version(replays):
+    check_all(replays)
+
+
+def test_configs_of_the_experimental_class_have_the_layout_of_2_3():
+    # In TensorFlow 2.4-2.8, these configs had the layout of the stable class.
+    names = {"case": "get_config", "api": "experimental"}
+    for case, results in harness.cases("config_roundtrip", "configs", **names):
+        layout = set(replay("experimental", "legacy", case))
+        for entry in results:
+            is_old = not {"2.4.4", "2.8.4"} & set(entry["versions"])
+            assert (layout == set(entry["result"]["ok"])) == is_old

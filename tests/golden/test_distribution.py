@@ -7,15 +7,22 @@ Tests must call `set_strategy` first with the strategy, since a process can have
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests import families
 from tests.golden import encoding, harness
-from tests.golden.comparing import Section, slow_except_stable_and_current
+from tests.golden.comparing import (
+    Section,
+    check_all,
+    grouped,
+    slow_except_stable_and_current,
+    where,
+)
 from tests.golden.encoding import NAN
 from tests.golden.harness import apply, wrap
-from tests.golden.replay_keras_training import ADAM_TOLERANCE
+from tests.golden.test_keras_training import ADAM_TOLERANCE
 
 _strategy = None
 
@@ -269,6 +276,95 @@ def _same(actual, expected, case, family):
 
 SECTIONS = [
     Section(
-        "training", "distribution", replay, _same, marks=slow_except_stable_and_current
+        "training",
+        "distribution",
+        replay,
+        _same,
+        marks=slow_except_stable_and_current,
+        differs={
+            "The caller aggregates, and the replicas hold different gradients": [
+                where(
+                    aggregate=False,
+                    api="experimental",
+                    kind="dynamic",
+                    pattern=[["rep1", ".1.."]],
+                    like="2.3.4",
+                ),
+                where(
+                    aggregate=False,
+                    api="experimental",
+                    mode="function",
+                    pattern=[["mix", "0.12..."]],
+                    like="2.3.4",
+                ),
+                where(aggregate=False, api="experimental", mode="eager", like="2.3.4"),
+                where(
+                    aggregate=False,
+                    api="stable",
+                    family="v2",
+                    kind="dynamic",
+                    pattern=[["rep1", ".1.."]],
+                    like="2.4.4",
+                ),
+                where(
+                    aggregate=False,
+                    api="stable",
+                    family="v2",
+                    mode="function",
+                    pattern=[["mix", "0.12..."]],
+                    like="2.4.4",
+                ),
+                where(
+                    aggregate=False,
+                    api="stable",
+                    family="v2",
+                    mode="eager",
+                    like="2.4.4",
+                ),
+                where(
+                    aggregate=False,
+                    family="new",
+                    kind="dynamic",
+                    pattern=[["rep1", ".1.."]],
+                    like={"version": "2.4.4", "family": "v2"},
+                ),
+                where(
+                    aggregate=False,
+                    family="new",
+                    mode="function",
+                    pattern=[["mix", "0.12..."]],
+                    like={"version": "2.4.4", "family": "v2"},
+                ),
+                where(
+                    aggregate=False,
+                    family="new",
+                    mode="eager",
+                    like={"version": "2.4.4", "family": "v2"},
+                ),
+            ],
+            "`LossScale.update` in replica context": [
+                where(case="DynamicLossScale.update_in_replica_ctx", gives=True),
+            ],
+            "Where the versions themselves differ": [
+                where(
+                    api="experimental",
+                    case=["CentralStorage_apply", "CentralStorage_ctor"],
+                    message="CentralStorageStrategy",
+                ),
+            ],
+        },
     )
 ]
+
+MARKS = {"training-distribution-keras3": [pytest.mark.slow]}
+
+
+@pytest.fixture(autouse=True)
+def strategy(mirrored2):
+    """Use the two replicas of `tests/conftest.py` for all replays."""
+    set_strategy(mirrored2)
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS, MARKS))
+def test_equals_every_version(replays):
+    check_all(replays)

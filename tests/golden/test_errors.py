@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import CURRENT, FAMILIES
-from tests.golden import replay_attributes
-from tests.golden.comparing import Section
+from tests.golden import test_attributes
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.harness import CLASSES, apply
 
 
@@ -200,4 +200,154 @@ def replay(api, family, case):
     return OTHER_CASES[name](make, inner, wrap)
 
 
-SECTIONS = [Section("behaviour", "errors", replay, replay_attributes.same)]
+SECTIONS = [
+    Section(
+        "behaviour",
+        "errors",
+        replay,
+        test_attributes.same,
+        differs={
+            "Bools as scales or steps": [
+                where(
+                    api="experimental",
+                    case="loss_scale=True",
+                    raises="ValueError: a Python int or float",
+                ),
+            ],
+            "The names and bases of the classes": [
+                where(
+                    api="experimental",
+                    case=["class_repr", "deepcopy", "kw"],
+                    like="2.3.4",
+                ),
+                where(
+                    api="experimental",
+                    case=["clipnorm_inner", "clipvalue_inner"],
+                    gives="LossScaleOptimizer",
+                ),
+                where(case="loss_scale=None", message="'loss_scale' cannot be None"),
+                where(
+                    api="experimental",
+                    case=[
+                        "wrap_None",
+                        "wrap_class",
+                        "wrap_int",
+                        "wrap_object",
+                        "wrap_str",
+                        "wrap_v1_GradientDescent",
+                    ],
+                    message="'optimizer' must be an instance of .*, but got ",
+                ),
+                where(api="stable", case="class_repr", like="2.8.4"),
+                where(
+                    case=["clipnorm_inner", "clipvalue_inner", "kw_inner_optimizer"],
+                    family="new",
+                    gives="LossScaleOptimizer",
+                ),
+            ],
+            "`copy.deepcopy` and `pickle`": [
+                where(api="experimental", case="pickle", like="2.3.4"),
+                where(api="stable", case="pickle", gives="LossScaleOptimizer"),
+            ],
+            "`repr(opt)`": [
+                where(
+                    case=["repr", "str"],
+                    gives="<LossScaleOptimizer around SGD, loss_scale=32768, "
+                    "dynamic_counter=0>",
+                ),
+            ],
+            "A `LossScale` of your own, or one whose `multiplier` is not 2": [
+                where(
+                    case=[
+                        "custom_LossScale_subclass",
+                        "loss_scale=DynamicLossScale_mult4",
+                    ],
+                    like="2.3.4",
+                ),
+            ],
+            "`opt.loss_scale` of the experimental optimizer": [
+                where(
+                    case=[
+                        "loss_scale=DynamicLossScale",
+                        "loss_scale=FixedLossScale",
+                        "loss_scale=dict",
+                        "loss_scale=dynamic",
+                        "loss_scale=float",
+                        "loss_scale=int",
+                        "loss_scale=np_float64",
+                    ],
+                    like="2.3.4",
+                ),
+            ],
+            "A number below 1 as `loss_scale` of the experimental optimizer": [
+                where(
+                    case=["loss_scale=half", "loss_scale=zero"],
+                    raises=r"ValueError: must be at least 1, but got: 0(\.5)?\.",
+                ),
+            ],
+            "Calls that failed with an unclear error": [
+                where(
+                    case="loss_scale=tensor",
+                    raises="ValueError: identifier: <tf.Tensor: .*, numpy=8.0>",
+                ),
+            ],
+            "One `DynamicLossScale` for two optimizers": [
+                where(case="two_opts_share_one_DynamicLossScale", like="2.3.4"),
+            ],
+            "Wrapping a wrapper, or one optimizer twice": [
+                where(
+                    api="experimental",
+                    case="wrap_same_inner_twice",
+                    message="'optimizer' is already wrapped",
+                ),
+                where(
+                    family="v2",
+                    case="wrap_lso",
+                    message="'optimizer' must not be a LossScaleOptimizer",
+                ),
+            ],
+            "`copy.deepcopy`": [
+                where(api="stable", case="deepcopy", like="2.11.1"),
+            ],
+            "`isinstance(opt, tf.keras.optimizers.Optimizer)`": [
+                where(
+                    api="stable", case="isinstance_Optimizer", on="keras3", gives=True
+                ),
+                where(
+                    api="experimental",
+                    case="isinstance_Optimizer",
+                    on="legacy",
+                    gives=False,
+                ),
+            ],
+            "Subclasses of the stable optimizer": [
+                where(api="stable", case="subclassable", gives="Sub"),
+            ],
+            "Scales, multipliers and growth steps that are not positive and finite": [
+                where(
+                    case=["fixed_neg", "fixed_zero"],
+                    raises="ValueError: 'initial_scale' must be a positive and finite",
+                ),
+            ],
+            "`optimizer=` as a keyword of the stable optimizer": [
+                where(
+                    case="kw_optimizer",
+                    gives="LossScaleOptimizer",
+                ),
+            ],
+            "A constructor call that is refused": [
+                where(case="wrap_after_failed_wrap", family="v2", like="2.4.4"),
+                where(
+                    case="wrap_after_failed_wrap",
+                    family="new",
+                    gives="LossScaleOptimizer",
+                ),
+            ],
+        },
+    )
+]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)

@@ -4,14 +4,15 @@ import contextlib
 import re
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, PACKAGES, here
-from tests.golden.comparing import Section
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.encoding import INF, NAN, attempt
 from tests.golden.harness import apply
-from tests.golden.replay_policies import LOSS_SCALES, loss_scale_argument
+from tests.golden.test_policies import LOSS_SCALES, loss_scale_argument
 from tf_lso import policies
 
 V1 = tf.compat.v1.train
@@ -173,4 +174,81 @@ def replay(generation, family, case):
 
 
 _FAMILIES = {None: here("legacy", "keras3")}
-SECTIONS = [Section("training", "graph_rewrite", replay, families=_FAMILIES)]
+SECTIONS = [
+    Section(
+        "training",
+        "graph_rewrite",
+        replay,
+        families=_FAMILIES,
+        differs={
+            "The names and bases of the classes": [
+                where(
+                    case=[
+                        "MPLSO(GradientDescent,8)",
+                        "MPLSO(GradientDescent,Dyn)",
+                        "MPLSO(GradientDescent,dynamic)",
+                    ],
+                    changes={
+                        "mro": [
+                            "MixedPrecisionLossScaleOptimizer",
+                            "MixedPrecisionLossScaleOptimizer",
+                            "Optimizer",
+                            "Trackable",
+                            "object",
+                        ]
+                    },
+                ),
+                where(
+                    case=[
+                        "enable_v2(keras_SGD,8)",
+                        "enable_v2(keras_SGD,Dyn)",
+                        "enable_v2(keras_SGD,default)",
+                        "enable_v2(keras_SGD,dynamic)",
+                    ],
+                    like="2.3.4",
+                ),
+            ],
+            "Where the versions themselves differ": [
+                where(
+                    case=[
+                        "MPLSO(GradientDescent,None)",
+                        "enable_v2(keras_SGD,None)",
+                        "enable_v2(v1_GD,None)",
+                    ],
+                    message="loss_scale",
+                ),
+                where(
+                    case=["enable_v1(lso,8)", "enable_v1(lso,default)"],
+                    message="'opt' must not be a LossScaleOptimizer",
+                ),
+                where(
+                    case=["enable_v2(clipnorm,8)", "enable_v2(clipnorm,default)"],
+                    changes={"type": "LossScaleOptimizer"},
+                ),
+                where(
+                    case=["enable_v2(lso,8)", "enable_v2(lso,default)"],
+                    raises="ValueError: 'opt' must not be a LossScaleOptimizer",
+                ),
+                where(case="policy_after_enable_v1", message="graph rewrite"),
+            ],
+            "Wrapping a wrapper, or one optimizer twice": [
+                where(case="MPLSO(MPLSO)", raises="ValueError: scaled twice"),
+            ],
+            "The graph rewrite with one of the newer optimizers": [
+                where(
+                    case="enable_v1(keras_new_SGD,8)",
+                    gives={"type": "LossScaleOptimizer", "loss_scale": 8.0},
+                ),
+                where(
+                    case="enable_v1(keras_new_SGD,default)",
+                    gives={"type": "LossScaleOptimizer", "loss_scale": 32768.0},
+                ),
+            ],
+        },
+    )
+]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)

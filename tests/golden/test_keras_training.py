@@ -1,14 +1,20 @@
 """Replay ten calls of `train_on_batch`. Some of the batches are not finite."""
 
 import numpy as np
+import pytest
 
 from tests.families import KERASES
 from tests.golden import encoding, harness
-from tests.golden.comparing import Section, slow_except_stable_and_current
+from tests.golden.comparing import (
+    Section,
+    check_all,
+    grouped,
+    slow_except_stable_and_current,
+)
 
 # Ten batches add up the differences between kernels for matrix products and for float32 tanh.
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
-# Adam of Keras 3 rounds differently from Adam of OptimizerV2, see `replay_trajectories.py`.
+# Adam of Keras 3 rounds differently from Adam of OptimizerV2, see `test_trajectories.py`.
 ADAM_TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -55,3 +61,20 @@ SECTIONS = [
         marks=slow_except_stable_and_current,
     )
 ]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)
+
+
+@pytest.mark.slow
+def test_batches_equal_those_of_tf_keras_to_the_last_bit():
+    """Replay tf_keras here, since the processor of the record may have rounded differently."""
+    (section,), played = SECTIONS, 0
+    for case, results, family in section.replays():
+        if family != "keras3" and harness.result_of(results, harness.REFERENCE):
+            actual = section.actual(family, case)
+            assert encoding.equal(actual, section.on_tf_keras(case)), case
+            played += 1
+    assert played == 16, "each of the 16 recorded cases of tf_keras should run"

@@ -10,14 +10,16 @@ import re
 import tempfile
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import CURRENT
+from tests.generation import limit
 from tests.golden import harness
-from tests.golden.comparing import Section
+from tests.golden.comparing import Section, check_all, grouped, play, where
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
-from tests.golden.replay_calls import GRADIENT_OF_LETTER, python_value, slices
+from tests.golden.test_calls import GRADIENT_OF_LETTER, python_value, slices
 
 # --- Most cases are functions of the module that contains the three classes.
 
@@ -189,6 +191,93 @@ def same(actual, expected, case, family):
 
 
 SECTIONS = [
-    Section(file, "loss_scale_classes", replay, same, {None: (CURRENT,)})
-    for file in ("golden", "behaviour")
+    Section(
+        "golden",
+        "loss_scale_classes",
+        replay,
+        same,
+        families={None: (CURRENT,)},
+        differs={
+            "Bools as scales or steps": [
+                where(
+                    case="Dyn_args(True, True, True)",
+                    raises="TypeError: must be a number, but got the bool",
+                ),
+                where(case="Fixed_True", raises="ValueError: a Python int or float"),
+            ],
+            "Scales, multipliers and growth steps that are not positive and finite": [
+                where(
+                    case=[
+                        "Dyn_args(-8,)",
+                        "Dyn_args(0,)",
+                        "Dyn_args(8, 2, -2)",
+                        "Dyn_args(8, 2, 0)",
+                        "Dyn_args(inf,)",
+                        "Fixed_inf",
+                        "Fixed_nan",
+                    ],
+                    raises="ValueError: must be a positive and finite",
+                ),
+                where(
+                    case=["Dyn_args(8, -1)", "Dyn_args(8, 0)", "Dyn_args(8, 2.9)"],
+                    raises="ValueError: 'increment_period' must be",
+                ),
+            ],
+            "Python numbers and integers as gradients": [
+                where(
+                    case="update:int",
+                    gives={"good": 1, "scale": 8.0, "should_apply": True},
+                ),
+            ],
+        },
+    ),
+    Section(
+        "behaviour",
+        "loss_scale_classes",
+        replay,
+        same,
+        families={None: (CURRENT,)},
+        differs={
+            "Python numbers and integers as gradients": [
+                where(
+                    case="update:int",
+                    gives={"good": 1, "scale": 8.0, "should_apply": True},
+                ),
+            ],
+            "Where the versions themselves differ": [
+                where(
+                    case="update:slices_no_shape",
+                    gives={"good": 1, "scale": 8.0, "should_apply": True},
+                ),
+            ],
+        },
+    ),
 ]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)
+
+
+def _recorded_by_tf_keras():
+    """Return a `pytest.param` with each case and the result of tf_keras."""
+    params = []
+    for case, results in harness.cases("loss_scale_classes"):
+        recorded = harness.result_of(results, harness.REFERENCE)
+        marks = []
+        if case["case"] == "update:slices_no_shape":
+            reason = (
+                "`LossScale.update` of this TensorFlow refuses slices without a shape"
+            )
+            marks = [limit(reason, "2.12")]
+        if recorded is not None:
+            params.append(pytest.param(case, recorded, id=case["case"], marks=marks))
+    return params
+
+
+@pytest.mark.parametrize(("case", "recorded"), _recorded_by_tf_keras())
+def test_the_replays_are_right(case, recorded):
+    """With the same replays, the classes of TensorFlow give the recorded results."""
+    actual = play(replay, "reference", None, case)
+    assert same(actual, recorded, case, None), actual

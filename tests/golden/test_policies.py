@@ -4,12 +4,20 @@ import contextlib
 import re
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, KERASES, OLD_KERAS3, PACKAGES
+from tests.generation import limit
 from tests.golden import harness
-from tests.golden.comparing import Section, slow_except_current
+from tests.golden.comparing import (
+    Section,
+    check_all,
+    grouped,
+    slow_except_current,
+    where,
+)
 from tests.golden.encoding import attempt
 from tf_lso import policies
 
@@ -65,9 +73,14 @@ def describe(policy):
         "should_cast_variables": _attribute(policy, "should_cast_variables"),
         "loss_scale": _attribute(policy, "loss_scale"),
         "config": {"ok": policy.get_config()},
-        "repr": {"ok": repr(policy)},
-        "type": type(policy).__name__,
+        "repr": {"ok": _as_policy(repr(policy))},
+        "type": _as_policy(type(policy).__name__),
     }
+
+
+def _as_policy(text):
+    """Return a text with the old name of the class that Keras 3 calls DTypePolicy."""
+    return text.replace("DTypePolicy", "Policy")
 
 
 def _dtype_of(layer, api):
@@ -95,7 +108,9 @@ def layers(api, attribute):
     described = {
         "compute_dtype": {"ok": layer.compute_dtype},
         "variable_dtype": {"ok": layer.variable_dtype},
-        "dtype_policy": {"ok": {"name": policy.name, "type": type(policy).__name__}},
+        "dtype_policy": {
+            "ok": {"name": policy.name, "type": _as_policy(type(policy).__name__)}
+        },
         "get_config.dtype": _dtype_of(layer, api),
         "kernel": kernel if isinstance(kernel, str) else kernel.name,
         "layer.dtype": layer.dtype,
@@ -235,6 +250,225 @@ def replay(generation, family, case):
         return describe(api.Policy(policy_name, **loss_scale_argument(loss_scale)))
 
 
+# --- What tf_lso gives where it differs.
+
+_SCALE = (
+    "DynamicLossScale(current_loss_scale=32768.0, num_good_steps=0, "
+    "initial_loss_scale=32768.0, increment_period=2000, multiplier=2.0)"
+)
+_ENCODED_SCALE = {"py": "DynamicLossScale", "repr": _SCALE}
+
+
+def _experimental(name, scale=None):
+    """Return what all experimental policies of tf_lso show, whatever their arguments."""
+    return {
+        "should_cast_variables": name.startswith("mixed"),
+        "repr > ok": f'<Policy "{name}", loss_scale={scale}>',
+        "type": "Policy",
+    }
+
+
+def _layer(name, scale, encoded_scale):
+    """Return the changes for a layer that has an experimental policy."""
+    policy = {**_experimental(name, scale), "loss_scale": encoded_scale}
+    del policy["type"]
+    changes = {f"get_layer_policy > {key}": value for key, value in policy.items()}
+    return {**changes, "get_config.dtype": _serialized(name)}
+
+
+def _serialized(name):
+    """Return an experimental policy in the config of a layer."""
+    return {
+        "module": "tf_lso.keras.mixed_precision.experimental",
+        "class_name": "Policy",
+        "config": {"name": name},
+        "registered_name": "tf_lso>Policy",
+    }
+
+
+def _serialized_by_keras3(name):
+    """Return a stable policy in the config of a layer of Keras 3."""
+    return {
+        "module": "keras",
+        "class_name": "DTypePolicy",
+        "config": {"name": name},
+        "registered_name": None,
+    }
+
+
+def _calls(names, *scales):
+    """Return the names of the cases that make policies with these loss scales."""
+    return [f"Policy('{n}',loss_scale={s})" for n in names for s in scales]
+
+
+_MIXED = ("mixed_bfloat16", "mixed_float16")
+_OTHER_NAMES = ("bfloat16", "float16", "float32", "float64", "int8")
+
 SECTIONS = [
-    Section("training", "policies", replay, applies=_applies, marks=slow_except_current)
+    Section(
+        "training",
+        "policies",
+        replay,
+        applies=_applies,
+        marks=slow_except_current,
+        differs={
+            "The policies `infer` and `_infer`": [
+                where(case="Policy('_infer')", on="keras3", raises="ValueError: infer"),
+                where(
+                    case="Policy('_infer')", on="new", api="experimental", like="2.3.4"
+                ),
+                where(case="Policy('infer')", api="experimental", message="infer"),
+                where(
+                    case="set(infer)",
+                    api="experimental",
+                    like={"version": "2.3.4", "case": "set(None)"},
+                ),
+            ],
+            "`should_cast_variables` of the experimental `Policy`": [
+                where(
+                    case=[
+                        *(f"Policy('{name}')" for name in (*_OTHER_NAMES, *_MIXED)),
+                        *_calls(
+                            (*_MIXED, "float32"),
+                            *("8", "Dyn", "Fixed", "None", "USE_DEFAULT", "dynamic"),
+                        ),
+                        *("from_config", "from_config_ls", "set(Policy)"),
+                    ],
+                    api="experimental",
+                    like="2.3.4",
+                ),
+                *(
+                    where(
+                        case=_calls([name], "auto"),
+                        api="experimental",
+                        changes=_experimental(
+                            name, _SCALE if name == "mixed_float16" else None
+                        ),
+                    )
+                    for name in ("float32", *_MIXED)
+                ),
+                where(
+                    case="set(policy_other_kind)",
+                    api="stable",
+                    changes={
+                        f"global > {key}": value
+                        for key, value in _experimental("mixed_float16", _SCALE).items()
+                    },
+                ),
+            ],
+            "The names and bases of the classes": [
+                where(
+                    case="compile",
+                    attribute=[
+                        *("P(float32,8)", "P(mixed_float16,8)", "P(mixed_float16,Dyn)"),
+                        *("mixed_float16", "mixed_float16+str"),
+                    ],
+                    api="experimental",
+                    like="2.3.4",
+                ),
+                where(
+                    attribute=["mixed_float16", "mixed_float16+already_lso"],
+                    family="new",
+                    changes={"optimizer_type": "LossScaleOptimizer"},
+                ),
+                where(
+                    attribute="P(mixed_float16,8)+clipnorm",
+                    api="experimental",
+                    changes={"optimizer_type": "LossScaleOptimizer"},
+                ),
+                where(attribute="mixed_float16+str", api="stable", like="2.10.1"),
+                where(
+                    case="Policy<policy>",
+                    on="keras3",
+                    api="stable",
+                    message='DTypePolicy "float32"',
+                ),
+            ],
+            "Stable policies on Keras 3": [
+                where(case="eq", on="keras3", gives=[True, False, False, True]),
+                where(
+                    case="hash",
+                    on="keras3",
+                    api="stable",
+                    raises="TypeError: unhashable",
+                ),
+                where(
+                    case="Policy<None>",
+                    on="keras3",
+                    api="stable",
+                    like={"version": "2.15.1", "case": "Policy('float32')"},
+                ),
+                where(
+                    attribute="dtype=Policy",
+                    on="keras3",
+                    api="stable",
+                    gives=[
+                        "float16",
+                        "float32",
+                        _serialized_by_keras3("mixed_float16"),
+                    ],
+                ),
+                *(
+                    where(
+                        case="layers",
+                        attribute=name,
+                        on="keras3",
+                        api="stable",
+                        changes={"get_config.dtype": _serialized_by_keras3(name)},
+                    )
+                    for name in ("float16", "float32", "mixed_float16")
+                ),
+            ],
+            "`global_policy` and `get_layer_policy` of the experimental API": [
+                where(
+                    attribute="dtype=Policy",
+                    api="experimental",
+                    gives=["float16", "float32", _serialized("mixed_float16")],
+                ),
+                *(
+                    where(
+                        case="layers",
+                        attribute=name,
+                        api="experimental",
+                        changes=_layer(name, scale, encoded_scale),
+                    )
+                    for name, scale, encoded_scale in (
+                        ("float16", None, None),
+                        ("float32", None, None),
+                        ("mixed_float16", _SCALE, _ENCODED_SCALE),
+                    )
+                ),
+                where(
+                    case=["global_default", "set(None)", "set(mixed_float16)"],
+                    api="experimental",
+                    like="2.3.4",
+                ),
+                where(
+                    case="set(policy_other_kind)",
+                    api="experimental",
+                    changes={
+                        "global > should_cast_variables": True,
+                        "global > loss_scale": _ENCODED_SCALE,
+                        "global > repr > ok": f'<Policy "mixed_float16", loss_scale={_SCALE}>',
+                        "same_object": False,
+                    },
+                ),
+            ],
+        },
+    )
 ]
+
+# Maps the id of a group of replays to marks.
+MARKS = {
+    "training-policies-keras3": [pytest.mark.slow],  # about 15 seconds
+    "training-policies-new": [
+        limit(
+            "this Keras writes a policy without `module` and `registered_name`", "2.12"
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS, MARKS))
+def test_equals_every_version(replays):
+    check_all(replays)

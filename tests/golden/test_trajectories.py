@@ -6,12 +6,13 @@ must be equal to the last bit if the kernels are those of the record. On optimiz
 variables and slots may differ by a small tolerance.
 """
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests import families
 from tests.golden import harness
-from tests.golden.comparing import Section
+from tests.golden.comparing import BOOL_IN_GRAPH, Section, check_all, grouped, where
 from tests.golden.encoding import ANYTHING, EXACT, TOLERANCE, encode, equal
 
 
@@ -165,16 +166,110 @@ def _group(case):
     return case["family"], case["inner"]
 
 
-SECTIONS = [
-    Section(
+def _section(name, differs):
+    return Section(
         "golden",
         name,
         replay,
         same,
+        differs,
         api="stable",  # it also replays the cases of the experimental class
         applies=_applies,
         marks=_marks,
         group=_group,
     )
-    for name in ("trajectories", "schedules_and_clipping")
+
+
+SECTIONS = [
+    _section(
+        "trajectories",
+        {
+            "What `apply_gradients` returns in a `tf.function`": [
+                where(
+                    growth=2,
+                    mode="function",
+                    changes={"trace_returns": [BOOL_IN_GRAPH]},
+                ),
+                where(
+                    growth=[3, None],
+                    mode="function",
+                    style=["apply", "minimize", "tape"],
+                    changes={"trace_returns": [BOOL_IN_GRAPH]},
+                ),
+            ],
+        },
+    ),
+    _section(
+        "schedules_and_clipping",
+        {
+            "`decay` was accepted and ignored": [
+                where(
+                    case="decay",
+                    family="new",
+                    like="2.10.1",
+                    changes={
+                        "steps > * > vars": ANYTHING,
+                        "steps > * > slots": ANYTHING,
+                    },
+                ),
+            ],
+            "Keras 3's SGD makes no slots without momentum": [
+                where(case="sgd_plain", family="new", on="keras3", like="2.10.1"),
+            ],
+            "Keras 3's average starts at the first step": [
+                where(
+                    case="use_ema", on="keras3", changes={"steps > * > slots": ANYTHING}
+                ),
+            ],
+        },
+    ),
 ]
+
+# Maps the id of a group of steps to marks. The core tests replay the eager steps of one inner
+# optimizer on all families. Only RMSprop has quick steps with schedules and clipping.
+MARKS = {
+    "golden-trajectories-v2-RMSprop-legacy": [pytest.mark.core],
+    "golden-trajectories-v2-RMSprop-keras3": [pytest.mark.core],
+    "golden-trajectories-new-RMSprop-new": [pytest.mark.core],
+    "golden-schedules_and_clipping-v2-RMSprop-legacy": [pytest.mark.core],
+    "golden-schedules_and_clipping-v2-RMSprop-keras3": [pytest.mark.core],
+    "golden-schedules_and_clipping-new-RMSprop-new": [pytest.mark.core],
+    "golden-schedules_and_clipping-v2-SGD-legacy": [pytest.mark.slow],
+    "golden-schedules_and_clipping-v2-SGD-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-v2-Adam-legacy": [pytest.mark.slow],
+    "golden-schedules_and_clipping-v2-Adam-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-SGD-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-SGD-new": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-Adam-keras3": [pytest.mark.slow],
+    "golden-schedules_and_clipping-new-Adam-new": [pytest.mark.slow],
+}
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS, MARKS))
+def test_equals_every_version(replays):
+    check_all(replays)
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
+def test_skipped_steps_count_since_2_3(section):
+    # TensorFlow 2.0 to 2.2 counted only applied steps in `iterations`. TensorFlow 2.3 and
+    # tf_lso also count skipped steps. This test checks tf_lso only in eager mode, since replays
+    # in a `tf.function` take long. `same` checks both modes.
+    coefficients = harness.record()["coefficients"]
+    is_finite = [
+        bool(np.isfinite([scalar, *vector]).all()) for scalar, vector in coefficients
+    ]
+    for case, results in harness.cases(section.name, api="experimental"):
+        recorded = harness.result_of(results, "2.1.4")
+        if "error" in recorded:
+            continue
+        # A fixed scale skips no steps.
+        is_fixed = case.get("kind") == "fixed"
+        is_applied = [is_fixed or finite for finite in is_finite]
+        assert _iterations(recorded) == np.cumsum(is_applied).tolist()
+        if case.get("mode") != "function":
+            assert _iterations(section.actual("legacy", case)) == list(range(1, 26))
+
+
+def _iterations(result):
+    return [step["iterations"] for step in result["ok"]["steps"]]

@@ -3,14 +3,15 @@
 import logging.handlers
 import re
 
+import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import FAMILIES, here
 from tests.golden import comparing
-from tests.golden.comparing import Section
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.harness import CLASSES, apply
-from tests.golden.replay_policies import Api
+from tests.golden.test_policies import Api
 from tf_lso.frameworks import log
 from tf_lso.policies import api as policies_api
 
@@ -91,4 +92,22 @@ def replay(api, family, case):
     return [name for name, pattern in WARNINGS.items() if re.search(pattern, text)]
 
 
-SECTIONS = [Section("training", "warnings_logged", replay, families=_FAMILIES)]
+SECTIONS = [
+    Section(
+        "training",
+        "warnings_logged",
+        replay,
+        families=_FAMILIES,
+        differs={
+            "Warnings that a class is deprecated": [
+                where(api=None, gives=[]),
+                where(api="experimental", family="v2", gives=[]),
+            ],
+        },
+    )
+]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)

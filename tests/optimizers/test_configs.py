@@ -1,7 +1,7 @@
 """Optimizers are made from configs of TensorFlow 2.0-2.15, tf_keras and Keras 3.
 
 Most tests run twice: once the config becomes an optimizer of Keras 3, and once an optimizer
-of Keras 2. `tests/golden/replay_configs.py` compares loaded optimizers with recorded ones.
+of Keras 2. `tests/golden/test_configs.py` compares loaded optimizers with recorded ones.
 """
 
 import contextlib
@@ -404,7 +404,7 @@ def test_a_config_may_contain_a_loss_scale_that_the_constructor_accepts(
 
 
 def test_the_experimental_class_reads_the_limits_of_the_stable_class():
-    """`tests/golden/test_sections.py` tests the other layouts of configs."""
+    """`tests/golden/test_configs.py` tests the other layouts of configs."""
     config = {
         "inner_optimizer": SGD,
         "name": "mine",
