@@ -6,6 +6,7 @@ without changes.
 """
 
 import copy
+import functools
 import json
 
 import pytest
@@ -154,7 +155,7 @@ _CASES = {
     "json_serializable": _json_serializable,
     "from_config_own": _from_own_config,
     "config_after_training": _after_training,
-    "serialize": lambda case, family: {},  # `same` loads the recorded config
+    "serialize": lambda case, family: {},  # `same` loads the recorded configs
     "deserialize_serialize": _deserialize_serialize,
 }
 
@@ -203,12 +204,14 @@ def same(actual, expected, case, family):
     actual, recorded = actual["ok"], expected["ok"]
     if "api" not in case:  # a config that was written by hand
         return _same_by_hand(actual, recorded, case["case"])
+    if case["case"] == "get_config":
+        for cls in (CLASSES["stable"], CLASSES["experimental"]):
+            _assert_loads(
+                recorded, case, family, functools.partial(configs.from_config, cls)
+            )
     if case["case"] == "serialize":
-        # Load the recorded config, and compare the config of the loaded optimizer.
-        before = copy.deepcopy(recorded)
-        optimizer = configs.deserialize(recorded, package=PACKAGES[family])
-        assert recorded == before
-        actual = {**recorded, "config": optimizer.get_config()}
+        _assert_loads(recorded, case, family, configs.deserialize)
+        return True
     config, rest = _split_config(actual, case)
     recorded_config, recorded_rest = _split_config(recorded, case)
     if not equal(rest, recorded_rest):
@@ -217,6 +220,24 @@ def same(actual, expected, case, family):
         return True
     is_exact = _is_exact(recorded_config, case, family)
     return _same_config(config, recorded_config, is_exact)
+
+
+def _assert_loads(recorded, case, family, load):
+    """Assert that a recorded config becomes an optimizer with the same config.
+
+    The recorded config must not change. An AssertionError fails the test, while a result that
+    is not the same would only be that of another version.
+    """
+    before = copy.deepcopy(recorded)
+    try:
+        optimizer = load(recorded, package=PACKAGES[family])
+    except Exception as error:
+        raise AssertionError(f"{recorded} does not load: {error}") from error
+    assert recorded == before
+    layout = recorded["config"] if case["case"] == "serialize" else recorded
+    config = optimizer.get_config()
+    is_exact = case["case"] == "serialize" and _is_exact(layout, case, family)
+    assert _same_config(config, layout, is_exact), f"{layout}, loaded {config}"
 
 
 def _same_by_hand(actual, recorded, name):

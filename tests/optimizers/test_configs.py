@@ -98,7 +98,6 @@ def assert_has_hyperparameters(optimizer, config):
 # The record has the configs of optimizers such as "2.4.4/stable-v2-Adam-fixed", each under the
 # name of the function that returned it, such as "get_config". `record/README.md` explains the
 # names of the optimizers.
-RECORDED_LOSS_SCALE_OPTIMIZERS = [name for name in RECORD if "/bare-" not in name]
 RECORDED_BARE_OPTIMIZERS = [name for name in RECORD if "/bare-" in name]
 
 mostly_keras3 = pytest.mark.parametrize(
@@ -129,47 +128,6 @@ def test_a_recorded_config_of_a_bare_optimizer_loads(name, function, family):
     optimizer = load(config, package=PACKAGES[family])
     assert_has_hyperparameters(optimizer, config)
     assert isinstance(optimizer, FAMILIES[loaded_family(name, family)].Optimizer)
-
-
-@mostly_keras3
-@pytest.mark.parametrize(
-    "name, function",
-    [
-        (name, function)
-        for name in RECORDED_LOSS_SCALE_OPTIMIZERS
-        for function in RECORD[name]
-    ],
-)
-def test_a_recorded_config_of_a_loss_scale_optimizer_loads(name, function, family):
-    recorded, package = RECORD[name][function], PACKAGES[family]
-    if function == "get_config":
-        config = recorded
-        with unchanged(config):
-            optimizer = configs.from_config(STABLE, config, package=package)
-    else:
-        config = recorded["config"]
-        optimizer = load(recorded, package=package)
-    assert isinstance(optimizer, STABLE)
-    assert not isinstance(optimizer, EXPERIMENTAL)
-    is_fixed = name.endswith("-fixed")
-    assert optimizer.dynamic is not is_fixed
-    assert optimizer.initial_scale == (128.0 if is_fixed else 8.0)
-    assert optimizer.dynamic_growth_steps == (None if is_fixed else 3)
-    inner = optimizer.inner_optimizer
-    inner_config = config.get("inner_optimizer") or config["optimizer"]
-    assert_has_hyperparameters(inner, inner_config)
-    assert isinstance(inner, FAMILIES[loaded_family(name, family)].Optimizer)
-
-
-@pytest.mark.parametrize("name", RECORDED_LOSS_SCALE_OPTIMIZERS)
-def test_both_classes_load_a_recorded_config(name):
-    config = RECORD[name]["get_config"]
-    with unchanged(config):
-        stable = STABLE.from_config(config)
-        experimental = EXPERIMENTAL.from_config(config)
-    assert isinstance(stable, STABLE)
-    assert isinstance(experimental, EXPERIMENTAL)
-    assert experimental.initial_scale == stable.initial_scale
 
 
 # --- Every optimizer class, with hyperparameters that are not the defaults.
