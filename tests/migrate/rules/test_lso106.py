@@ -12,13 +12,6 @@ LEFT_ALONE = [
         id="hasattr and more",
     ),
     pytest.param(
-        "class Trainer:\n"
-        "    def __init__(self, opt):\n"
-        '        self.scales = hasattr(opt, "get_scaled_loss")\n',
-        ["3:23 LSO106 wrong"],
-        id="hasattr is kept",
-    ),
-    pytest.param(
         'scale = getattr(opt, "get_scaled_loss", None)\n'
         'loss = getattr(opt, "get_scaled_loss", lambda x: x)(loss)\n',
         ["1:9 LSO106 wrong", "2:8 LSO106 wrong"],
