@@ -12,6 +12,7 @@ import pathlib
 import pytest
 
 import tf_lso
+from tf_lso import names
 
 RECORD = json.loads((pathlib.Path(__file__).parent / "record/names.json").read_text())
 NAMES = [(namespace, name) for namespace in RECORD for name in RECORD[namespace]]
@@ -39,6 +40,10 @@ def test_a_mirror_has_the_real_names_and_no_others(namespace):
     submodules = {"experimental"}
     assert set(mirror(namespace).__all__) - submodules == set(RECORD[namespace])
     assert mirror(namespace).__all__ == sorted(mirror(namespace).__all__)
+    # The table from which `check` and `install` know them.
+    assert names.NAMESPACES[namespace.removeprefix("tf.")].keys() == set(
+        RECORD[namespace]
+    )
 
 
 @pytest.mark.parametrize(
