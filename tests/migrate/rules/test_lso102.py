@@ -6,6 +6,13 @@ from tests.migrate.programs import assert_left_alone, assert_rewritten
 
 LEFT_ALONE = [
     pytest.param(
+        "from tensorflow.python.training.experimental.mixed_precision import (\n"
+        "    enable_mixed_precision_graph_rewrite_v1,\n"
+        ")\n",
+        ["2:5 LSO102 breaks"],
+        id="a private name that has another public name",
+    ),
+    pytest.param(
         "import keras\n"
         "keras.optimizers.LossScaleOptimizer(opt)\n"
         "keras.mixed_precision.set_global_policy('x')\n",
@@ -35,6 +42,18 @@ LEFT_ALONE = [
 ]
 
 REWRITTEN = [
+    pytest.param(
+        "import tensorflow as tf\n"
+        "opt = tf.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "is_old = hasattr(opt, 'get_scaled_loss')\n"
+        "step = old_step if is_old else opt.scale_loss\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "is_old = hasattr(opt, 'get_scaled_loss')\n"
+        "step = old_step if is_old else opt.scale_loss\n",
+        id="a program for both protocols",
+    ),
     pytest.param(
         "import tensorflow as tf\n"
         "class Mine(tf.keras.mixed_precision.LossScaleOptimizer):\n"
