@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.migrate.programs import checked, example, migrated, run, write
+from tests.migrate.programs import (
+    checked,
+    example,
+    migrated,
+    reported_problems,
+    run,
+    write,
+)
 from tf_lso import help
 from tf_lso.migrate import findings
 from tf_lso.names import targets
@@ -39,14 +46,86 @@ def test_explain_prints_the_example_of_a_rule(rule, command):
         assert f"{example(rule)[0].splitlines()[0]}\n" in printed
 
 
-@pytest.mark.parametrize(("like", "is_reported"), [("2.10", False), ("2.11", True)])
-def test_methods_of_legacy_optimizers_are_reported_from_2_11_on(like, is_reported):
-    program = (
-        "import tensorflow as tf\n"
-        "class Own(tf.keras.optimizers.Adam):\n"
-        "    def _resource_apply_dense(self, grad, var): 1\n"
-    )
-    assert ("LSO110" in rules_found_in(program, "--like", like)) is is_reported
+# What a program of 2020 means for the Keras of each version.
+OF_2020 = """\
+import tensorflow as tf
+opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(lr=1))
+loss = opt.get_scaled_loss(loss)
+tf.keras.mixed_precision.experimental.set_policy('mixed_float16')
+class A(tf.keras.optimizers.Adam):
+    def _resource_apply_dense(self, grad, var): 1
+"""
+KERAS_3 = [
+    "2:7 LSO102 breaks",
+    "2:75 LSO109 breaks",
+    "3:12 LSO105 breaks",
+    "4:1 LSO101 breaks",
+    "6:9 LSO110 unsure",
+]
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        ([], KERAS_3),
+        (["--like", "2.4"], ["4:1 LSO101 breaks"]),
+        (["--like", "2.10"], ["4:1 LSO101 breaks"]),
+        (["--like", "2.11"], ["4:1 LSO101 breaks", "6:9 LSO110 unsure"]),
+        (["--like", "2.16"], KERAS_3),
+    ],
+)
+def test_with_like_the_report_is_about_the_keras_of_that_version(flags, found):
+    assert reported_problems(OF_2020, *flags) == found
+
+
+def test_with_like_plain_keras_is_the_installed_package():
+    program = "import keras\nkeras.mixed_precision.LossScaleOptimizer(o)\n"
+    assert reported_problems(program, "--like", "2.4") == ["2:1 LSO102 breaks"]
+
+
+def test_with_like_the_migrated_program_installs_that_keras():
+    new, _ = migrated(OF_2020, "--like", "2.4")
+    moved = OF_2020.replace("tf.keras.mixed", "tf_lso.keras.mixed")
+    assert new == f'import tf_lso\n\ntf_lso.install(like="2.4")\n\n{moved}'
+
+
+# Why `migrate` leaves a use to a person, or adds the line that installs tf_lso.
+REASONS = [
+    ("from tensorflow.keras.mixed_precision.experimental import *\n", "star import"),
+    ("import keras\nkeras = f()\nkeras.mixed_precision.Policy\n", "bound to something"),
+    (
+        "tf.keras.mixed_precision.Policy\n",
+        "Write tf_lso.keras.mixed_precision.Policy by",
+    ),
+    (
+        "import keras\n(keras).src.mixed_precision.policy\n",
+        "parentheses inside the name",
+    ),
+    (
+        "try:\n    import keras.mixed_precision.experimental\nexcept ImportError: 0\n",
+        "An `except` clause",
+    ),
+    (
+        "import keras\nif hasattr(keras, 'x'):\n    keras.mixed_precision.experimental\n",
+        "A test around it",
+    ),
+    (
+        "from keras.mixed_precision import LossScaleOptimizer as X\n"
+        "X(o, 8).get_scaled_loss(x)\n",
+        "Only Keras 3 accepts a number",
+    ),
+    ("import tensorflow.keras\nopt.get_scaled_loss(x)\n", "Nothing in this file makes"),
+    (
+        "import keras\nkeras.mixed_precision.experimental\nkeras.optimizers.SGD().lr(1)\n",
+        "Call the schedule itself",
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "words"), REASONS)
+def test_the_report_says_why_a_use_is_left_to_a_person(program, words):
+    found = checked(program)["findings"]
+    assert any(words in (finding["why_not"] or "") for finding in found), found
 
 
 @pytest.mark.parametrize(

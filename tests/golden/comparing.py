@@ -1,10 +1,12 @@
 """Compare the results of tf_lso with a section of the record, version by version.
 
 Each recorded case is replayed once on each optimizer family to which the case applies. The
-result must equal the result of every version, or the result that an entry in
-`record/differences.json` gives for the case.
+result must equal that of the newest version that recorded the case, and that of each other
+version which gave the same. If tf_lso gives another result on purpose, the test of the section
+says so: its `differs` has the reason and what tf_lso gives instead.
 """
 
+import copy
 import dataclasses
 import functools
 import json
@@ -14,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from tests import families
-from tests.golden import differences, encoding, harness, messages
+from tests.golden import encoding, harness, messages
 
 # Maps a family of the record to the installed families that replay its cases. The key None is
 # for cases without a family, such as policies. One family of each Keras replays these cases.
@@ -23,6 +25,117 @@ REPLAY_FAMILIES = {
     "new": families.here("new", "keras3"),
     None: families.here("new", "keras3"),
 }
+
+BOOL_IN_GRAPH = {"dtype": "bool", "shape": [], "symbolic": True}
+FLOAT_IN_GRAPH = {"dtype": "float32", "shape": [], "symbolic": True}
+
+
+def float32(value):
+    """Return a scalar tensor in the form of the record."""
+    return {"dtype": "float32", "shape": [], "v": value}
+
+
+def int64(value):
+    """Return a scalar tensor in the form of the record."""
+    return {"dtype": "int64", "shape": [], "v": value}
+
+
+# --- Differences.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Difference:
+    """The cases in which tf_lso gives another result, and the result. See `where`."""
+
+    case: dict
+    families: tuple
+    like: dict
+    changes: dict
+    message: str | None
+
+    def applies_to(self, case, family):
+        """Return whether this is about a case that is replayed on a family."""
+        if self.families and family not in self.families:
+            return False
+        return all(case.get(name) in values for name, values in self.case.items())
+
+    def expected(self, section, file, case, results):
+        """Return the result that tf_lso must give for a case."""
+        names = {k: v for k, v in self.like.items() if k != "version"}
+        if names:
+            ((_, results),) = harness.cases(section, file, **{**case, **names})
+        recorded = harness.result_of(results, self.like.get("version"))
+        if "" in self.changes:
+            return self.changes[""]
+        return (
+            {"ok": with_changes(recorded["ok"], self.changes)}
+            if "ok" in recorded
+            else recorded
+        )
+
+
+_AS_RECORDED = object()
+
+
+def where(
+    *,
+    on=(),
+    like=(),
+    gives=_AS_RECORDED,
+    changes=(),
+    raises="",
+    message=None,
+    **case,
+):
+    """Return a `Difference` for the recorded cases with these names.
+
+    Args:
+      on: the optimizer family of tf_lso, or a list of families. By default, all.
+      like: the version whose result tf_lso gives, or a dict with "version" and other names of a
+        case. By default, the newest version.
+      gives: what tf_lso returns.
+      changes: dict of the parts of the result that differ. The path "rows > 0 > scale" leads to
+        `result["rows"][0]["scale"]`; `*` stands for every element of a list.
+      raises: the class of an error, a colon, and a regular expression for its message.
+      message: a regular expression for the message, if the error is as recorded.
+      **case: names of the recorded case, with a value or a list of values.
+    """
+    changes = dict(changes)
+    if gives is not _AS_RECORDED:
+        changes[""] = {"ok": gives}
+    if raises:
+        kind, _, message = raises.partition(": ")
+        changes[""] = {"error": kind}
+    return Difference(
+        {name: v if isinstance(v, list) else [v] for name, v in case.items()},
+        (on,) if isinstance(on, str) else tuple(on),
+        {"version": like} if isinstance(like, str) else dict(like),
+        changes,
+        message or None,
+    )
+
+
+def with_changes(recorded, changes):
+    """Return a copy of a recorded result with the changes of `where`."""
+    recorded = copy.deepcopy(recorded)
+    for path, value in changes.items():
+        *parents, last = path.split(" > ")
+        containers = [recorded]
+        for key in parents:
+            if key == "*":
+                containers = [element for each in containers for element in each]
+            else:
+                containers = [each[_key(each, key)] for each in containers]
+        for each in containers:
+            each[_key(each, last)] = value
+    return recorded
+
+
+def _key(container, key):
+    return int(key) if isinstance(container, list) else key
+
+
+# --- Sections.
 
 
 def same(actual, expected, case, family):
@@ -44,7 +157,7 @@ def slow_except_stable_and_current(case, family):
     return slow_except_current(case, family)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Section:
     """One section of a file of the record.
 
@@ -55,6 +168,8 @@ class Section:
         result.
       equal: function of (actual, expected, case, family) that returns whether two results are
         equal.
+      differs: dict from a reason, such as the beginning of a row of
+        compat_docs/reference/differences.md, to a list of `where(...)`.
       families: maps a family of the record to the installed families that replay its cases.
       applies: function of (case, family) that returns whether the family replays the case.
       marks: function of (case, family) that returns a list of pytest marks for the replay.
@@ -67,6 +182,7 @@ class Section:
     name: str
     replay: Callable
     equal: Callable = same
+    differs: dict = dataclasses.field(default_factory=dict)
     families: dict = dataclasses.field(default_factory=lambda: REPLAY_FAMILIES)
     applies: Callable = lambda case, family: True
     marks: Callable = lambda case, family: ()
@@ -94,38 +210,30 @@ class Section:
         api = self.api or case.get("api")
         return _cached_play(self.replay, api, family, json.dumps(program))
 
-    def check(self, case, results, family):
-        """Assert that tf_lso gives the result of every version.
+    def differences(self):
+        """Return the differences of the section as a list."""
+        return [difference for listed in self.differs.values() for difference in listed]
 
-        If `differences.json` has an entry for the case, assert instead that tf_lso gives the
-        result in the entry, and that exactly the versions in the entry gave another result.
-        """
-        actual = self.actual(family, case)
-        entry = differences.find(self.file, self.name, case, family)
+    def difference(self, case, family):
+        """Return the difference that applies to a case on a family, or None."""
+        found = [d for d in self.differences() if d.applies_to(case, family)]
+        assert len(found) <= 1, f"several differences apply to {case} on {family}"
+        return found[0] if found else None
+
+    def check(self, case, results, family):
+        """Assert that tf_lso gives the expected result, and that of each version like it."""
+        actual, difference = self.actual(family, case), self.difference(case, family)
+        expected = harness.result_of(results, None)
+        if difference:
+            expected = difference.expected(self.name, self.file, case, results)
+        assert self._same(actual, expected, case, family), f"{expected}, now {actual}"
         recorded = harness.by_version(results)
-        differing = {
-            version: result
-            for version, result in recorded.items()
-            if not self._same(actual, result, case, family)
-        }
-        if entry is None:
-            assert not differing, f"{differing}, now {actual}"
-        else:
-            expected = entry.expected(self.name, self.file, case, results)
-            is_same = self._same(actual, expected, case, family)
-            assert is_same, f"{entry}: {expected}, now {actual}"
-            listed = entry.differing_versions(recorded)
-            # If an entry is about the last bit of a number, other kernels may not show the
-            # difference. So on other kernels, fewer versions may differ than the entry says.
-            if harness.SAME_KERNELS:
-                is_as_listed = differing.keys() == listed
-            else:
-                is_as_listed = differing.keys() <= listed
-            assert is_as_listed, (
-                f"it differs from {[*differing]}, but the entry says other versions: {entry}"
-            )
+        for version, result in recorded.items():
+            if self._same(expected, result, case, family):
+                is_same = self._same(actual, result, case, family)
+                assert is_same, f"{version}: {result}, now {actual}"
         if "error" in actual:
-            pattern = entry.message if entry else None
+            pattern = difference.message if difference else None
             self._check_message(actual["message"], recorded, case, pattern)
 
     def _same(self, actual, expected, case, family):
@@ -142,16 +250,6 @@ class Section:
         for version, result in recorded.items():
             is_clear = messages.is_as_clear(message, result.get("message", ""), case)
             assert is_clear, f"{version}: unclear: {message}"
-
-    def unused(self):
-        """Return the entries of differences.json that apply to no replay of the section."""
-        return [
-            entry
-            for entry in differences.entries(self.file, self.name)
-            if not any(
-                entry.applies_to(case, family) for case, _, family in self.replays()
-            )
-        ]
 
     def wrong_on_tf_keras(self):
         """Replay the section's cases of tf_keras on tf_keras's own wrapper.

@@ -1,35 +1,21 @@
-"""Check and migrate small programs, and read tables of programs.
+"""Check and migrate small programs.
 
-A table is a text file of cases. Each case has a name, a program, and a command with its
-flags. The lines after the command are what the command must report:
-
-    === a name for the case
-    import tensorflow as tf
-    tf.keras.mixed_precision.experimental.Policy("float32")
-    --- check --like 2.4
-    2:1 LSO101 breaks tf.keras.mixed_precision.experimental.Policy ~ had it ~ tf_lso
-    --- gives
-    -import tensorflow as tf
-    ...
-
-The command `gives` stands for `migrate`. Its lines are the lines that `migrate` removes and
-adds, then a line `left ...` for each place that `migrate` leaves to a person, and a line
-`installs ...` for each reason to add `tf_lso.install()`. After ` ~ ` follow words that the
-explanation in the report must contain.
+The files in `tests/migrate/rules` have lists of programs. A program in `LEFT_ALONE` stands next
+to what `check` reports of it, such as "3:12 LSO108 unsure", and `migrate` does not change it. A
+status in parentheses means that a guard of the program handles the use. A program in
+`REWRITTEN` stands next to the program that `migrate` makes of it.
 """
 
 import contextlib
-import difflib
 import io
 import json
 import pathlib
 import re
 import subprocess
 import tempfile
-from typing import NamedTuple
 
 from tf_lso import cli, help
-from tf_lso.migrate import writing
+from tf_lso.migrate import engine, writing
 from tf_lso.migrate.engine import Options
 
 
@@ -108,61 +94,49 @@ def migrated(source, *flags, name="program.py"):
     return new.decode(), file
 
 
-def reported_by_check(program, *flags):
-    """Return what `check` reports of a program, as pairs of a line and its explanation.
+def reported_problems(program, *flags):
+    """Return what `check` reports of a program, as texts such as "3:12 LSO108 unsure".
 
-    The lines have the form of the lines in a table.
+    Uses that work as before are left out.
     """
-    pairs = []
-    for finding in checked(program, *flags)["findings"]:
-        position = f"{finding['line']}:{finding['column']}"
-        status = status_of(finding)
-        line = f"{position} {finding['rule']} {status} {finding['name']}"
-        parts = [finding[key] for key in ("today", "replacement", "fix", "why_not")]
-        pairs.append((line, " ".join(filter(None, parts))))
-    return pairs
+    return [
+        f"{found['line']}:{found['column']} {found['rule']} {status_of(found)}"
+        for found in checked(program, *flags)["findings"]
+        if found["status"] != "works"
+    ]
 
 
-def reported_by_migrate(program, *flags):
-    """Return what `migrate` changes and reports, as pairs of a line and its explanation.
+def left_by_migrate(file, *, with_names_that_work=True):
+    """Return the uses that `migrate` lists in an `Examined`, as texts like "3:12 LSO108"."""
+    return [
+        f"{found.line}:{found.column} {found.rule}"
+        for found in file.findings
+        if found.why_not and (found.is_problem or with_names_that_work)
+    ]
 
-    The lines have the form of the lines in a table. Changed lines have no explanation.
+
+def assert_left_alone(program, found):
+    """Assert that `check` reports `found`, and that `migrate` lists it and changes nothing."""
+    assert reported_problems(program) == found
+    new, file = migrated(program)
+    assert new == program
+    listed = left_by_migrate(file)
+    assert all(text.rpartition(" ")[0] in listed for text in found if "(" not in text)
+
+
+def assert_rewritten(before, after, listed=(), rule=""):
+    """Assert that `migrate` turns a program into another, and lists some uses.
+
+    Each use that fails must be rewritten or listed, and nothing in the new program may have a
+    fix. `rule` must be among the rules that `check` reports.
     """
-    new, file = migrated(program, *flags)
-    pairs = [(line, "") for line in changed_lines(program, new)]
-    for finding in file.findings:
-        if finding.why_not:
-            position = f"{finding.line}:{finding.column}"
-            line = f"left {position} {finding.rule} {finding.verdict.name}"
-            pairs.append((line, finding.why_not))
-    return pairs + [("installs", why) for why in file.installs]
-
-
-def changed_lines(old, new):
-    """Return the lines that differ, as a diff shows them, with "-" or "+" at the beginning."""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
-    return [line for line in list(lines)[2:] if not line.startswith("@@")]
-
-
-class Case(NamedTuple):
-    """A program in a table, and what a command must report of it."""
-
-    program: str
-    header: str  # the command with its flags
-    expected: list  # of str, the lines after the header
-
-
-def read_table(path):
-    """Return the cases of a table as a dict. Its keys have the form "NAME, HEADER"."""
-    cases = {}
-    for part in re.split(r"^=== ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
-        name, _, rest = part.partition("\n")
-        program, *parts = re.split(r"^--- (.*)\n", rest, flags=re.MULTILINE)
-        for header, lines in zip(parts[::2], parts[1::2], strict=True):
-            key = f"{name}, {header}"
-            assert key not in cases
-            cases[key] = Case(program, header, lines.rstrip("\n").splitlines())
-    return cases
+    new, file = migrated(before)
+    assert new == after
+    assert left_by_migrate(file, with_names_that_work=False) == list(listed)
+    assert all(found.fix or found.why_not for found in file.findings if found.fails)
+    again = engine.examine(new, Options())
+    assert [found for found in again.findings if found.fix] == []
+    assert rule in " ".join(reported_problems(before))
 
 
 def notebook(*sources, **metadata):

@@ -1,6 +1,6 @@
 """If names move out of an import, no comment and no name is lost.
 
-`layouts.txt` has more cases.
+`rules/test_layout.py` has examples.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """Properties and methods of a LossScaleOptimizer.
 
-`tests/golden/replay_attributes.py` compares more of them with recorded versions.
+`tests/golden/test_attributes.py` compares more of them with recorded versions.
 """
 
 import inspect

@@ -1,14 +1,12 @@
 """Optimizers are made from configs of TensorFlow 2.0-2.15, tf_keras and Keras 3.
 
 Most tests run twice: once the config becomes an optimizer of Keras 3, and once an optimizer
-of Keras 2. `tests/golden/replay_configs.py` compares loaded optimizers with recorded ones.
+of Keras 2. `tests/golden/test_configs.py` loads the configs that real versions wrote.
 """
 
 import contextlib
 import copy
-import gzip
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -31,9 +29,6 @@ from tests.refused import refused
 from tf_lso.frameworks import keras_configs
 from tf_lso.optimizers import config as configs
 from tf_lso.optimizers import experimental
-
-_RECORD = pathlib.Path(__file__).parent / "record" / "configs.json.gz"
-RECORD = json.loads(gzip.decompress(_RECORD.read_bytes()))
 
 STABLE, EXPERIMENTAL = tf_lso.LossScaleOptimizer, experimental.LossScaleOptimizer
 each_keras = pytest.mark.parametrize("family", ["keras3", "keras2"])
@@ -90,86 +85,6 @@ def assert_has_hyperparameters(optimizer, config):
             assert actual[key] == pytest.approx(value, rel=1e-6), key
         else:
             assert actual[key] == value, key
-
-
-# --- Configs that real versions wrote.
-
-
-# The record has the configs of optimizers such as "2.4.4/stable-v2-Adam-fixed", each under the
-# name of the function that returned it, such as "get_config". `record/README.md` explains the
-# names of the optimizers.
-RECORDED_LOSS_SCALE_OPTIMIZERS = [name for name in RECORD if "/bare-" not in name]
-RECORDED_BARE_OPTIMIZERS = [name for name in RECORD if "/bare-" in name]
-
-mostly_keras3 = pytest.mark.parametrize(
-    "family", ["keras3", pytest.param("keras2", marks=pytest.mark.slow)]
-)
-
-
-def loaded_family(name, family):
-    """Return the family of an optimizer that was made from a recorded config."""
-    if family == "keras3":
-        return "keras3"
-    return "legacy" if "-v2-" in name else "new"
-
-
-@mostly_keras3
-@pytest.mark.parametrize(
-    "name, function",
-    [
-        (name, function)
-        for name in RECORDED_BARE_OPTIMIZERS
-        for function in RECORD[name]
-        # The `get_config()` of a bare optimizer does not contain the class name.
-        if function != "get_config"
-    ],
-)
-def test_a_recorded_config_of_a_bare_optimizer_loads(name, function, family):
-    config = RECORD[name][function]
-    optimizer = load(config, package=PACKAGES[family])
-    assert_has_hyperparameters(optimizer, config)
-    assert isinstance(optimizer, FAMILIES[loaded_family(name, family)].Optimizer)
-
-
-@mostly_keras3
-@pytest.mark.parametrize(
-    "name, function",
-    [
-        (name, function)
-        for name in RECORDED_LOSS_SCALE_OPTIMIZERS
-        for function in RECORD[name]
-    ],
-)
-def test_a_recorded_config_of_a_loss_scale_optimizer_loads(name, function, family):
-    recorded, package = RECORD[name][function], PACKAGES[family]
-    if function == "get_config":
-        config = recorded
-        with unchanged(config):
-            optimizer = configs.from_config(STABLE, config, package=package)
-    else:
-        config = recorded["config"]
-        optimizer = load(recorded, package=package)
-    assert isinstance(optimizer, STABLE)
-    assert not isinstance(optimizer, EXPERIMENTAL)
-    is_fixed = name.endswith("-fixed")
-    assert optimizer.dynamic is not is_fixed
-    assert optimizer.initial_scale == (128.0 if is_fixed else 8.0)
-    assert optimizer.dynamic_growth_steps == (None if is_fixed else 3)
-    inner = optimizer.inner_optimizer
-    inner_config = config.get("inner_optimizer") or config["optimizer"]
-    assert_has_hyperparameters(inner, inner_config)
-    assert isinstance(inner, FAMILIES[loaded_family(name, family)].Optimizer)
-
-
-@pytest.mark.parametrize("name", RECORDED_LOSS_SCALE_OPTIMIZERS)
-def test_both_classes_load_a_recorded_config(name):
-    config = RECORD[name]["get_config"]
-    with unchanged(config):
-        stable = STABLE.from_config(config)
-        experimental = EXPERIMENTAL.from_config(config)
-    assert isinstance(stable, STABLE)
-    assert isinstance(experimental, EXPERIMENTAL)
-    assert experimental.initial_scale == stable.initial_scale
 
 
 # --- Every optimizer class, with hyperparameters that are not the defaults.
@@ -404,7 +319,7 @@ def test_a_config_may_contain_a_loss_scale_that_the_constructor_accepts(
 
 
 def test_the_experimental_class_reads_the_limits_of_the_stable_class():
-    """`tests/golden/test_sections.py` tests the other layouts of configs."""
+    """`tests/golden/test_configs.py` tests the other layouts of configs."""
     config = {
         "inner_optimizer": SGD,
         "name": "mine",

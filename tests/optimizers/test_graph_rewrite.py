@@ -127,7 +127,7 @@ class TestEnable:
 class TestMixedPrecisionLossScaleOptimizer:
     """Tests of the wrapper for optimizers of TensorFlow 1.
 
-    `tests/golden/test_sections.py` compares its steps and its refusals.
+    `tests/golden/test_graph_rewrite.py` compares its steps and its refusals.
     """
 
     def test_variables_returns_the_variables_of_the_loss_scale(self):

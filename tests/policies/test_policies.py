@@ -1,6 +1,6 @@
 """The dtype policies of TensorFlow 2.0-2.15, for Keras 3 and tf_keras.
 
-`tests/golden/test_sections.py` compares policies with recorded results of each TensorFlow
+`tests/golden/test_policies.py` compares policies with recorded results of each TensorFlow
 version.
 """
 

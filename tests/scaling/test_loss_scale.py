@@ -1,6 +1,6 @@
 """The calls that programs of TensorFlow 2.0-2.3 make of FixedLossScale and DynamicLossScale.
 
-`tests/golden/test_sections.py` compares the results of these calls with recorded results of
+`tests/golden/test_loss_scales.py` compares the results of these calls with recorded results of
 each TensorFlow version.
 """
 

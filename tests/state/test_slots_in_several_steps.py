@@ -3,7 +3,6 @@
 The tests use only legacy optimizers, because the other families make all slots at once.
 """
 
-import copy
 import pickle
 
 import numpy as np
@@ -97,23 +96,6 @@ def _trained_and_restored(folder):
 def test_a_whole_model_with_restored_slots_is_restored(name, tmp_path):
     model, restored = _trained_and_restored(tmp_path)
     _check(model, _saved_and_loaded(name, restored, tmp_path))
-
-
-def test_a_deep_copy_of_an_optimizer_has_restored_slots(tmp_path):
-    _, restored = _trained_and_restored(tmp_path)
-    expected = state(restored, restored.optimizer)
-    assert expected["v 1"].any()
-    assert_equal(expected, state(restored, copy.deepcopy(restored.optimizer)))
-
-
-def test_a_pickle_of_an_optimizer_has_restored_slots(tmp_path):
-    model, restored = _trained_and_restored(tmp_path)
-    unpickled = pickle.loads(pickle.dumps(restored.optimizer))
-    loaded = _model(3)
-    loaded.set_weights(restored.get_weights())
-    loaded.compile(unpickled, "mse")
-    unpickled.build(loaded.trainable_variables)
-    _check(model, loaded)
 
 
 @pytest.mark.parametrize("step", [1, -1])

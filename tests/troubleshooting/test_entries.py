@@ -11,7 +11,8 @@ from tests.families import needs_keras3
 from tests.generation import needs_tf_keras
 from tests.processes import ROOT
 from tests.troubleshooting import models, old_lines
-from tests.troubleshooting.page import ENTRIES
+from tests.troubleshooting.page import ENTRIES, assert_not_explained
+from tf_lso.frameworks import tf_private
 
 # What a program has done before the block of an entry runs. The block of "super-init-self"
 # stands in a method.
@@ -68,7 +69,7 @@ def test_an_entry_has_one_fix_of_few_lines(name):
 @needs_keras3
 @needs_tf_keras
 @pytest.mark.parametrize("name", PYTHON)
-def test_the_block_of_an_entry_runs(name):
+def test_the_block_of_an_entry_runs_without_its_message(name, shown):
     import tf_keras
 
     _, code = fix_of(ENTRIES[name])
@@ -82,7 +83,9 @@ def test_the_block_of_an_entry_runs(name):
     scope |= {"variables": [tf.Variable(2.0)], "loss": tf.constant(2.0)}
     scope |= {"sgd": tf.keras.optimizers.SGD(0.5)}
     exec(BEFORE.get(name, ""), scope)
+    shown()
     exec(code, scope)
+    assert_not_explained(name, shown())
 
 
 def test_the_names_in_messages_are_those_of_entries():
@@ -91,3 +94,8 @@ def test_the_names_in_messages_are_those_of_entries():
         names.update(re.findall(r"`tf-lso help ([\w-]+)`", file.read_text("utf-8")))
     assert len(names) > 9
     assert names <= ENTRIES.keys()
+
+
+def test_the_message_about_a_private_name_that_has_moved():
+    error = tf_private.moved("TensorFlow", "2.99", "tensorflow.python.x", "file.py")
+    assert ENTRIES["versions"].explains(f"ImportError: {error}")

@@ -2,13 +2,12 @@
 
 import gc
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import OLD_KERAS3, keras, keras2, needs_keras3, number
+from tests.families import OLD_KERAS3, keras, keras2, needs_keras3
 from tests.generation import NO_CHECKPOINT, limit
 from tests.troubleshooting.models import (
     legacy_step,
@@ -16,7 +15,7 @@ from tests.troubleshooting.models import (
     old_checkpoint,
     old_model,
 )
-from tests.troubleshooting.page import assert_explained, assert_not_explained, raises
+from tests.troubleshooting.page import assert_explained, raises
 
 tf_keras = keras2
 ALWAYS_COMPILES = limit(
@@ -31,19 +30,12 @@ def test_quantization_mode():
     with raises("quantization-mode"):
         keras.models.load_model("model.h5", compile=False)
 
-    tf_lso.install()
-    model = keras.models.load_model("model.h5", compile=False)
-    assert model.layers[0].compute_dtype == "float16"
-
 
 @needs_keras3
 def test_class_policy():
     config = {"class_name": "Policy", "config": {"name": "mixed_float16"}}
     with raises("quantization-mode"):
         keras.saving.deserialize_keras_object(config)
-
-    tf_lso.install()
-    assert keras.saving.deserialize_keras_object(config).compute_dtype == "float16"
 
 
 READS_A_CONFIG = """
@@ -77,9 +69,6 @@ def test_class_optimizer():
     else:
         assert_explained("class-optimizer", done.stderr)
 
-    done = preloaded.run(["-c", f"import tf_lso\n{READS_A_CONFIG}"])
-    assert done.stdout == "8.0\n", done.stderr
-
 
 def test_optimizer_v3():
     config = {
@@ -91,22 +80,12 @@ def test_optimizer_v3():
             config, printable_module_name="optimizer"
         )
 
-    tf_lso.install()
-    opt = tf.keras.optimizers.deserialize(config)
-    assert isinstance(opt, tf_lso.LossScaleOptimizer)
-
 
 @needs_keras3
 def test_saved_model():
     old_model().save("model")
-    model = new_model()
     with raises("saved-model"):
         keras.models.load_model("model")
-
-    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)))
-    tf_lso.checkpoints.restore("model", model=model, optimizer=model.optimizer)
-    model.save("model.keras")
-    assert keras.models.load_model("model.keras").layers[0].name == "one"
 
 
 @pytest.fixture
@@ -123,22 +102,12 @@ def opt():
 @NO_CHECKPOINT
 def test_partial_restore(shown):
     path = old_checkpoint()
-
-    def made():
-        opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
-        return new_model(), opt
-
-    model, opt = made()
+    model = new_model()
+    opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
     tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
     del model, opt
     gc.collect()
     assert_explained("part", shown())
-
-    model, opt = made()
-    tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
-    del model, opt
-    gc.collect()
-    assert_not_explained("part", shown())
 
 
 @needs_keras3
@@ -148,8 +117,6 @@ def test_part(model, opt):
     path = old_checkpoint()
     with raises("part"):
         tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-
-    tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
 
 
 @needs_keras3
@@ -177,21 +144,12 @@ def test_restore_before_build():
 
     model, opt = made()
     step(model, opt)
-    saved = model.get_weights()
     path = tf.train.Checkpoint(model=model, optimizer=opt).save("ckpt")
 
     model, opt = made()
     tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
     with raises("restore-before-build"):
         step(model, opt)
-
-    model, opt = made()
-    model(x)
-    opt.build(model.trainable_variables)
-    tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-    np.testing.assert_array_equal(model.get_weights()[0], saved[0])
-    step(model, opt)
-    assert number(opt.iterations) == 2
 
 
 @needs_keras3
@@ -200,10 +158,6 @@ def test_h5_loss():
     old_model().save("model.h5")
     with raises("h5-loss"):
         keras.models.load_model("model.h5")
-
-    tf_lso.install()
-    model = keras.models.load_model("model.h5")
-    assert number(model.optimizer.iterations) == 1
 
 
 def test_kinds():
@@ -214,18 +168,12 @@ def test_kinds():
     with raises("kinds"):
         tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
 
-    tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
-    assert int(opt.iterations) == 1
-
 
 def test_names_and_places():
     old_model(names=("a", "b")).save("model.h5")
     model = new_model(names=("b", "a"))
     with raises("names-and-places"):
         tf_lso.checkpoints.restore("model.h5", model=model)
-
-    mapping = {"a": "a", "b": "b"}
-    tf_lso.checkpoints.restore("model.h5", model=model, mapping=mapping)
 
 
 def test_set_weights(variables):
@@ -236,24 +184,12 @@ def test_set_weights(variables):
     with raises("set-weights"):
         opt.set_weights(first.get_weights())
 
-    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
-    opt.build(variables)
-    opt.set_weights(first.get_weights())
-    assert number(opt.iterations) == 1
-
 
 def test_other_class(model):
     old_model().save("model.h5")
-
-    def restore(opt):
-        tf_lso.checkpoints.restore("model.h5", model=model, optimizer=opt, partial=True)
-
+    opt = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
     with raises("checkpoint-error"):
-        restore(tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1)))
-
-    opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
-    restore(opt)
-    assert number(opt.iterations) == 1
+        tf_lso.checkpoints.restore("model.h5", model=model, optimizer=opt, partial=True)
 
 
 def test_several_models(model):
@@ -262,20 +198,12 @@ def test_several_models(model):
     with raises("names-and-places"):
         tf_lso.checkpoints.restore(path, model=model)
 
-    names = {"model": "generator"}
-    tf_lso.checkpoints.restore(path, model=model, names=names)
-    np.testing.assert_array_equal(model.get_weights()[0], one.get_weights()[0])
-
 
 def test_not_built():
     path = old_checkpoint()
-    x = tf.ones((4, 2))
     model = new_model(built=False)
     with raises("not-built"):
         tf_lso.checkpoints.restore(path, model=model)
-
-    model(x[:1])
-    tf_lso.checkpoints.restore(path, model=model)
 
 
 def test_no_scale_in_file(shown):
@@ -285,9 +213,6 @@ def test_no_scale_in_file(shown):
     tf_lso.install()
     tf_keras.models.load_model("before.h5")
     assert_explained("no-scale-in-file", shown())
-    old_model("mixed_float16", optimizer="new").save("after.h5")
-    tf_keras.models.load_model("after.h5")
-    assert_not_explained("no-scale-in-file", shown())
 
 
 def test_whose_state():
@@ -304,9 +229,6 @@ def test_whose_state():
         opt.build(model.trainable_variables)
         with raises("whose-state"):
             tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-
-    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam(0.1, amsgrad=True))
-    tf_lso.checkpoints.restore(path, model=model, optimizer=opt, partial=True)
 
 
 def test_slots_do_not_fit(shown):
@@ -325,8 +247,3 @@ def test_slots_do_not_fit(shown):
     model.optimizer.build(model.trainable_variables)
     model.load_weights("model.weights.h5")
     assert_explained("whose-state", shown())
-
-    model = compiled()
-    model.load_weights("model.weights.h5")
-    model.layers[0].trainable = False
-    assert_not_explained("whose-state", shown())

