@@ -43,7 +43,7 @@ _MIGRATED = tempfile.TemporaryDirectory()
 # Of the extra `test`, what the core and the programs need.
 _NEEDED = [
     *("hypothesis", "libcst", "pytest>=8", "pytest-timeout", "pytest-xdist"),
-    *("tensorboard", "tqdm"),
+    "tensorboard",
 ]
 # Column of the table -> minutes at most, and arguments of pytest. The programs run twice,
 # as they are and migrated; they start as many processes as there are cores.

@@ -62,7 +62,7 @@ def test_neither_tensorflow_nor_its_keras_is_required(config):
 @pytest.mark.parametrize(
     ("extra", "distributions"),
     [
-        ("benchmark", {"matplotlib", "tf-keras", "tqdm"}),
+        ("benchmark", {"matplotlib", "tf-keras"}),
         ("docs", {"furo", "myst-parser", "sphinx", "sphinx-copybutton"}),
         ("demo", {"matplotlib", "scikit-learn", "tensorboard"}),
         ("matrix", {"nox"}),
