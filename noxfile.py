@@ -146,7 +146,7 @@ def matrix(session, pair):
     if "--all" in session.posargs:
         test(session, *IN_PROCESSES, "--no-loadscope-reorder")
         return
-    test(session, *IN_PROCESSES, "-m", "core")
+    test(session, *IN_PROCESSES, "-m", "core and not slow")
     if "--core" in session.posargs:
         return
     test(session, *PROGRAMS)

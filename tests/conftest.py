@@ -25,12 +25,11 @@ devices.hide_others()
 
 
 def pytest_configure(config):
-    """Register a mark, handle SIGTERM, and create the four logical CPUs of the tests.
+    """Handle SIGTERM, and create the four logical CPUs of the tests.
 
     TensorFlow can create logical CPUs only before its first use, and test files use TensorFlow
     when they are imported. The main process of pytest-xdist runs no test and needs no CPUs.
     """
-    config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
     uses_workers = config.getoption("numprocesses", None)
     is_worker = hasattr(config, "workerinput")
     # End at SIGTERM as at Ctrl-C. The tests then end the processes that they have started.
