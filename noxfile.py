@@ -1,15 +1,13 @@
 """The tests on each supported pair of TensorFlow and Keras, by nox.
 
     nox --list                               the pairs
-    nox -s "matrix(2.15)"                    one of them, which writes its row of the table
-    nox -s "matrix(2.15)" -- --quick         without the slow programs
-    nox -s "matrix(2.15)" -- --core          the core alone, which writes no row
-    nox -s "matrix(2.15)" -- --all           the whole suite, which writes no row
+    nox -s "matrix(2.15)"                    one of them: the core and the programs
+    nox -s "matrix(2.15)" -- --core          the core alone
+    nox -s "matrix(2.15)" -- --all           the whole suite
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
-    nox -s "matrix(next)" -- --quick         the nightly builds that tools/support.py names
 
 `nox` alone runs all pairs, which takes hours. TF_LSO_TENSORFLOW=tensorflow installs that
-distribution in place of tensorflow-cpu; TF_LSO_TEST_MINUTES=120 is another bound.
+distribution in place of tensorflow-cpu.
 """
 
 import configparser
@@ -17,126 +15,200 @@ import datetime
 import glob
 import json
 import os
-import pathlib
-import sys
+import signal
 import tempfile
 
 import nox
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+# A pair is an environment: the versions of Python and of the packages. `keras` is the version
+# of `tf.keras`, and `tf_keras` is None if that package is not installed. TensorFlow 2.16 is the
+# first one with Keras 3. The Python versions are spread over the pairs, but the pairs that
+# .ci/run names use the same Python. TensorFlow 2.12-2.14 have the Keras of their own version.
+PAIRS = {
+    "2.12": {"python": "3.11", "tensorflow": "2.12", "keras": "2.12", "tf_keras": None},
+    "2.13": {"python": "3.10", "tensorflow": "2.13", "keras": "2.13", "tf_keras": None},
+    "2.14": {"python": "3.10", "tensorflow": "2.14", "keras": "2.14", "tf_keras": None},
+    "2.15": {"python": "3.11", "tensorflow": "2.15", "keras": "2.15", "tf_keras": None},
+    "2.15-tf_keras": {
+        "python": "3.10",
+        "tensorflow": "2.15",
+        "keras": "2.15",
+        "tf_keras": "2.15",
+    },
+    "2.16": {
+        "python": "3.11",
+        "tensorflow": "2.16",
+        "keras": "3.0",
+        "tf_keras": "2.16",
+    },
+    "2.17": {
+        "python": "3.12",
+        "tensorflow": "2.17",
+        "keras": "3.6",
+        "tf_keras": "2.17",
+    },
+    "2.18": {
+        "python": "3.12",
+        "tensorflow": "2.18",
+        "keras": "3.10",
+        "tf_keras": "2.18",
+    },
+    "2.19": {
+        "python": "3.10",
+        "tensorflow": "2.19",
+        "keras": "3.12",
+        "tf_keras": "2.19",
+    },
+    "2.20": {
+        "python": "3.13",
+        "tensorflow": "2.20",
+        "keras": "3.15",
+        "tf_keras": "2.20",
+    },
+    "2.21": {
+        "python": "3.11",
+        "tensorflow": "2.21",
+        "keras": "3.15",
+        "tf_keras": "2.21",
+    },
+    "2.21-python3.13": {
+        "python": "3.13",
+        "tensorflow": "2.21",
+        "keras": "3.15",
+        "tf_keras": "2.21",
+    },
+}
+# Nightly builds of the next releases. CI does not fail because of them.
+NEXT = "next"
+NIGHTLY_BUILDS = [
+    "tf-nightly-cpu==2.22.0.dev20260905",
+    "keras-nightly==3.16.0.dev2026102704",
+    "tf_keras-nightly==2.22.0.dev2026101709",
+]
+PYTHON_OF_NEXT = "3.12"
 
-from tools import support
+# Of the extra `test`, what the core and the programs need.
+NEEDED = [
+    "hypothesis",
+    "libcst",
+    "pytest>=8",
+    "pytest-timeout",
+    "pytest-xdist",
+    "tensorboard",
+]
+PYTEST = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+IN_PROCESSES = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
+# The programs start as many processes as there are cores themselves.
+PROGRAMS = [
+    "tests/old_programs",
+    "tests/migrate/test_goes_on.py",
+    "tests/migrate/test_programs.py",
+]
 
 nox.options.default_venv_backend = "uv|venv"
 nox.options.error_on_missing_interpreters = True
 
-# Otherwise the shims of pyenv are found, which refuse to run most of its Pythons.
-_PYENV = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
-_PYTHONS = [os.path.dirname(os.environ.get("PYTHON", "")), os.environ["PATH"]]
-_PYTHONS[1:1] = sorted(glob.glob(f"{_PYENV}/versions/*/bin"))
-os.environ["PATH"] = os.pathsep.join(filter(None, _PYTHONS))
+# At SIGTERM, nox ends the running tests as it does at Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
-# What provides TensorFlow: the smaller one, since the tests use no GPU.
-_DISTRIBUTION = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
+# Otherwise the shims of pyenv are found, which refuse to run most of its Pythons.
+pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+pythons = [os.path.dirname(os.environ.get("PYTHON", "")), os.environ["PATH"]]
+pythons[1:1] = sorted(glob.glob(f"{pyenv}/versions/*/bin"))
+os.environ["PATH"] = os.pathsep.join(filter(None, pythons))
+
 # The programs are migrated once for all environments.
-_MIGRATED = tempfile.TemporaryDirectory()
-# Of the extra `test`, what the core and the programs need.
-_NEEDED = [
-    *("hypothesis", "libcst", "pytest>=8", "pytest-timeout", "pytest-xdist"),
-    *("tensorboard", "tqdm"),
-]
-# Column of the table -> minutes at most, and arguments of pytest. The programs run twice,
-# as they are and migrated; they start as many processes as there are cores.
-_TESTS = {
-    "core": "30 -m core -n auto --maxprocesses 4 --dist loadfile",
-    "all": "200 -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder",
-    "programs": "60 tests/old_programs tests/migrate/test_goes_on.py "
-    "tests/migrate/test_programs.py",
-}
-_ROWS = [nox.param(pair.python, pair, id=pair.name) for pair in support.ROWS]
-_VERSIONS = """
-import importlib.metadata, json, platform
-installed = importlib.metadata.distributions()
-found = {one.name.replace("-", "_"): one.version for one in installed}
-print(json.dumps({"python": platform.python_version(), **found}))
-"""
+MIGRATED = tempfile.TemporaryDirectory()
 
 
 @nox.session(reuse_venv=True)
-@nox.parametrize("python,pair", _ROWS)
+@nox.parametrize(
+    "python,pair",
+    [
+        *(
+            nox.param(versions["python"], name, id=name)
+            for name, versions in PAIRS.items()
+        ),
+        nox.param(PYTHON_OF_NEXT, NEXT, id=NEXT),
+    ],
+)
 def matrix(session, pair):
-    """Run the tests on one pair, and write its row of the table."""
-    if not {"--core", "--quick", "--all"}.issuperset(session.posargs):
-        session.error(f"{session.posargs}: after -- only --core, --quick or --all")
-    # Nightly builds may fail for reasons of their own.
-    report_failure = session.warn if pair == support.NEXT else session.error
-    wanted = support.requirements(pair, _DISTRIBUTION)
-    needed = list(_NEEDED)
+    """Run the tests on one pair."""
+    if not {"--core", "--all"}.issuperset(session.posargs):
+        session.error(f"{session.posargs}: after -- only --core or --all")
+    packages, without_dependencies = requirements(pair)
     if "--all" in session.posargs:
-        needed += [*_extras("test", "demo", "matrix"), "setuptools"]
+        packages += [*extras("test", "demo", "matrix"), "setuptools"]
     # One installation, so that pip chooses a NumPy that fits TensorFlow.
-    session.install("pip", wanted["tensorflow"], wanted["keras"], *needed)
-    if pair.tf_keras:
-        # It requires the distribution `tensorflow`, whichever one is there.
-        session.install("--no-deps", wanted["tf_keras"])
-    versions = session.run("python", "-c", _VERSIONS, silent=True)
-    if versions is None:  # of a run with --install-only
+    session.install("pip", *packages, *NEEDED)
+    if without_dependencies:
+        session.install("--no-deps", *without_dependencies)
+    if "--all" in session.posargs:
+        test(session, *IN_PROCESSES, "--no-loadscope-reorder")
         return
-    column = "all" if "--all" in session.posargs else "core"
-    tested = _tested(session, column)
-    if not {"--core", "--all"}.isdisjoint(session.posargs):
-        if tested["failed"]:
-            report_failure(f"{column}: {len(tested['failed'])} tests failed")
+    test(session, *IN_PROCESSES, "-m", "core and not slow")
+    if "--core" in session.posargs:
         return
-    versions = json.loads(versions)
-    for framework, requirement in wanted.items():
-        distribution = requirement.partition("==")[0]
-        versions[framework] = versions[distribution.replace("-", "_")]
-    result = _row(session, pair, versions, core=tested)
-    support.write({**support.read(), pair.name: result})
-    session.log(support.row(pair, result))
-    if not support.is_good(result):
-        report_failure(json.dumps(result, indent=1))
+    test(session, *PROGRAMS)
+    show(session, pair)
 
 
-def _row(session, pair, versions, core):
-    """Run the programs, and return a row of the table."""
-    quick = "--quick" in session.posargs
-    # What `pip install tf-lso` would install or replace.
-    pip = "python -m pip install --dry-run --quiet --report - .".split()
-    would = json.loads(session.run(*pip, silent=True, stderr=None))["install"]
-    would = [(one["metadata"]["name"], one["metadata"]["version"]) for one in would]
-    return {
-        "date": datetime.date.today().isoformat(),
-        "versions": {n: versions[n] for n in support.FRAMEWORKS if getattr(pair, n)},
-        "installs": [
-            f"{name} {version}" for name, version in would if name != "tf-lso"
-        ],
-        "quick": quick,
-        "core": core,
-        "programs": _tested(session, "programs", *["-m", "not slow"] * quick),
-    }
+def requirements(pair):
+    """Return the requirements of a pair, and those to install without their dependencies."""
+    if pair == NEXT:
+        return list(NIGHTLY_BUILDS[:2]), NIGHTLY_BUILDS[2:]
+    versions = PAIRS[pair]
+    # The tests use no GPU, so the smaller distribution serves.
+    tensorflow = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
+    packages = [
+        f"{tensorflow}=={versions['tensorflow']}.*",
+        f"keras=={versions['keras']}.*",
+    ]
+    # tf_keras requires the distribution `tensorflow`, whichever one is installed.
+    more = [f"tf-keras=={versions['tf_keras']}.*"] if versions["tf_keras"] else []
+    return packages, more
 
 
-def _extras(*names):
+def extras(*names):
     """Return the requirements of the extras of setup.cfg, without those of tf_lso itself."""
     setup = configparser.ConfigParser()
     setup.read("setup.cfg", encoding="utf-8")
-    extras = setup["options.extras_require"]
-    return [line for name in names for line in extras[name].split()]
+    return [
+        line for name in names for line in setup["options.extras_require"][name].split()
+    ]
 
 
-def _tested(session, column, *more):
-    """What came out of the tests of a column, as `support.count` returns it."""
-    minutes, *arguments = _TESTS[column].split()
-    minutes = os.environ.get("TF_LSO_TEST_MINUTES") or minutes
-    report = pathlib.Path(session.cache_dir, "report.xml")
+def test(session, *arguments):
+    """Run pytest."""
     session.run(
-        *("python", "tools/bounded.py", minutes, "python", "-m", "pytest"),
-        *("-q", "-p", "no:cacheprovider", *arguments, *more),
-        *("-o", "junit_family=xunit1", f"--junitxml={report}"),
-        env={"PYTHONPATH": None, "TF_LSO_MIGRATED": _MIGRATED.name},
-        success_codes=[0, 1],  # 1: the report has the tests that failed
-        interrupt_timeout=60,  # bounded.py needs its time to end the tests
+        *PYTEST,
+        *arguments,
+        env={"PYTHONPATH": None, "TF_LSO_MIGRATED": MIGRATED.name},
+        interrupt_timeout=60,  # the tests end their own processes first
     )
-    return support.count(report.read_text(encoding="utf-8"))
+
+
+def show(session, pair):
+    """Check what installing tf_lso would install, and print the row of the support page."""
+    pip = [
+        "python",
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--quiet",
+        "--report",
+        "-",
+        ".",
+    ]
+    report = json.loads(session.run(*pip, silent=True, stderr=None))
+    would_install = [one["metadata"]["name"] for one in report["install"]]
+    if would_install != ["tf-lso"]:
+        session.error(f"installing tf_lso would also install {would_install}")
+    versions = "import tensorflow, keras, platform\n" + (
+        "print('Python', platform.python_version(), end=', ')\n"
+        "print('TensorFlow', tensorflow.__version__, end=', ')\n"
+        "print('Keras', keras.__version__)"
+    )
+    shown = session.run("python", "-c", versions, silent=True, stderr=None).strip()
+    session.log(f"| {pair} | {shown} | {datetime.date.today().isoformat()} |")

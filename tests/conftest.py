@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import signal
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -24,14 +25,15 @@ devices.hide_others()
 
 
 def pytest_configure(config):
-    """Register a mark, and create the four logical CPUs for the strategies of the tests.
+    """Handle SIGTERM, and create the four logical CPUs of the tests.
 
     TensorFlow can create logical CPUs only before its first use, and test files use TensorFlow
     when they are imported. The main process of pytest-xdist runs no test and needs no CPUs.
     """
-    config.addinivalue_line("markers", "keras3: needs Keras 3, see tests/families.py")
     uses_workers = config.getoption("numprocesses", None)
     is_worker = hasattr(config, "workerinput")
+    # End at SIGTERM as at Ctrl-C. The tests then end the processes that they have started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if is_worker or not uses_workers:
         import tensorflow as tf
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 
 # The seconds after which a process counts as hanging. Even a slow machine must stay far below
-# this limit. The limit is below the `timeout` of setup.cfg, which ends the whole test process.
+# this limit. The limit is below the `timeout` of pyproject.toml, which ends the test process.
 HANGS_AFTER = 600
 
 # Variables for processes whose error output is read. TensorFlow prints little with them and

@@ -14,6 +14,7 @@ import pytest
 from tests import pages, preloaded
 from tests.generation import limit
 from tests.processes import ROOT, start
+from tools import written_pages
 
 _FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("compat_docs/**/*.md")]
 TEXTS = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in _FILES}
@@ -32,6 +33,12 @@ NEED_KERAS_AFTER_3_0 = {
     "compat_docs/how-to/resume.md",
     "compat_docs/how-to/scale.md",
 }
+
+
+@pytest.mark.parametrize("path", written_pages.WRITTEN)
+def test_the_parts_from_tables_are_up_to_date(path):
+    text = TEXTS[f"compat_docs/{path}"]
+    assert text == written_pages.page(path, text), "run tools/docs"
 
 
 # --- Code and commands.

@@ -9,9 +9,9 @@ three groups:
 - "overridden": attributes of tf_lso's own classes that the frameworks call or read.
 - "in files": names in checkpoints and model files. Some of them are also names of attributes.
 
-The first part of this file compares the list with the source code of tf_lso, which is read by
-`ast`, and with the attributes that the frameworks have. The second part tests what the names in
-`tf_private.py` and `keras3_private.py` do.
+The first part of this file compares the list with the frameworks, and with the attributes that
+the files of tf_lso read or set. The second part tests what the names in `tf_private.py` and
+`keras3_private.py` do.
 """
 
 import ast
@@ -44,30 +44,13 @@ MAY_USE = ("tf_lso/frameworks/", "tf_lso/install/")
 not_keras_3_0 = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 FRAMEWORKS = ["tensorflow", "keras2", pytest.param("keras3", marks=not_keras_3_0)]
 
-# The form of dotted names that are private. The names of Keras 2 are those that tf_lso passes
-# to `keras_versions.private`.
-DOTTED_NAMES = {
-    "tensorflow": r"tensorflow\.python\..+|__internal__(\.\w+){2}",
-    "keras2": r"saving\.[\w.]+",
-    "keras3": r"keras\.src\..+",
-}
+# Private modules, in the form of dotted names.
+PRIVATE_MODULE = re.compile(r"tensorflow\.python\..+|(keras|tf_keras)\.src\..+")
 
-# Files that contain names of a framework only as words, or that are about another framework.
-SKIPPED_FILES = {
-    "tensorflow": r"tf_lso/names/",
-    "keras2": r"tf_lso/(names|migrate)/|.*keras3|tf_lso/optimizers/graph_rewrite\.py",
-    "keras3": r"tf_lso/names/|.*keras2",
-}
-
-# Attributes of TensorFlow's classes whose names tf_lso, Keras or tf_keras uses for something
-# else. `_functions`, `_seed` and `_version` are attributes of graphs in TensorFlow 2.12.
-HOMONYMS = """
-    _functions _seed _version
-    _create_slots _create_or_restore_slot_variable _restore_slot_variable
-    _resource_apply_dense _resource_apply_sparse _resource_apply_sparse_duplicate_indices
-    _apply_gradients _attributes _call _finish _get _init _initialize _lock _loss_scale
-    _name _optimizer _prepare _rank _shape _slots _trainable _write
-""".split()
+# Private attributes that the table need not list: those of Python and of tf_lso itself, the
+# seeds of TensorFlow's eager context, which tests/state/test_random_state.py tests, and an
+# attribute of DelegatingTrackableMixin, which is tested below.
+NOT_LISTED = {"_replace", "_unbound", "_viewed", "_rng", "_seed", "_trackable"}
 
 # Private names that tf_lso uses only if they exist, and that TensorFlow 2.12 lacks.
 OPTIONAL = {"_tfmw_wrapped_module"} if tf.__version__ < "2.13" else set()
@@ -146,11 +129,7 @@ def private_names(framework):
     for one in OBJECTS[framework]():
         names.update(dir(one))
         names.update(getattr(one, "__dict__", ()))  # `dir` leaves out some of them
-    names = set(filter(is_private, names))
-    if framework == "tensorflow":
-        return names.difference(HOMONYMS)
-    # Keras inherits these names from TensorFlow.
-    return names.difference(dir(tf.Module()), dir(tf.Variable(0.0)))
+    return set(filter(is_private, names))
 
 
 # --- The names in the source code of tf_lso.
@@ -163,45 +142,16 @@ def sources():
     return {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in paths}
 
 
-def mentioned_names(tree, own=()):
-    """Yield all names and strings in a file that may be private names of a framework.
-
-    `own` contains names of the file's own attributes. `self.name` does not count if `name` is
-    in `own`, but `other.name` counts.
-    """
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
-                pass
-            case ast.Attribute(value, name):
-                yield name
-                if isinstance(value, ast.Attribute):
-                    yield ast.unparse(node).removeprefix("tf.")  # a dotted name
-            case ast.Constant(str(text)):
-                yield text
-            case ast.FunctionDef(name) if name not in own:
-                yield name
-            case ast.Import(aliases):
-                yield from (alias.name for alias in aliases)
-            case ast.ImportFrom(module, aliases, 0):
-                yield from (f"{module}.{alias.name}" for alias in aliases)
-
-
 # Functions that read or set an attribute whose name is an argument.
 ACCESSORS = """
     getattr hasattr setattr delattr attrgetter methodcaller forwarded set_untracked
 """.split()
 
 
-def used_names(tree, own=()):
-    """Yield the names of all attributes that a file reads or sets.
-
-    `own` means the same as in `mentioned_names`.
-    """
+def used_names(tree):
+    """Yield the names of all attributes that a file reads or sets."""
     for node in ast.walk(tree):
         match node:
-            case ast.Attribute(ast.Name("self" | "cls"), name) if name in own:
-                pass
             case ast.Attribute(_, name):
                 yield name
             case ast.Call(ast.Name(function) | ast.Attribute(_, function), args) if (
@@ -225,137 +175,18 @@ def _is_attribute_dict(node):
     return re.search(r"(^vars\(.*\)|\.__dict__)$", ast.unparse(node)) is not None
 
 
-def defined_names(tree):
-    """Yield the names that a file defines or assigns to, and the attributes of `self`."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Name(name, ctx=ast.Store()):
-                yield name
-            case ast.Attribute(ast.Name("self"), name, ctx=ast.Store()):
-                yield name
-
-
-def entries(framework):
-    """Return all (path, name) that the table lists for a framework."""
-    return {
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_framework_has_each_listed_name(framework):
+    """A name in `moved` has another name in this version of the framework, or is gone."""
+    listed = {
         (path, name)
         for files in TABLE[framework].values()
         for path, names in files.items()
-        for name in names
+        for name in filter(is_private, names)
     }
-
-
-def private_names_in(framework, source, find=mentioned_names):
-    """Return the private names of a framework that `find` finds in a source."""
-    tree = ast.parse(source)
-    # TensorFlow calls methods of tf_lso that override a private name of TensorFlow, so these
-    # methods count. Keras calls no private method of tf_lso, so a name that a file defines
-    # itself has nothing to do with Keras.
-    own = () if framework == "tensorflow" else set(defined_names(tree))
-    listed = {name for _, name in entries(framework)}
-    known = private_names(framework) | listed
-    return {
-        name
-        for name in find(tree, own)
-        if name in known or re.fullmatch(DOTTED_NAMES[framework], name)
-    }
-
-
-# --- The comparison of the table with the frameworks and the source code.
-
-
-def found_in_sources(framework, find):
-    """Return all (path, name) of private names that `find` finds in the package."""
-    return {
-        (path, name)
-        for path, source in sources().items()
-        if not re.match(SKIPPED_FILES[framework], path)
-        for name in private_names_in(framework, source, find)
-    }
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-class TestTheTable:
-    def test_lists_only_names_that_the_framework_has(self, framework):
-        """A name in `moved` has another name in this version of the framework, or is gone."""
-        known = private_names(framework) | OPTIONAL
-        moved = {
-            (path, name)
-            for path, name in entries(framework)
-            if is_private(name) and name not in known
-        }
-        assert moved == set()
-
-    def test_lists_uses_only_in_frameworks_and_install(self, framework):
-        paths = TABLE[framework]["used"]
-        assert [path for path in paths if not path.startswith(MAY_USE)] == []
-
-    def test_lists_exactly_the_names_that_the_files_mention(self, framework):
-        assert found_in_sources(framework, mentioned_names) == entries(framework)
-
-    def test_no_other_folder_uses_a_private_name(self, framework):
-        """Move the code that uses a name in `misplaced` to tf_lso/frameworks."""
-        used = found_in_sources(framework, used_names)
-        misplaced = {entry for entry in used if not entry[0].startswith(MAY_USE)}
-        assert misplaced == set()
-
-
-class TestTheSearch:
-    """The functions above find each form in which a file can contain a name."""
-
-    @pytest.mark.parametrize(
-        ("source", "is_use"),
-        [
-            ("x._name", True),
-            ("x._name = 1", True),
-            ("getattr(x, '_name', None)", True),
-            ("vars(x)['_name']", True),
-            ("vars(x).pop('_name', None)", True),
-            ("x.__dict__['_name'] = 1", True),
-            ("operator.attrgetter('_name')", True),
-            ("entries['_name']", False),
-            ("members = {'_name': True}", False),
-        ],
-    )
-    def test_finds_uses(self, source, is_use):
-        tree = ast.parse(source)
-        assert ("_name" in used_names(tree)) == is_use
-        assert "_name" in mentioned_names(tree)
-
-    @pytest.mark.parametrize(
-        ("framework", "name"),
-        [
-            ("tensorflow", "_use_locking"),
-            ("keras2", "_weights"),
-            pytest.param("keras3", "_var_key", marks=not_keras_3_0),
-        ],
-    )
-    def test_finds_uses_of_the_names_of_a_framework(self, framework, name):
-        assert private_names_in(framework, f"x.{name}", used_names) == {name}
-
-    @pytest.mark.parametrize(
-        ("framework", "source", "names"),
-        [
-            (
-                "tensorflow",
-                "from tensorflow.python import no",
-                {"tensorflow.python.no"},
-            ),
-            ("tensorflow", "import tensorflow.python.no", {"tensorflow.python.no"}),
-            ("tensorflow", "f('tensorflow.python.no')", {"tensorflow.python.no"}),
-            ("tensorflow", "tf.__internal__.no.such()", {"__internal__.no.such"}),
-            ("tensorflow", "x._track_trackable(y)", {"_track_trackable"}),
-            ("tensorflow", "def _trackable_children(x): 1", {"_trackable_children"}),
-            ("keras2", "keras_versions.private(k, 'saving.no')", {"saving.no"}),
-            ("keras2", "self._set_hyper(y)", {"_set_hyper"}),
-            # The file defines this name itself.
-            ("keras2", "def _set_hyper(self): self._set_hyper()", set()),
-        ],
-    )
-    def test_finds_mentions(self, framework, source, names):
-        assert private_names_in(framework, source) == names
+    known = private_names(framework) | OPTIONAL
+    moved = {(path, name) for path, name in listed if name not in known}
+    assert moved == set()
 
 
 def attributes_of_classes(tree):
@@ -380,48 +211,57 @@ def _assigned_names(statement):
             yield node.id
 
 
-def private_attributes_of_others(sources):
-    """Return the uses of private attributes that no class of tf_lso defines.
-
-    Files in the folders `MAY_USE` do not count.
-    """
-    trees = {
-        path: ast.parse(source)
-        for path, source in sources.items()
-        if not path.startswith(MAY_USE)
-    }
-    # `binding` puts the attribute `_unbound` into the classes that it makes, and each named
-    # tuple has the public method `_replace`.
-    defined = {"_unbound", "_replace"}
+def private_attributes_of_others():
+    """Return all (path, name) of used private attributes that no class of tf_lso defines."""
+    trees = {path: ast.parse(source) for path, source in sources().items()}
+    defined = set(NOT_LISTED)
     for tree in trees.values():
         defined |= attributes_of_classes(tree)
     return {
-        f"{path} uses {name}"
+        (path, name)
         for path, tree in trees.items()
         for name in used_names(tree)
         if is_private(name) and name not in defined
     }
 
 
-def test_other_folders_use_only_private_attributes_of_tf_lso():
-    """This also finds `HOMONYMS`, and names that none of the objects above have."""
-    assert private_attributes_of_others(sources()) == set()
-    planted = {"tf_lso/optimizers/other.py": "def f(x): return x._name"}
-    found = {"tf_lso/optimizers/other.py uses _name"}
-    assert private_attributes_of_others({**sources(), **planted}) == found
+def test_only_frameworks_and_install_use_private_attributes():
+    """Move the code that uses a name in `misplaced` to tf_lso/frameworks."""
+    misplaced = {
+        (path, name)
+        for path, name in private_attributes_of_others()
+        if not path.startswith(MAY_USE)
+    }
+    assert misplaced == set()
+
+
+def test_the_list_has_each_private_attribute():
+    listed = {
+        (path, name)
+        for groups in TABLE.values()
+        for files in groups.values()
+        for path, names in files.items()
+        for name in names
+    }
+    assert private_attributes_of_others() - listed == set()
 
 
 def test_no_module_of_tf_lso_imports_a_private_module_at_its_beginning():
-    private = re.compile("|".join([*DOTTED_NAMES.values(), r"tf_keras\.src\..+"]))
-    found = {
-        path: name
+    imported = {
+        (path, module)
         for path, source in sources().items()
         for statement in ast.parse(source).body
-        if isinstance(statement, (ast.Import, ast.ImportFrom))
-        for name in mentioned_names(statement)
-        if private.fullmatch(name)
+        for module in _imported_modules(statement)
     }
-    assert found == {}
+    assert {found for found in imported if PRIVATE_MODULE.fullmatch(found[1])} == set()
+
+
+def _imported_modules(statement):
+    if isinstance(statement, ast.Import):
+        return [alias.name for alias in statement.names]
+    if isinstance(statement, ast.ImportFrom) and statement.module:
+        return [f"{statement.module}.{alias.name}" for alias in statement.names]
+    return []
 
 
 # --- What the private names of TensorFlow do.

@@ -1,6 +1,6 @@
 """Writes the parts of pages in compat_docs that come from tables of the package.
 
-Run `python -m tools.written_pages` to write the parts. A test fails if a part is out of date.
+`tools/docs` writes the parts. A test fails if a part is out of date.
 """
 
 import collections

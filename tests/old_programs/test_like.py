@@ -44,26 +44,3 @@ def test_each_start_prints_what_it_printed(name, tmp_path):
             )
         assert code == 0, errors[-4000:]
         assert not differences(expected, printed, is_close=close), printed
-
-
-def test_each_recorded_second_start_continues_from_a_checkpoint():
-    """The recorded results of the second start differ from those of a new program."""
-    started_twice = [
-        case["printed"] for case in EXPECTED.values() if len(case["printed"]) == 2
-    ]
-    assert len(started_twice) == 3
-    for first, second in started_twice:
-        # Counters at the beginning of a start, such as "first_step".
-        keys = [key for key in first if key.startswith("first_")]
-        assert keys
-        for key in keys:
-            assert first[key] == 0
-            assert second[key] > 0
-        first_losses = first.get("history", first)["loss"]
-        second_losses = second.get("history", second)["loss"]
-        assert differences(first_losses, second_losses, is_close=close)
-
-
-def test_every_program_is_run():
-    programs = {path.stem for path in PROGRAMS.glob("*.py")}
-    assert programs == {name.split()[0] for name in EXPECTED}

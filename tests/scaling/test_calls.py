@@ -279,7 +279,9 @@ def test_replicas_that_meet_between_scaling_and_applying(family, mirrored2, meth
 
 
 @for_each_method
-@pytest.mark.parametrize("is_traced_before", [True, False])
+@pytest.mark.parametrize(
+    "is_traced_before", [pytest.param(True, marks=pytest.mark.slow), False]
+)
 def test_two_steps_of_a_function_with_gradients_of_an_inner_function(
     bench, method, is_traced_before
 ):
@@ -595,11 +597,11 @@ def test_calls_keep_no_graph_alive():
 @for_each_method
 def test_calls_do_not_grow_when_functions_are_traced_again_and_again(bench, method):
     calls = bench.optimizer._calls
-    for _ in range(20):
+    for _ in range(8):
         gradient = tf.function(lambda: bench.gradient(method))()
         tf.function(bench.apply)(gradient)
     del gradient
     gc.collect()
-    assert bench.steps == 20
+    assert bench.steps == 8
     assert len(calls._of_functions) < 5
     assert len(calls.unscaled_gradients._tensors) < 5

@@ -109,7 +109,9 @@ def test_xla_runs_only_one_branch(family):
 
 @pytest.mark.parametrize("jit_compile", [None, True], ids=["function", "xla"])
 @pytest.mark.parametrize("method", ["get_scaled_loss", "scale_loss"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", pytest.param("float64", marks=pytest.mark.slow)]
+)
 def test_the_check_reads_the_unscaled_gradients(family, method, dtype, jit_compile):
     """With a scale below 1, an unscaled gradient may be infinite although the scaled is not."""
     inner, x = FAMILIES[family].SGD(1.0), tf.Variable(tf.zeros([3], dtype), name="x")

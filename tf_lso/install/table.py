@@ -1,6 +1,6 @@
 """The table of all changes that tf_lso makes to TensorFlow and Keras.
 
-`python -m tools.written_pages` writes a page from this table. For each row, a test compares
+`tools/docs` writes a page from this table. For each row, a test compares
 the names in the row with the names that the row's function changes.
 """
 

@@ -1,5 +1,4 @@
 """`tools/benchmark` measures the time that loss scaling adds to a step.
 
-The tool measures in fresh processes. The parent process does not import TensorFlow. plan.py
-contains the workloads and the other choices.
+Each setting is measured in a fresh process. The parent process does not import TensorFlow.
 """

@@ -2,19 +2,16 @@
 
 import argparse
 import functools
-import importlib.metadata
 import itertools
 import json
 import os
 import pathlib
-import platform
-import signal
+import subprocess
 import sys
 import tempfile
 
 from tests import devices
-from tests.processes import assert_succeeded, run_workers
-from tools.benchmarks import plan, report
+from tools.benchmarks import figures, workloads
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _DESCRIPTION = """\
@@ -26,23 +23,25 @@ written as 100x256, which means 100 tensors of 256 values.
 compat_docs/explanation/performance-record.md explains the names and the tables. Example:
 tools/benchmark --workloads resnet50,bert --modes function --out figures
 """
-_SECONDS = 600  # the most seconds that a process may run
 # Replicas are logical CPU devices, so that every machine measures the same thing.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
 # Make the allocator return freed memory at once. Otherwise the peak depends on the memory
 # that the allocator keeps. These settings are too slow for measuring time.
-_FOR_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
-_FOR_MEMORY["MALLOC_TRIM_THRESHOLD_"] = "0"
+_FOR_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "0",
+    "MALLOC_ARENA_MAX": "1",
+}
 
 
 def _options(arguments):
     parser = argparse.ArgumentParser("tools/benchmark", description=_DESCRIPTION)
     add = parser.add_argument
     for option, known, default in (
-        ("--workloads", plan.WORKLOADS, "all"),
-        ("--modes", plan.MODES, "all"),
-        ("--strategies", plan.STRATEGIES, "default"),
-        ("--families", plan.FAMILIES, "all"),
+        ("--workloads", workloads.WORKLOADS, "all"),
+        ("--modes", workloads.MODES, "all"),
+        ("--strategies", workloads.STRATEGIES, "default"),
+        ("--families", workloads.FAMILIES, "all"),
     ):
         text = f"{', '.join(known)}, or all; default: {default}"
         names = functools.partial(_names, known)
@@ -65,7 +64,7 @@ def _options(arguments):
 def _names(known, text):
     names = list(known) if text == "all" else text.split(",")
     for name in names:
-        is_workload = known is plan.WORKLOADS and plan.workload(name)
+        is_workload = known is workloads.WORKLOADS and workloads.workload(name)
         if name not in known and not is_workload:
             raise argparse.ArgumentTypeError(f"{name!r}: use {', '.join(known)}")
     return names
@@ -74,7 +73,7 @@ def _names(known, text):
 def settings(options):
     """Return the list of settings to measure."""
     chosen = options.modes, options.strategies, options.families, options.workloads
-    found = [plan.Setting(*names) for names in itertools.product(*chosen)]
+    found = [workloads.Setting(*names) for names in itertools.product(*chosen)]
     # TensorFlow cannot compile steps of several replicas on logical CPUs.
     return [s for s in found if s.mode != "xla" or s.strategy == "default"]
 
@@ -86,52 +85,35 @@ def measure(setting, rounds, memory=False):
         file = pathlib.Path(folder, "measured.json")
         # One process measures the time of all candidates. If `memory` is True, a process
         # for each candidate then measures its memory.
-        for name in [None, *plan.CANDIDATES * memory]:
+        for name in [None, *workloads.CANDIDATES * memory]:
             command = [sys.executable, "-m", "tools.benchmarks.one_process"]
             command += [json.dumps([*setting, rounds, name]), str(file)]
-            environment = _ENVIRONMENT | (_FOR_MEMORY if name else {})
-            assert_succeeded(run_workers(command, 1, _SECONDS, environment, cwd=_ROOT))
+            more = _ENVIRONMENT | (_FOR_MEMORY if name else {})
+            subprocess.run(command, check=True, cwd=_ROOT, env=os.environ | more)
             for candidate, found in json.loads(file.read_text()).items():
                 measured.setdefault(candidate, {}).update(found)
     return measured
 
 
 def main(arguments=None):
-    """Run the tool and return its exit code."""
+    """Run the tool."""
     options = _options(arguments)
+    if options.draw:
+        rows = json.loads(options.draw.read_text(encoding="utf-8"))
+    else:
+        rows = []
+        for setting in settings(options):
+            of_setting = figures.figures(
+                setting, measure(setting, options.rounds, options.memory)
+            )
+            rows += of_setting
+            print(f"\n{figures.table(of_setting)}", flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-    if options.draw:
-        result = json.loads(options.draw.read_text(encoding="utf-8"))
-        report.draw(result["figures"], options.out)
-        return 0
-    import tqdm  # imported here, since `--help` does not need tqdm
-
-    # A signal that ends this process, for instance from a time limit, also ends its children.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    # TensorFlow comes in one of several packages.
-    packages = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras")
-    there = [(n, d) for n in packages for d in importlib.metadata.distributions(name=n)]
-    versions = {name: distribution.version for name, distribution in there}
-    versions |= {"python": platform.python_version(), "cores": os.cpu_count()}
-    result = {"environment": versions, "failures": [], "figures": []}
-    print(", ".join(f"{name} {version}" for name, version in versions.items()))
-    for setting in tqdm.tqdm(settings(options), unit="setting", disable=None):
-        try:
-            measured = measure(setting, options.rounds, options.memory)
-        except AssertionError as error:
-            result["failures"].append(f"{', '.join(setting)} failed:\n{error}")
-            print(result["failures"][-1], file=sys.stderr)
-            continue
-        rows = report.figures(setting, measured)
-        result["figures"] += rows
-        print(f"\n{report.table(rows)}", flush=True)
-    if options.out:
-        text = json.dumps(result, indent=1) + "\n"
+        text = json.dumps(rows, indent=1) + "\n"
         (options.out / "benchmark.json").write_text(text, encoding="utf-8")
-        report.draw(result["figures"], options.out)
-    return 1 if result["failures"] else 0
+        figures.draw(rows, options.out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

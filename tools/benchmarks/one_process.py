@@ -1,6 +1,7 @@
 """Measure one setting in this process: `python -m tools.benchmarks.one_process`."""
 
 import collections
+import functools
 import gc
 import json
 import pathlib
@@ -14,16 +15,15 @@ import tf_keras
 
 import tf_lso
 from tests import counting, devices
-from tools.benchmarks import plan
+from tools.benchmarks.workloads import (
+    CANDIDATES,
+    LIMIT,
+    OURS,
+    OWN,
+    Setting,
+    workload,
+)
 
-_INNER = {"keras3": keras.optimizers, "legacy": tf_keras.optimizers.legacy}
-_INNER["new"] = tf_keras.optimizers
-_WRAPPERS = {
-    (plan.OWN, "Keras 3"): keras.optimizers.LossScaleOptimizer,
-    (plan.OWN, "tf_keras"): tf_keras.mixed_precision.LossScaleOptimizer,
-    (plan.OURS, "Keras 3"): tf_lso.LossScaleOptimizer,
-    (plan.OURS, "tf_keras"): tf_lso.LossScaleOptimizer,
-}
 # With this learning rate and scale, no gradient overflows or becomes denormal in any number of
 # measured steps.
 _LEARNING_RATE = 1e-4
@@ -31,11 +31,30 @@ _SCALE = 2.0**15
 _BATCH = 64
 
 
+def _optimizer(family, candidate, momentum):
+    """Return the optimizer of a candidate."""
+    if family.startswith("keras3"):
+        optimizers, own = keras.optimizers, keras.optimizers.LossScaleOptimizer
+    else:
+        optimizers, own = (
+            tf_keras.optimizers,
+            tf_keras.mixed_precision.LossScaleOptimizer,
+        )
+    if family == "legacy":
+        optimizers = tf_keras.optimizers.legacy
+    inner = optimizers.SGD(_LEARNING_RATE, momentum=momentum)
+    if candidate == OWN:
+        return own(inner, initial_scale=_SCALE)
+    if candidate == OURS:
+        return tf_lso.LossScaleOptimizer(inner, initial_scale=_SCALE)
+    return inner
+
+
 class Steps:
     """The steps of the candidates. All steps share variables and inputs, but not slots."""
 
     def __init__(self, setting, strategy=None):
-        self.setting, self.workload = setting, plan.workload(setting.workload)
+        self.setting, self.workload = setting, workload(setting.workload)
         self.strategy = strategy or tf.distribute.get_strategy()
         with self.strategy.scope():
             # The values are small but not zero, since a model of zeros has zero gradients.
@@ -47,49 +66,23 @@ class Steps:
             lambda context: self._fed(context.replica_id_in_sync_group)
         )
 
-    def time(self, candidates, rounds):
-        """Return {candidate: dict with the seconds of each round and sizes of the graph}."""
-        steps = {name: self.step(name) for name in candidates}
-        calls = {n: lambda step=s: step(*self.inputs) for n, s in steps.items()}
-        times = in_turns(calls, rounds, self.workload.repeats)
-        measured = {name: {"seconds": times[name]} for name in steps}
-        for name, step in steps.items() if self.setting.mode != "eager" else ():
-            graph = step.get_concrete_function(*self.inputs).graph
-            measured[name]["traces"] = step.experimental_get_tracing_count()
-            measured[name]["operations"] = sum(counting.operations(graph).values())
-            measured[name]["collectives"] = counting.collectives(graph)
-        return measured
-
-    def memory(self, name):
-        """Run three steps of a candidate. Return {name: dict with the peak memory}."""
-        step = self.step(name)
-        gc.collect()
-        counting.reset_peak()
-        for _ in range(3):
-            step(*self.inputs)
-        return {name: {"peak_bytes": counting.peak_bytes()}}
-
-    def step(self, name):
+    def step(self, candidate):
         """Return the step of a candidate, after the step has run twice."""
-        family = plan.FAMILIES[self.setting.family]
+        family = self.setting.family
         with self.strategy.scope():
-            momentum = self.workload.momentum
-            inner = _INNER[family.optimizers]
-            optimizer = inner.SGD(_LEARNING_RATE, momentum=momentum)
-            if name in (plan.OWN, plan.OURS):
-                wrapper = _WRAPPERS[name, family.framework]
-                optimizer = wrapper(optimizer, initial_scale=_SCALE)
-            if family.optimizers != "legacy":  # legacy optimizers have no `build`
+            optimizer = _optimizer(family, candidate, self.workload.momentum)
+            if family != "legacy":  # legacy optimizers have no `build`
                 # Build before the first step, since Keras 3's own wrapper cannot be built
                 # in strategy.run.
                 optimizer.build(self.variables)
-        if name in (plan.LIMIT, plan.BARE):
-            scale_loss = unscale = _as_it_is
-        elif family.is_legacy and hasattr(optimizer, "get_scaled_loss"):
-            scale_loss = optimizer.get_scaled_loss
-            unscale = optimizer.get_unscaled_gradients
-        else:
-            scale_loss, unscale = optimizer.scale_loss, _as_it_is
+        scale_loss = unscale = _as_it_is
+        if candidate in (OWN, OURS):
+            # Keras 3's own wrapper has no get_scaled_loss.
+            if family != "keras3" and hasattr(optimizer, "get_scaled_loss"):
+                scale_loss = optimizer.get_scaled_loss
+                unscale = optimizer.get_unscaled_gradients
+            else:
+                scale_loss = optimizer.scale_loss
         # Ask outside the scope, since inside its own scope each strategy is the default.
         is_default = self.strategy is tf.distribute.get_strategy()
 
@@ -99,7 +92,7 @@ class Steps:
                 # a traced function have no device. `tf.identity` does not copy their values.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))
-            if name == plan.LIMIT:
+            if candidate == LIMIT:
                 return tf.add_n([tf.reduce_sum(_values(g)) for g in gradients])
             optimizer.apply_gradients(zip(gradients, self.variables))
             return None
@@ -116,11 +109,13 @@ class Steps:
 
     def _fed(self, replica):
         """Return the inputs of one replica: gradients and their rows, or a batch of data."""
-        shapes, rows = self.workload.gradients, self.workload.rows
+        shapes, rows = self.workload.shapes, self.workload.rows
         if self.workload.trains:
-            shapes = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
-        values = [_uniform(s, number, replica) for number, s in enumerate(shapes)]
-        sizes = [shape[0] for shape in self.workload.shapes] if rows else []
+            fed = [(_BATCH, shapes[0][0]), (_BATCH, *shapes[-1])]
+        else:
+            fed = [(rows or size, *others) for size, *others in shapes]
+        values = [_uniform(shape, number, replica) for number, shape in enumerate(fed)]
+        sizes = [shape[0] for shape in shapes] if rows else []
         return values + [tf.range(rows) * (size // rows) for size in sizes]
 
     def _gradients(self, scale_loss, inputs):
@@ -135,9 +130,11 @@ class Steps:
         # Scale a loss even without a tape, so that the optimizer knows that the gradients are
         # scaled.
         scale_loss(tf.constant(1.0))
+        if not self.workload.rows:
+            return list(inputs)
         shapes = list(map(tf.constant, self.workload.shapes))
         slices = zip(inputs, inputs[len(shapes) :], shapes)
-        return [tf.IndexedSlices(*parts) for parts in slices] or list(inputs)
+        return [tf.IndexedSlices(*parts) for parts in slices]
 
 
 def _as_it_is(value):
@@ -156,7 +153,7 @@ def _uniform(shape, number, replica=0, limit=1.0):
     return tf.convert_to_tensor((numbers - 0.5) * 2 * limit)
 
 
-def in_turns(calls, rounds, repeats):
+def seconds_in_turns(calls, rounds, repeats):
     """Time all calls in each round. Return {name: list of the seconds for one call}.
 
     Args:
@@ -184,15 +181,37 @@ def in_turns(calls, rounds, repeats):
     return times
 
 
+def measure_time(steps, rounds):
+    """Return {candidate: {"seconds": list of the seconds of each round}}."""
+    calls = {
+        name: functools.partial(steps.step(name), *steps.inputs) for name in CANDIDATES
+    }
+    times = seconds_in_turns(calls, rounds, steps.workload.repeats)
+    return {name: {"seconds": seconds} for name, seconds in times.items()}
+
+
+def measure_memory(steps, candidate):
+    """Run three steps of a candidate. Return {candidate: {"peak_bytes": int or None}}."""
+    step = steps.step(candidate)
+    gc.collect()
+    counting.reset_peak()
+    for _ in range(3):
+        step(*steps.inputs)
+    return {candidate: {"peak_bytes": counting.peak_bytes()}}
+
+
 def main(job, file):
     """Measure a job, which is described in JSON, and write the result to a file.
 
     `__main__.measure` starts this process.
     """
-    *setting, rounds, name = json.loads(job)
-    setting = plan.Setting(*setting)
+    *setting, rounds, candidate = json.loads(job)
+    setting = Setting(*setting)
     steps = Steps(setting, devices.strategy(setting.strategy))
-    measured = steps.memory(name) if name else steps.time(plan.CANDIDATES, rounds)
+    if candidate is None:
+        measured = measure_time(steps, rounds)
+    else:
+        measured = measure_memory(steps, candidate)
     pathlib.Path(file).write_text(json.dumps(measured))
 
 

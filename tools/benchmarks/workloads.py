@@ -1,30 +1,16 @@
-"""The choices and workloads of `tools/benchmark`, for use without TensorFlow."""
+"""The choices of `tools/benchmark`, for use without TensorFlow."""
 
-import math
 import re
 from typing import NamedTuple
 
-# Maps the name in commands, files and tables to the name in plots.
+# Maps a name in commands to the name in plots.
 MODES = {"eager": "in eager mode", "function": "in a tf.function", "xla": "under XLA"}
 STRATEGIES = {"default": "one device", "mirrored2": "two replicas"}
-
-
-class Family(NamedTuple):
-    """A family of optimizers, and the protocol of the step around them."""
-
-    framework: str  # the framework that defines the optimizers, for plots
-    optimizers: str  # "keras3", "legacy" or "new", see `one_process`
-    # Whether the step calls get_scaled_loss and get_unscaled_gradients. If not, the step calls
-    # scale_loss.
-    is_legacy: bool
-
-
-# Keras 3's own wrapper has no get_scaled_loss, so its protocol is always scale_loss.
 FAMILIES = {
-    "keras3": Family("Keras 3", "keras3", False),
-    "keras3-legacy-calls": Family("Keras 3", "keras3", True),
-    "legacy": Family("tf_keras", "legacy", True),
-    "new": Family("tf_keras", "new", True),
+    "keras3": "Keras 3",
+    "keras3-legacy-calls": "Keras 3\nold calls",
+    "legacy": "tf_keras\nlegacy",
+    "new": "tf_keras\nnewer",
 }
 # The limit is no step, but one sum over all gradients, since every wrapper must read each
 # gradient once. The other candidates are a step without loss scaling, a step with the
@@ -45,23 +31,13 @@ class Workload(NamedTuple):
     """The gradients that a step applies, or the model that it trains."""
 
     title: str  # the name in tables
-    shapes: list[tuple[int, ...]]  # the shapes of the variables and their gradients
+    shapes: list[tuple[int, ...]]  # the shapes of the variables
     repeats: int = 1  # the number of steps that are timed together
     momentum: float = 0.9  # the momentum of the inner SGD
     # The number of rows of each gradient if the gradients are `tf.IndexedSlices`, or None if
     # the gradients are dense.
     rows: int | None = None
     trains: bool = False  # whether the step also computes the loss and its gradients
-
-    @property
-    def gradients(self):
-        """The shapes of the gradients, or of the values of `tf.IndexedSlices`."""
-        return [(self.rows or size, *others) for size, *others in self.shapes]
-
-    @property
-    def values(self):
-        """The number of values in all gradients."""
-        return sum(map(math.prod, self.gradients))
 
 
 def _resnet50():
@@ -91,14 +67,15 @@ def _bert_base(width=768):
 
 
 _SMALL_MODEL = [(64, 128), (128,), (128, 128), (128,), (128, 10), (10,)]
-_TABLE = [(1_000_000, 64)]
 WORKLOADS = {
     "tiny": Workload("tiny MLP", [(32, 64), (64,), (64, 10), (10,)], 20),
     "small400": Workload("400 small tensors", [(256,)] * 400, 2),
     "resnet50": Workload("ResNet-50 shapes", _resnet50()),
     "bert": Workload("BERT-base shapes", _bert_base()),
     # Momentum would read and write the whole table, which takes far longer than loss scaling.
-    "embedding": Workload("embedding 1M x 64, 64 rows", _TABLE, 10, 0.0, rows=64),
+    "embedding": Workload(
+        "embedding 1M x 64, 64 rows", [(1_000_000, 64)], 10, momentum=0.0, rows=64
+    ),
     "model": Workload("small model, whole steps", _SMALL_MODEL, 10, trains=True),
 }
 

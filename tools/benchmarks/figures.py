@@ -3,7 +3,16 @@
 import math
 import statistics
 
-from tools.benchmarks import plan
+from tools.benchmarks.workloads import (
+    BARE,
+    FAMILIES,
+    LIMIT,
+    MODES,
+    OURS,
+    OWN,
+    STRATEGIES,
+    workload,
+)
 
 _CLOCK_MS = 1e-4  # about the time for one reading of the clock
 _COLUMNS = {  # maps the key of a column to its heading and format
@@ -11,14 +20,8 @@ _COLUMNS = {  # maps the key of a column to its heading and format
     "added_ms": ("added ms", "{:.3f}"),
     "added_iqr_ms": ("IQR", "{:.3f}"),
     "ratio_to_own": ("/ own", "{:.2f}"),
-    "operations_per_gradient": ("ops / gradient", "{:.1f}"),
-    "collectives": ("collectives", "{}"),
-    "traces": ("traces", "{}"),
     "added_peak_mb": ("peak MB", "{:+.1f}"),
 }
-_COLORS = {"Keras 3": "tab:red", "tf_keras": "tab:orange", plan.OURS: "tab:blue"}
-_TICKS = {"keras3": "Keras 3", "keras3-legacy-calls": "Keras 3\nold calls"}
-_TICKS |= {"legacy": "tf_keras\nlegacy", "new": "tf_keras\nnewer"}
 
 
 def figures(setting, measured):
@@ -28,34 +31,26 @@ def figures(setting, measured):
     """
     rows = [setting._asdict() | {"candidate": n} | measured[n] for n in measured]
     by_candidate = {row["candidate"]: row for row in rows}
-    bare, own = by_candidate[plan.BARE], by_candidate[plan.OWN]
+    bare, own = by_candidate[BARE], by_candidate[OWN]
     for row in rows:
-        row["ms"] = 1e3 * statistics.median(row["seconds"])
-        # The limit contains no step, so the time of the bare step is not subtracted.
-        is_limit = row["candidate"] == plan.LIMIT
+        # The limit contains no step, so the bare step is not subtracted.
+        is_limit = row["candidate"] == LIMIT
         without = [0.0] * len(row["seconds"]) if is_limit else bare["seconds"]
-        low, row["added_ms"], high = added(row["seconds"], without)
+        added = [1e3 * (s - b) for s, b in zip(row["seconds"], without, strict=True)]
+        added *= 2 if len(added) == 1 else 1  # quartiles need two values
+        low, median, high = statistics.quantiles(added, n=4, method="inclusive")
+        row["ms"] = 1e3 * statistics.median(row["seconds"])
+        row["added_ms"] = median
         row |= {"added_quartiles": [low, high], "added_iqr_ms": high - low}
-        if "operations" in row and not is_limit:
-            more = row["operations"] - bare["operations"]
-            tensors = len(plan.workload(setting.workload).shapes)
-            row["operations_per_gradient"] = more / tensors
         if row.get("peak_bytes") and not is_limit:  # not every system reports the peak
             row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
     # A ratio means nothing unless the time that the framework's own wrapper adds is at least
     # twice the random error of the median of this time.
-    chance = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
-    if own["added_ms"] > max(2 * chance, _CLOCK_MS):
+    error = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
+    if own["added_ms"] > max(2 * error, _CLOCK_MS):
         for row in rows:
             row["ratio_to_own"] = row["added_ms"] / own["added_ms"]
     return rows
-
-
-def added(seconds, bare):
-    """Return the quartiles of the milliseconds that a step adds to the bare step."""
-    differences = [1e3 * (s - b) for s, b in zip(seconds, bare, strict=True)]
-    differences *= 2 if len(differences) == 1 else 1
-    return statistics.quantiles(differences, n=4, method="inclusive")
 
 
 def table(rows):
@@ -64,32 +59,27 @@ def table(rows):
     keys = [key for key in _COLUMNS if any(key in row for row in rows)]
     lines = [["candidate", *(_COLUMNS[key][0] for key in keys)]]
     for row in rows:
-        lines.append([row["candidate"], *(_cell(row, k) for k in keys)])
+        cells = [
+            _COLUMNS[key][1].format(row[key]) if key in row else "" for key in keys
+        ]
+        lines.append([row["candidate"], *cells])
     widths = [max(map(len, column)) for column in zip(*lines)]
     lines.insert(1, ["-" * (width - 1) + ":" for width in widths])
     text = [" | ".join(c.rjust(w) for c, w in zip(line, widths)) for line in lines]
-    workload = plan.workload(row["workload"])
-    size = f"{len(workload.shapes)} tensors, {workload.values:,} values"
+    row = rows[0]
     where = " · ".join((row["mode"], row["strategy"], row["family"]))
-    title = f"**{workload.title} ({size}) · {where}**\n"
+    title = f"**{workload(row['workload']).title} · {where}**\n"
     return "\n".join([title, *(f"| {line} |" for line in text)])
 
 
-def _cell(row, key):
-    return _COLUMNS[key][1].format(row[key]) if key in row else ""
-
-
 def draw(rows, folder):
-    """Draw one PNG for each mode and strategy, with bars that show the added time.
-
-    The rows may come from an earlier version of this tool and may contain other candidates.
-    """
+    """Draw one PNG for each mode and strategy, with bars that show the added time."""
     from matplotlib import patches
     from matplotlib.figure import Figure
 
     plots = {}
     for row in rows:
-        if row["candidate"] in (plan.OWN, plan.OURS):
+        if row["candidate"] in (OWN, OURS):
             panels = plots.setdefault((row["strategy"], row["mode"]), {})
             panels.setdefault(row["workload"], []).append(row)
     for (strategy, mode), panels in plots.items():
@@ -98,13 +88,16 @@ def draw(rows, folder):
         lines = -(-len(panels) // columns)
         size = (0.8 + 3.6 * columns, 1.4 + 2.9 * lines)
         figure = Figure(figsize=size, layout="constrained")
-        for number, (name, own) in enumerate(panels.items(), start=1):
+        for number, (name, rows_of_panel) in enumerate(panels.items(), start=1):
             panel = figure.add_subplot(lines, columns, number)
-            panel.set_title(plan.workload(name).title, fontsize="medium")
-            _draw_bars(panel, own)
-        boxes = [patches.Patch(color=c, label=title) for title, c in _COLORS.items()]
+            panel.set_title(workload(name).title, fontsize="medium")
+            _draw_bars(panel, rows_of_panel)
+        boxes = [
+            patches.Patch(color="tab:red", label="the framework's own"),
+            patches.Patch(color="tab:blue", label="tf_lso"),
+        ]
         figure.legend(handles=boxes, loc="outside upper center", ncols=len(boxes))
-        where = f"{plan.MODES[mode]}, {plan.STRATEGIES[strategy]}"
+        where = f"{MODES[mode]}, {STRATEGIES[strategy]}"
         figure.supxlabel(f"whose optimizer is wrapped ({where})")
         figure.supylabel("ms a step, above the step without loss scaling")
         figure.savefig(folder / f"added-{strategy}-{mode}.png", dpi=120)
@@ -114,17 +107,15 @@ def _draw_bars(panel, rows):
     """Draw two bars for each family on one workload, with their quartiles and values."""
     families = list(dict.fromkeys(row["family"] for row in rows))
     for row in rows:
-        is_ours, value = row["candidate"] == plan.OURS, row["added_ms"]
+        is_ours, value = row["candidate"] == OURS, row["added_ms"]
         position = families.index(row["family"]) + (0.2 if is_ours else -0.2)
-        color = _COLORS[
-            plan.OURS if is_ours else plan.FAMILIES[row["family"]].framework
-        ]
         # Take `abs`, since rounding can make a difference negative if all rounds are equal.
         spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
+        color = "tab:blue" if is_ours else "tab:red"
         bar = panel.bar(position, value, 0.4, yerr=spread, color=color)
         digits = 3 if abs(value) >= 1 else 2
         panel.bar_label(bar, fmt=f"%.{digits}g", fontsize=8.5, padding=1)
-    panel.set_xticks(range(len(families)), [_TICKS[family] for family in families])
+    panel.set_xticks(range(len(families)), [FAMILIES[family] for family in families])
     panel.margins(y=0.15)
     panel.axhline(0, color="black", lw=0.8)
     panel.grid(True, axis="y", alpha=0.25)
