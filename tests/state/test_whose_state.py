@@ -147,13 +147,16 @@ FORMATS = {
 FIRST, LAST = {"model": {"frozen": ["a"]}}, {"model": {"frozen": ["c"]}}
 DIFFERENCES = {
     "none": ({}, {}),
+    "Nadam": ({"name": "Nadam"}, {"name": "Nadam"}),
     "order of the build": ({"order": -1}, {}),
+    "order of the build of Nadam": ({"name": "Nadam", "order": -1}, {"name": "Nadam"}),
     "frozen layer": (FIRST, LAST),
     "one more frozen layer": ({}, LAST),
     "same frozen layer": (FIRST, FIRST),
     "names of layers": ({"model": {"names": "abc"}}, {"model": {"names": "xyz"}}),
     "second model": ({"model": {"names": [None] * 3}},) * 2,
     "class": ({}, {"name": "Adamax"}),
+    "no slots in the file": ({"name": "SGD"}, {"name": "RMSprop"}),
     "amsgrad": ({}, {"amsgrad": True}),
     "amsgrad in the file": ({"amsgrad": True}, {}),
     "use_ema": ({}, {"use_ema": True}),
@@ -182,7 +185,9 @@ EQUAL = dict.fromkeys(FORMATS, "equal")
 # A file does not say whether the layers of a model are the renamed layers of another.
 OUTCOMES = {name: REFUSED for name in DIFFERENCES} | {
     "none": EQUAL,
+    "Nadam": EQUAL,
     "order of the build": EQUAL,
+    "order of the build of Nadam": EQUAL,
     "same frozen layer": EQUAL,
     "second model": EQUAL,
 }
@@ -208,6 +213,7 @@ EXCEPTIONS_OF_LEGACY = {
     ("one more frozen layer", "checkpoint without tf_lso"): "shared",
     ("names of layers", "checkpoint"): "equal",
     ("class", "checkpoint without tf_lso"): None,
+    ("no slots in the file", "checkpoint without tf_lso"): None,
     ("amsgrad", "checkpoint without tf_lso"): None,
 }
 

@@ -259,6 +259,13 @@ def listed_slots(graph, node, at):
     variables = graph.variables(0, optimizers(graph).values())
     variables |= {child: graph.entry(child) for child in order}
     labels = _labels(graph, node, order, variables, {*heads, *order})
+    # Manifests have the name of the attribute for such a variable as Nadam's product of
+    # momentums, which the newer optimizers of Keras 2 do not list.
+    scalars = {
+        child: (name, None) for name, child in below.items() if name in layouts.SCALARS
+    }
+    labels |= scalars
+    listed += [child for child in scalars if child not in listed]
     names = [heads[child] for child in listed if child in heads]
     slots = [labels[child] for child in listed if child not in heads]
     return names, slots

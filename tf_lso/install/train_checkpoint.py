@@ -145,7 +145,8 @@ def _manifest_of(graph, node, optimizer, found):
     owners = {of for _, of in slots}
     if any(slot is None or of == source.UNKNOWN for slot, of in slots):
         return None
-    if not owners - {None} & paths.keys():
+    is_built = bool(graph.elements(graph.children(at).get("_trainable_variables")))
+    if not (owners - {None} & paths.keys() if slots else is_built):
         return None
     names = table.slot_of_attributes(family.inner)
     return manifest_lib.Manifest(

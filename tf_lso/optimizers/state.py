@@ -254,9 +254,12 @@ class State:
         """Set the variables that exist, and store the slot values until the build.
 
         Return whether the arrays fit one of the layouts. If they do not fit, nothing is set.
-        If slots of a file do not fit at the build, the build only warns.
+        If slots of a file do not fit at the build, the build only warns. It checks a `manifest`
+        even if the file has no slots.
         """
-        if self._set(arrays, [layout.variables for layout in layouts]):
+        if manifest is None and self._set(
+            arrays, [layout.variables for layout in layouts]
+        ):
             self.deferred = None
             return True
         for layout in layouts:
@@ -265,7 +268,8 @@ class State:
             if manifest is not None:
                 start, end = manifest.start, manifest.start + len(manifest.slots)
             values = [*arrays[:start], *arrays[end:]]
-            if start < end and _fits(values, known):
+            has_slots = start < end or manifest is not None
+            if has_slots and _fits(values, known):
                 undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
                 variables_lib.assign_all(known, values)
                 self.deferred = DeferredSlots(
@@ -373,6 +377,8 @@ class State:
         if manifest is not None and manifest.is_built:
             # The manifest says in which order the slots are, so all layouts may fit.
             layouts = [*layouts, *weights]
+        else:
+            manifest = None
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
                 self._warn_not_loaded(f"It has {len(arrays)} variables.")
@@ -380,7 +386,7 @@ class State:
         whole = [layout.variables for layout in layouts]
         untrained = [layout.early for layout in layouts]
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
-        if manifest is not None and manifest.is_built:
+        if manifest is not None:
             self._load_by_manifest(arrays, manifest, untrained)
             return
         if self._set(arrays, [*whole, *untrained] if is_new else whole):
