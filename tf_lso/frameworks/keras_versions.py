@@ -11,7 +11,6 @@ identified by the strings "keras" and "tf_keras".
 """
 
 import functools
-import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -42,7 +41,7 @@ _Class = TypeVar("_Class", bound=type)
 
 def version(package: str) -> str:
     """Import a package and return its version."""
-    return str(importlib.import_module(package).__version__)
+    return str(environment.module(package).__version__)
 
 
 def is_at_least(package: str, major: int, minor: int) -> bool:
@@ -79,7 +78,7 @@ def imported_keras2() -> list[str]:
 def public(package: str) -> types.ModuleType:
     """Return the module that contains the public names of a package."""
     name = _PUBLIC[package] if is_keras2(package) else package
-    return importlib.import_module(name)
+    return environment.module(name)
 
 
 def private(package: str, path: str) -> types.ModuleType:
@@ -88,7 +87,7 @@ def private(package: str, path: str) -> types.ModuleType:
     The path is relative to `keras.src` or `tf_keras.src`, and in 2.12 to `keras`.
     """
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
-    return importlib.import_module(f"{below}.{path}")
+    return environment.module(f"{below}.{path}")
 
 
 # Cache the base classes, because `install(like=...)` may later make the public names of the
@@ -128,7 +127,7 @@ def state_of_keras3() -> types.ModuleType:
 
     The state contains the global dtype policy, the automatic names and the seed generators.
     """
-    return importlib.import_module("keras.src.backend.common.global_state")
+    return environment.module("keras.src.backend.common.global_state")
 
 
 def is_own_private(name: str) -> bool:

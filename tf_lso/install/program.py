@@ -38,13 +38,22 @@ _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso run` to its parser."""
-    parser.usage = "tf-lso run [--like VERSION] (SCRIPT | -m MODULE) [ARGS ...]"
+    parser.usage = (
+        "tf-lso run [--like VERSION [--no-import-keras]] (SCRIPT | -m MODULE) [ARGS ...]"
+    )
     parser.add_argument(
         "--like",
         metavar="VERSION",
         help="version of the TensorFlow that the program was written for, such as 2.4: "
         "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
         "the legacy ones; by default the Keras that TensorFlow takes",
+    )
+    parser.add_argument(
+        "--no-import-keras",
+        dest="import_keras",
+        action="store_false",
+        help="with --like up to 2.15: `import keras` stays Keras 3 and is not what tf.keras "
+        "is; for programs with a library that needs Keras 3",
     )
     parser.add_argument(
         "-m",
@@ -72,11 +81,12 @@ def run(args: argparse.Namespace) -> int:
     arguments: list[str] = args.module if module else args.program
     if like is not None:
         try:
-            like_lib.choose(like)
+            like_lib.choose(like, args.import_keras)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        # Child processes read the version after `--like` from this environment variable.
+        # Child processes read the options from these environment variables.
         os.environ[like_lib.VARIABLE] = like
+        os.environ[like_lib.IMPORT_KERAS] = str(int(args.import_keras))
     if not arguments:
         args.parser.error(
             "argument -m: expected the name of a module"
@@ -87,7 +97,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
         return 2
 
-    import_hooks.after_import_of_frameworks(lambda: install(like=like))
+    import_hooks.after_import_of_frameworks(
+        lambda: install(like=like, import_keras=args.import_keras)
+    )
     # Python processes that the program starts get the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]

@@ -11,6 +11,7 @@ from tf_lso.frameworks import keras2_private, keras3_private, keras_versions
 from tf_lso.install import (
     compiling,
     earlier_keras2,
+    import_keras,
     keras3,
     like,
     loading_configs,
@@ -83,6 +84,7 @@ PATCHES = [Patch(*row) for row in (
     ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
 
     ("`tf.keras.__version__`", KERAS_2, "2.15", earlier_keras2.say_version),
+    ("`import keras`", KERAS_2, "2.15", import_keras.lead_to_tf_keras),
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
      KERAS_2, "2.10", like.use_legacy_optimizers),
     ("`Model.distribute_reduction_method`", KERAS_2, "2.10", earlier_keras2.log_first_replica),
