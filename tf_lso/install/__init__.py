@@ -104,7 +104,9 @@ def install(*, like: str | None = None, import_keras: bool = True) -> Handle:
         like_lib.choose(like, import_keras and not _made)
     with _lock:
         if not _made:
-            change = functools.partial(_change_all, like=like, import_keras=import_keras)
+            change = functools.partial(
+                _change_all, like=like, import_keras=import_keras
+            )
             _made.append(ledger_lib.make(change))
             return Handle(_made[0])
     is_keras2 = os.environ.get(like_lib.IMPORT_KERAS) == "1"

@@ -31,7 +31,9 @@ def lead_to_tf_keras(keras, ledger):
     )
     if not is_keras3 or os.environ.get(like.IMPORT_KERAS) == "0":
         return
-    keras3 = {name: module for name, module in [*sys.modules.items()] if _is_keras(name)}
+    keras3 = {
+        name: module for name, module in [*sys.modules.items()] if _is_keras(name)
+    }
 
     def show_keras3():
         for name in filter(_is_keras, [*sys.modules]):
@@ -80,9 +82,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             home = own
         else:
             home = _old_name(package, last) or _home(own)
-        if home is None:
-            _refuse_keras3(own)
-        return None if home in (None, name) else ModuleSpec(name, self, loader_state=home)
+        needed = only_in_keras3(own) if home is None else None
+        if needed is not None:
+            raise ModuleNotFoundError(message(needed), name=needed)
+        return (
+            None if home in (None, name) else ModuleSpec(name, self, loader_state=home)
+        )
 
     def create_module(self, spec):
         """Return None, so that Python makes an empty module.
@@ -147,12 +152,15 @@ def _path(own):
     return own
 
 
-def _refuse_keras3(own):
-    """Raise ModuleNotFoundError if Keras 3 has a module or another name that Keras 2 lacks."""
+def only_in_keras3(own):
+    """Return the name in Keras 3 of what a program has not found as `own`, or None.
+
+    For instance, a program does not find "tf_keras.api._v2.keras.ops", since only Keras 3 has
+    `keras.ops`.
+    """
     name = f"keras.{_path(own)}"
     parent, _, last = name.rpartition(".")
-    if hasattr(environment.hidden.get(parent), last):
-        raise ModuleNotFoundError(message(name), name=name)
+    return name if hasattr(environment.hidden.get(parent), last) else None
 
 
 def message(name):
@@ -160,7 +168,7 @@ def message(name):
     version = os.environ[like.VARIABLE]
     return (
         f"{name} is part of Keras 3, but like={version!r} makes `import keras` the Keras of "
-        f"TensorFlow {version}. If a library needs Keras 3, keep it under `import keras`: "
+        f"TensorFlow {version}. If a library needs Keras 3, let `import keras` stay Keras 3: "
         f"tf_lso.install(like={version!r}, import_keras=False) or `tf-lso run --like "
         f"{version} --no-import-keras SCRIPT`. See `tf-lso help import-keras`"
     )

@@ -38,9 +38,8 @@ _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso run` to its parser."""
-    parser.usage = (
-        "tf-lso run [--like VERSION [--no-import-keras]] (SCRIPT | -m MODULE) [ARGS ...]"
-    )
+    options = "[--like VERSION] [--no-import-keras]"
+    parser.usage = f"tf-lso run {options} (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
         "--like",
         metavar="VERSION",
