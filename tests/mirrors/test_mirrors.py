@@ -217,6 +217,10 @@ def test_a_class_has_the_real_members(namespace, name):
         ("compat.v3", "v"),
         ("LossScaleOptimzer", "LossScaleOptimizer"),
         ("explain", "Did you mean 'tf_lso.debugging.explain'?"),
+        (
+            "train.experimental.LossScaleOptimizer",
+            "tf_lso.keras.mixed_precision.experimental.LossScaleOptimizer",
+        ),
         ("kears", "keras"),
         ("mixed_precision.experimental.Zzz", "FixedLossScale"),
     ],

@@ -92,9 +92,12 @@ def run(args: argparse.Namespace) -> int:
             if module
             else "the script to run is missing; see the examples in --help"
         )
-    if not module and not os.path.exists(arguments[0]):
-        print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
+    refused = None if module else _refused(arguments[0])
+    if refused:
+        print(f"tf-lso run: {refused}", file=sys.stderr)
         return 2
+    command = shlex.join(["-m", *arguments] if module else arguments)
+    _warn_about_order(arguments, like)
 
     import_hooks.after_import_of_frameworks(
         lambda: install(like=like, import_keras=args.import_keras)
@@ -104,8 +107,38 @@ def run(args: argparse.Namespace) -> int:
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     sys.argv[:] = arguments
-    command = shlex.join(["-m", *arguments] if module else arguments)
     return _exit_code_of(_run_module if module else _run_script, command)
+
+
+def _refused(path: str) -> str | None:
+    """Return why a path is no program that can be run, and what to do, or None."""
+    if not os.path.exists(path):
+        return f"can't open {path!r}: no such file"
+    if path.endswith(".ipynb"):
+        return (
+            f"{path!r} is a notebook, and Python runs only scripts. Put `import tf_lso; "
+            'tf_lso.install(like="2.4")` into its first cell, above all imports of '
+            "TensorFlow and Keras, or make a script of it: `jupyter nbconvert --to script "
+            f"{shlex.quote(path)}`"
+        )
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+        return (
+            f"{path!r} is a folder without a file __main__.py. Name the script to run, or "
+            "a module: `tf-lso run -m MODULE`"
+        )
+    return None
+
+
+def _warn_about_order(arguments: list[str], like: str | None) -> None:
+    """Warn that an option which stands behind the program goes to the program."""
+    found = [one for one in arguments[1:] if one.partition("=")[0] == "--like"]
+    if found and like is None:
+        print(
+            f"tf-lso run: {found[0]} stands behind {arguments[0]!r}, so the program gets "
+            "it. If it is for tf-lso, write it first: `tf-lso run --like VERSION "
+            f"{shlex.quote(arguments[0])}`",
+            file=sys.stderr,
+        )
 
 
 def _exit_code_of(run_main: Callable[[str], None], command: str) -> int:

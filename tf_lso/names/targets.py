@@ -48,9 +48,10 @@ def minor(version: str) -> tuple[int, int] | None:
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# The keys are modules of `tf` that belong to Keras. The values are the old names that these
-# modules have if `tf.keras` is Keras 2.
+# The keys are modules of Keras. The values are the old names that these modules have if
+# `tf.keras` is Keras 2. `tf-lso run --like` makes `keras` the same Keras as `tf.keras`.
 _TF_KERAS_2 = {
+    "keras.mixed_precision": _STABLE,
     "tensorflow.keras.mixed_precision": _STABLE,
     "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],
     "tensorflow.compat.v2.keras.mixed_precision": _STABLE,
