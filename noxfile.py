@@ -7,6 +7,7 @@
     nox -s "matrix(2.15)" -- --all           the whole suite, which writes no row
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
     nox -s "matrix(next)" -- --quick         the nightly builds that tools/support.py names
+    nox -s packages                          trains four published packages, see tests/packages
 
 `nox` alone runs all pairs, which takes hours. TF_LSO_TENSORFLOW=tensorflow installs that
 distribution in place of tensorflow-cpu; TF_LSO_TEST_MINUTES=120 is another bound.
@@ -53,6 +54,22 @@ _TESTS = {
     "programs": "60 tests/old_programs tests/migrate/test_goes_on.py "
     "tests/migrate/test_programs.py",
 }
+# Program in tests/packages -> `--like` for it, and what it needs. The packages are installed
+# without their own requirements, which would replace TensorFlow and NumPy.
+_PACKAGES = {
+    "transformers_bert": (
+        "2.12",
+        *("transformers==4.30.2", "tokenizers==0.13.3", "huggingface_hub<0.20"),
+        *("filelock", "fsspec", "packaging", "pyyaml", "regex", "requests", "tqdm"),
+    ),
+    "addons_optimizers": ("2.12", "tensorflow_addons==0.23.0", "typeguard==2.13.3"),
+    "opennmt_trainer": (
+        "2.10",
+        *("OpenNMT-tf==2.31.0", "pyonmttok<2", "ctranslate2<4", "rouge", "sacrebleu<3"),
+        *("portalocker", "tabulate", "colorama", "lxml", "six"),
+    ),
+    "gradient_accumulator_fit": ("2.10", "gradient_accumulator==0.5.0"),
+}
 _ROWS = [nox.param(pair.python, pair, id=pair.name) for pair in support.ROWS]
 _VERSIONS = """
 import importlib.metadata, json, platform
@@ -97,6 +114,19 @@ def matrix(session, pair):
     session.log(support.row(pair, result))
     if not support.is_good(result):
         report_failure(json.dumps(result, indent=1))
+
+
+# The packages have no files for later versions of Python.
+@nox.session(python="3.11", reuse_venv=True, default=False)
+def packages(session):
+    """Train four published packages for some steps, on the newest released TensorFlow."""
+    wanted = support.requirements(support.PAIRS[-1], _DISTRIBUTION)
+    session.install("pip", wanted["tensorflow"], wanted["keras"])
+    needed = {one for _, *names in _PACKAGES.values() for one in names}
+    session.install("--no-deps", wanted["tf_keras"], "tensorboard", *sorted(needed))
+    for program, (like, *_) in _PACKAGES.items():
+        path = f"tests/packages/{program}.py"
+        session.run("python", "-m", "tf_lso", "run", "--like", like, path)
 
 
 def _row(session, pair, versions, core):

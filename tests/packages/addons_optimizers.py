@@ -59,7 +59,9 @@ for name, make in OPTIMIZERS.items():
     assert scales[0] == 2.0**16 and max(np.diff(scales)) > 0, scales  # fell and grew
     path = checkpoint.save(f"{tempfile.mkdtemp()}/checkpoint")
     model2, optimizer2, checkpoint2 = new(make)
-    if name == "NovoGrad":  # restores no unbuilt optimizer, with or without LossScaleOptimizer
+    if (
+        name == "NovoGrad"
+    ):  # restores no unbuilt optimizer, with or without LossScaleOptimizer
         train(model2, optimizer2, 1)
     checkpoint2.restore(path)
     train(model, optimizer, 3)

@@ -44,7 +44,12 @@ class Trainer(opennmt.training.Trainer):
 
 
 summary = Trainer(model, optimizer)(
-    dataset, max_step=16, accum_steps=2, report_steps=100, save_steps=None, eval_steps=None
+    dataset,
+    max_step=16,
+    accum_steps=2,
+    report_steps=100,
+    save_steps=None,
+    eval_steps=None,
 )
 print(f"OpenNMT-tf {opennmt.__version__}: scales", *map("{:g}".format, scales))
 assert scales[0] == 2.0**19 and max(np.diff(scales)) > 0  # fell and grew

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import unittest
 
 import tensorflow as tf
 
@@ -71,6 +72,15 @@ def test_checkpoint_error():
     report = tf_lso.checkpoints.restore(path, model=model, optimizer=opt, partial=True)
     print(report)
     assert any("three" in name for name in report.missing)
+
+
+def test_type_of_optimizer():
+    opt, case = wrapped_sgd(), unittest.TestCase()
+    for compare in (case.assertEqual, case.assertIs):
+        with raises("type-of-optimizer"):
+            compare(type(opt), tf_lso.LossScaleOptimizer)
+
+    assert isinstance(opt, tf_lso.LossScaleOptimizer)
 
 
 def test_argument(capsys):
