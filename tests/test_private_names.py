@@ -55,7 +55,8 @@ DOTTED_NAMES = {
 # Files that contain names of a framework only as words, or that are about another framework.
 SKIPPED_FILES = {
     "tensorflow": r"tf_lso/names/",
-    "keras2": r"tf_lso/(names|migrate)/|.*keras3|tf_lso/optimizers/graph_rewrite\.py",
+    "keras2": r"tf_lso/(names|migrate)/|.*keras3|tf_lso/optimizers/graph_rewrite\.py"
+    r"|tf_lso/frameworks/moved_homes\.py",
     "keras3": r"tf_lso/names/|.*keras2",
 }
 
