@@ -5,6 +5,7 @@
     nox -s "matrix(2.15)" -- --core          the core alone
     nox -s "matrix(2.15)" -- --all           the whole suite
     nox -s "matrix(2.15)" --install-only     make its environment, run nothing
+    nox -s packages                          train four published packages, see tests/packages
 
 `nox` alone runs all pairs, which takes hours. TF_LSO_TENSORFLOW=tensorflow installs that
 distribution in place of tensorflow-cpu.
@@ -212,3 +213,34 @@ def show(session, pair):
     )
     shown = session.run("python", "-c", versions, silent=True, stderr=None).strip()
     session.log(f"| {pair} | {shown} | {datetime.date.today().isoformat()} |")
+
+
+# Program in tests/packages: the version for `--like`, and what the program needs. The packages
+# are installed without their own requirements, which would replace TensorFlow and NumPy.
+PACKAGES = {
+    "transformers_bert": (
+        "2.12",
+        *("transformers==4.30.2", "tokenizers==0.13.3", "huggingface_hub<0.20"),
+        *("filelock", "fsspec", "packaging", "pyyaml", "regex", "requests", "tqdm"),
+    ),
+    "addons_optimizers": ("2.12", "tensorflow_addons==0.23.0", "typeguard==2.13.3"),
+    "opennmt_trainer": (
+        "2.10",
+        *("OpenNMT-tf==2.31.0", "pyonmttok<2", "ctranslate2<4", "rouge", "sacrebleu<3"),
+        *("portalocker", "tabulate", "colorama", "lxml", "six"),
+    ),
+    "gradient_accumulator_fit": ("2.10", "gradient_accumulator==0.5.0"),
+}
+
+
+# The packages have no files for later versions of Python.
+@nox.session(python="3.11", reuse_venv=True, default=False)
+def packages(session):
+    """Train four published packages for some steps, on the newest released TensorFlow."""
+    frameworks, tf_keras = requirements("2.21")
+    session.install("pip", *frameworks)
+    needed = {requirement for _, *names in PACKAGES.values() for requirement in names}
+    session.install("--no-deps", *tf_keras, "tensorboard", *sorted(needed))
+    for program, (like, *_) in PACKAGES.items():
+        path = f"tests/packages/{program}.py"
+        session.run("python", "-m", "tf_lso", "run", "--like", like, path)

@@ -124,6 +124,32 @@ def test_runs_a_module_and_a_directory_as_python_does(script, tmp_path, program)
     assert ours.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("train.ipynb", ["'train.ipynb' is a notebook", "install(like=", "nbconvert"]),
+        ("src", ["'src' is a folder without a file __main__.py", "tf-lso run -m"]),
+        ("none.py", ["can't open 'none.py': no such file"]),
+    ],
+)
+def test_what_is_no_program_is_refused(capsys, tmp_path, monkeypatch, path, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.ipynb").write_text('{"cells": [], "metadata": null}')
+    (tmp_path / "src").mkdir()
+    assert cli.main(["run", path]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("tf-lso run: ") and printed.count("\n") == 1
+    assert all(word in printed for word in words)
+
+
+def test_an_option_behind_the_script_goes_to_the_script_with_a_hint(script):
+    path = script("import sys; print(sys.argv[1:])")
+    done = run_tf_lso("run", path, "--like", "2.4")
+    assert (done.returncode, done.stdout) == (0, "['--like', '2.4']\n")
+    hint = f"write it first: `tf-lso run --like VERSION {path}`"
+    assert hint in done.stderr
+
+
 def test_a_missing_script_is_an_error_with_its_name(tmp_path):
     done = run_tf_lso("run", tmp_path / "none.py")
     assert done.returncode == 2

@@ -8,7 +8,6 @@ from tf_lso.frameworks import environment
 environment.require_tensorflow()
 
 # ruff: noqa: E402
-import keras
 import tensorflow as tf
 
 from tf_lso import summary
@@ -16,7 +15,7 @@ from tf_lso.frameworks import log
 from tf_lso.optimizers import stuck
 
 # The type is Any, so that type checkers accept these callbacks in `fit` of every Keras.
-_KerasCallback: Any = keras.callbacks.Callback
+_KerasCallback: Any = tf.keras.callbacks.Callback
 
 _Logs = dict[str, Any] | None
 

@@ -60,6 +60,10 @@ def test_a_mirror_has_the_real_names_and_no_others(namespace):
         ("compat.v3", "v"),
         ("LossScaleOptimzer", "LossScaleOptimizer"),
         ("explain", "Did you mean 'tf_lso.debugging.explain'?"),
+        (
+            "train.experimental.LossScaleOptimizer",
+            "tf_lso.keras.mixed_precision.experimental.LossScaleOptimizer",
+        ),
         ("kears", "keras"),
         ("mixed_precision.experimental.Zzz", "FixedLossScale"),
     ],

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import unittest
 
 import tensorflow as tf
 
@@ -61,6 +62,15 @@ def test_checkpoint_error():
     opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
     with raises("checkpoint-error"):
         tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
+
+
+def test_type_of_optimizer():
+    opt, case = wrapped_sgd(), unittest.TestCase()
+    for compare in (case.assertEqual, case.assertIs):
+        with raises("type-of-optimizer"):
+            compare(type(opt), tf_lso.LossScaleOptimizer)
+
+    assert isinstance(opt, tf_lso.LossScaleOptimizer)
 
 
 def test_argument(capsys):

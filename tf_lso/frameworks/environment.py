@@ -1,9 +1,11 @@
 """Supported versions of TensorFlow and Keras, and errors for missing packages."""
 
+import importlib
 import importlib.metadata
 import importlib.util
 import os
 import sys
+import types
 from typing import NamedTuple, NoReturn
 
 from tf_lso.frameworks import log
@@ -34,12 +36,25 @@ PAIRS: dict[tuple[int, int], dict[str, Versions]] = {
     **{(2, minor): _KERAS3 for minor in range(16, 22)},
 }
 
+# The modules of Keras 3, by name, while `install(like=...)` makes `import keras` lead to
+# tf_keras. Otherwise the dict is empty.
+hidden: dict[str, types.ModuleType] = {}
+
 _INSTALL = (
     "Install one of the distributions that provide it, for instance "
     "`pip install 'tf-lso[tensorflow]'` (GPU and CPU) or "
     "`pip install 'tf-lso[tensorflow-cpu]'`."
 )
 MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
+
+
+def module(name: str) -> types.ModuleType:
+    """Import a module of a Keras package, such as "keras.src.backend".
+
+    Where tf_lso means Keras 3, it must not write `import keras`, because this statement may
+    lead to tf_keras.
+    """
+    return hidden.get(name) or importlib.import_module(name)
 
 
 def require(package: str, message: str) -> None:
@@ -56,9 +71,7 @@ def require_tensorflow() -> None:
     import tensorflow as tf
 
     try:
-        import keras
-
-        version = str(keras.__version__)
+        version = str(module("keras").__version__)
     except (AttributeError, ImportError) as error:
         _refuse_broken_keras(tf.__version__, error)
         return
@@ -211,9 +224,7 @@ def _notation(oldest: tuple[int, int], newest: tuple[int, int] | None = None) ->
 
 def require_tensorflow_backend() -> None:
     """Raise RuntimeError unless TensorFlow is the backend of Keras 3."""
-    import keras
-
-    backend = keras.backend.backend()
+    backend = module("keras").backend.backend()
     if backend != "tensorflow":
         raise RuntimeError(
             "tf_lso scales losses of TensorFlow programs, but Keras uses the backend "

@@ -11,7 +11,6 @@ identified by the strings "keras" and "tf_keras".
 """
 
 import functools
-import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -40,7 +39,7 @@ _Class = TypeVar("_Class", bound=type)
 
 def version(package: str) -> str:
     """Import a package and return its version."""
-    return str(importlib.import_module(package).__version__)
+    return str(environment.module(package).__version__)
 
 
 def is_at_least(package: str, major: int, minor: int) -> bool:
@@ -77,13 +76,13 @@ def imported_keras2() -> list[str]:
 def public(package: str) -> types.ModuleType:
     """Return the module that contains the public names of a package."""
     name = _PUBLIC[package] if is_keras2(package) else package
-    return importlib.import_module(name)
+    return environment.module(name)
 
 
 def private(package: str, path: str) -> types.ModuleType:
     """Return the private module of Keras 2 at a path relative to `keras.src`."""
     below = f"{package}.src" if is_at_least(package, 2, 13) else package
-    return importlib.import_module(f"{below}.{path}")
+    return environment.module(f"{below}.{path}")
 
 
 # Cache the base classes, because `install(like=...)` may later make the public names of the
@@ -116,7 +115,7 @@ def variable_of_keras3() -> type:
 
 def state_of_keras3() -> types.ModuleType:
     """Return the module with Keras 3's global policy, automatic names and seed generators."""
-    return importlib.import_module("keras.src.backend.common.global_state")
+    return environment.module("keras.src.backend.common.global_state")
 
 
 def is_own_private(name: str) -> bool:

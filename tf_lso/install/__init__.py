@@ -57,7 +57,7 @@ class Handle:
             self.uninstall()
 
 
-def install(*, like: str | None = None) -> Handle:
+def install(*, like: str | None = None, import_keras: bool = True) -> Handle:
     """Make every old spelling of the loss-scaling API lead to tf_lso.
 
     Examples of old spellings are `tf.keras.mixed_precision.experimental` and
@@ -73,6 +73,9 @@ def install(*, like: str | None = None) -> Handle:
         `tf.keras.optimizers.X` also becomes the legacy class. If you pass a version, call
         `install` before the first import of TensorFlow. Defaults to None, which does not
         change the Keras that TensorFlow uses.
+      import_keras: bool, whether `import keras` leads to the same Keras as `tf.keras` if
+        `like` is 2.15 or earlier, as it did then. Defaults to True. If False, `import keras`
+        stays Keras 3. Pass False if the program uses a library that needs Keras 3.
 
     Returns:
       A `Handle`, which has the method `uninstall()` and is a context manager.
@@ -81,7 +84,8 @@ def install(*, like: str | None = None) -> Handle:
       ImportError: if tf_lso does not support the version of TensorFlow or of Keras, or if
         the Keras that `like` asks for is not installed.
       RuntimeError: if TensorFlow was already imported with another Keras than `like` asks
-        for, or if tf_lso was already installed without `like` or with another version.
+        for, if the program has imported Keras 3 before `import keras` is to lead to Keras 2,
+        or if tf_lso was already installed without `like` or with another version.
       TypeError, ValueError: if `like` is not a version of TensorFlow.
 
     Example:
@@ -96,15 +100,22 @@ def install(*, like: str | None = None) -> Handle:
     Source: tf_lso adds this; TensorFlow never had it.
     """
     if like is not None:
-        like_lib.choose(like)
+        # The first call has already decided what `import keras` leads to.
+        like_lib.choose(like, import_keras and not _made)
     with _lock:
         if not _made:
-            _made.append(ledger_lib.make(functools.partial(_change_all, like=like)))
+            change = functools.partial(
+                _change_all, like=like, import_keras=import_keras
+            )
+            _made.append(ledger_lib.make(change))
             return Handle(_made[0])
-    if like not in (None, os.environ.get(like_lib.VARIABLE)):
+    is_keras2 = os.environ.get(like_lib.IMPORT_KERAS) == "1"
+    if like not in (None, os.environ.get(like_lib.VARIABLE)) or (
+        is_keras2 and not import_keras
+    ):
         raise RuntimeError(
-            f"install(like={like!r}) comes after another install(), which has chosen "
-            "already. Call tf_lso.uninstall() before."
+            f"install(like={like!r}, import_keras={import_keras}) comes after another "
+            "install(), which has chosen already. Call tf_lso.uninstall() before."
         )
     return Handle(None)
 
@@ -132,10 +143,11 @@ def uninstall() -> None:
         sys.modules.pop("tf_lso.installed", None)
 
 
-def _change_all(ledger, like):
+def _change_all(ledger, like, import_keras):
     environment.require_tensorflow()
     if like is not None:
         ledger.set_item(os.environ, like_lib.VARIABLE, like)
+        ledger.set_item(os.environ, like_lib.IMPORT_KERAS, str(int(import_keras)))
     environment.require_legacy_keras()
     _change_one(ledger, "keras", like)
     if "tf_keras" in sys.modules:

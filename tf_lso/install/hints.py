@@ -1,9 +1,10 @@
-"""Suggest the option `--like` below the traceback of an error that Keras 3 caused.
+"""Suggest an option of `tf-lso run` below the traceback of an error about Keras 3.
 
 `tf-lso run --like VERSION` runs a program with the Keras of an earlier TensorFlow. The hint
 is shown if Keras 3 raised the error, or if the program used a name or an argument
 that Keras 3 does not have. For other errors of the program or of another library no hint is
-shown.
+shown. With `--like`, the hint names the way back to Keras 3 if the program used a name that
+only Keras 3 has.
 """
 
 import os
@@ -13,6 +14,7 @@ import traceback
 import types
 
 from tf_lso.frameworks import keras_versions
+from tf_lso.install import import_keras
 from tf_lso.install import like as like_lib
 
 _LINE = (
@@ -33,11 +35,16 @@ _RATES = {"lr", "learning_rate"}
 
 
 def hint(error: BaseException | None, command: str | None = None) -> str | None:
-    """Return the hint for an uncaught error, or None if `--like` would not help.
+    """Return the hint for an uncaught error, or None if no option would help.
 
     `command` is the part of the command line after the options of `tf-lso run`. In a
     notebook `command` is None.
     """
+    match error:
+        case AttributeError(obj=types.ModuleType(__name__=module), name=str(name)):
+            needed = import_keras.only_in_keras3(f"{module}.{name}")
+            if needed is not None:
+                return f"tf_lso: {import_keras.message(needed)}"
     if not _like_would_help():
         return None
     while error is not None and not _is_of_keras3(error):
@@ -58,15 +65,10 @@ def _like_would_help():
     if like_lib.VARIABLE in os.environ or "tensorflow" not in sys.modules:
         return False
     try:
-        if keras_versions.is_keras2(keras_versions.package_of_tensorflow()):
-            return False
+        return not keras_versions.is_keras2(keras_versions.package_of_tensorflow())
     except ImportError:
         # TensorFlow or its Keras cannot be imported. The program's error already says so.
         return False
-    program = vars(sys.modules["__main__"]).values()
-    # `--like` changes only `tf.keras`. A program that executes `import keras` would still use
-    # Keras 3.
-    return not any(value is sys.modules["keras"] for value in program)
 
 
 def _is_of_keras3(error):

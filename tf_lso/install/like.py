@@ -12,12 +12,17 @@ import inspect
 import os
 import re
 import sys
+import types
 
 from tf_lso.frameworks import environment, keras_versions
 
 # The environment variable that contains the version that `--like` or `install(like=...)` chose,
 # such as "2.4". Child processes read the variable too.
 VARIABLE = "TF_LSO_LIKE"
+
+# The environment variable that is "0" if `import keras` stays Keras 3 although `like` chose
+# Keras 2. Child processes read it too.
+IMPORT_KERAS = "TF_LSO_IMPORT_KERAS"
 
 # The environment variable that makes `tf.keras` the package tf_keras ("1") or keras ("0").
 # TensorFlow 2.15 and later versions read the variable when they are imported.
@@ -43,14 +48,16 @@ def parsed(like: str) -> tuple[int, int]:
     return version
 
 
-def choose(like: str) -> None:
+def choose(like: str, import_keras: bool = True) -> None:
     """Make TensorFlow use the Keras of the version `like`.
 
-    If TensorFlow is already imported, check that it uses this Keras.
+    If TensorFlow is already imported, check that it uses this Keras. If `import_keras` is
+    True, `import keras` is to lead to this Keras too, so check that the program has not
+    imported Keras 3 yet.
 
     Raises:
       ImportError: if this Keras is not installed, or TensorFlow is too old for this Keras.
-      RuntimeError: if TensorFlow was imported with another Keras.
+      RuntimeError: if TensorFlow was imported with another Keras, or Keras 3 was imported.
       TypeError, ValueError: if `like` is not a version, as in `parsed`.
     """
     of_keras2 = parsed(like) < _KERAS3
@@ -62,19 +69,60 @@ def choose(like: str) -> None:
                 'not have. Install a later one, `pip install "tensorflow>=2.16"`.',
                 name="tensorflow",
             )
-    elif "tensorflow" in sys.modules:
+        return
+    start = (
+        "Call install() before the first import of TensorFlow and of Keras, or start the "
+        f"program by `tf-lso run --like {like}`."
+    )
+    importer = _importer_of_keras3() if of_keras2 and import_keras else None
+    if importer is not None:
+        raise RuntimeError(
+            f"like={like!r} makes `import keras` Keras 2, but {importer} imported Keras "
+            f"{keras_versions.version('keras')} before. {start} If it needs Keras 3, pass "
+            "import_keras=False to install(). See `tf-lso help import-keras`"
+        )
+    if "tensorflow" in sys.modules:
         package = keras_versions.package_of_tensorflow()
         if keras_versions.is_keras2(package) != of_keras2:
             raise RuntimeError(
                 f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
-                f"imported before, with {package} {keras_versions.version(package)}. Call "
-                "install() before the first import of TensorFlow, or start the program "
-                f"by `tf-lso run --like {like}`."
+                f"imported before, with {package} {keras_versions.version(package)}. "
+                f"{start}"
             )
     else:
         if of_keras2:
             environment.require_tf_keras(f"like={like!r}", here)
         os.environ[_CHOICE] = "1" if of_keras2 else "0"
+
+
+def _importer_of_keras3() -> str | None:
+    """Return the name of a module that has imported Keras 3, in quotes, or None.
+
+    TensorFlow and tf_lso itself do not count.
+    """
+    keras = sys.modules.get("keras")
+    if getattr(keras, "__name__", None) != "keras" or keras_versions.is_keras2("keras"):
+        return None
+    own = (*keras_versions.PACKAGES, "tensorflow", "tf_lso")
+    for name, module in [*sys.modules.items()]:
+        values = [*getattr(module, "__dict__", {}).values()]
+        if name.split(".")[0] not in own and any(map(_is_of_keras, values)):
+            return f"the module {name!r}"
+    return None
+
+
+def _is_of_keras(value: object) -> bool:
+    """Return whether a module, class or function belongs to the package `keras`.
+
+    Other objects are not examined, because some of them import a module as soon as a program
+    reads one of their attributes.
+    """
+    if type(value) is types.ModuleType:
+        return value.__name__.split(".")[0] == "keras"
+    if isinstance(value, (type, types.FunctionType)):
+        # `__module__` of some classes is a property.
+        return str(value.__module__).split(".")[0] == "keras"
+    return False
 
 
 def is_in(like: str | None, versions: str) -> bool:

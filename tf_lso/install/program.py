@@ -38,13 +38,21 @@ _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tf-lso run` to its parser."""
-    parser.usage = "tf-lso run [--like VERSION] (SCRIPT | -m MODULE) [ARGS ...]"
+    options = "[--like VERSION] [--no-import-keras]"
+    parser.usage = f"tf-lso run {options} (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
         "--like",
         metavar="VERSION",
         help="version of the TensorFlow that the program was written for, such as 2.4: "
         "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
         "the legacy ones; by default the Keras that TensorFlow takes",
+    )
+    parser.add_argument(
+        "--no-import-keras",
+        dest="import_keras",
+        action="store_false",
+        help="with --like up to 2.15: `import keras` stays Keras 3 and is not what tf.keras "
+        "is; for programs with a library that needs Keras 3",
     )
     parser.add_argument(
         "-m",
@@ -72,29 +80,65 @@ def run(args: argparse.Namespace) -> int:
     arguments: list[str] = args.module if module else args.program
     if like is not None:
         try:
-            like_lib.choose(like)
+            like_lib.choose(like, args.import_keras)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        # Child processes read the version after `--like` from this environment variable.
+        # Child processes read the options from these environment variables.
         os.environ[like_lib.VARIABLE] = like
+        os.environ[like_lib.IMPORT_KERAS] = str(int(args.import_keras))
     if not arguments:
         args.parser.error(
             "argument -m: expected the name of a module"
             if module
             else "the script to run is missing; see the examples in --help"
         )
-    if not module and not os.path.exists(arguments[0]):
-        print(f"tf-lso: can't open {arguments[0]!r}: no such file", file=sys.stderr)
+    refused = None if module else _refused(arguments[0])
+    if refused:
+        print(f"tf-lso run: {refused}", file=sys.stderr)
         return 2
+    command = shlex.join(["-m", *arguments] if module else arguments)
+    _warn_about_order(arguments, like)
 
-    import_hooks.after_import_of_frameworks(lambda: install(like=like))
+    import_hooks.after_import_of_frameworks(
+        lambda: install(like=like, import_keras=args.import_keras)
+    )
     # Python processes that the program starts get the old names too.
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_processes")
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     sys.argv[:] = arguments
-    command = shlex.join(["-m", *arguments] if module else arguments)
     return _exit_code_of(_run_module if module else _run_script, command)
+
+
+def _refused(path: str) -> str | None:
+    """Return why a path is no program that can be run, and what to do, or None."""
+    if not os.path.exists(path):
+        return f"can't open {path!r}: no such file"
+    if path.endswith(".ipynb"):
+        return (
+            f"{path!r} is a notebook, and Python runs only scripts. Put `import tf_lso; "
+            'tf_lso.install(like="2.4")` into its first cell, above all imports of '
+            "TensorFlow and Keras, or make a script of it: `jupyter nbconvert --to script "
+            f"{shlex.quote(path)}`"
+        )
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+        return (
+            f"{path!r} is a folder without a file __main__.py. Name the script to run, or "
+            "a module: `tf-lso run -m MODULE`"
+        )
+    return None
+
+
+def _warn_about_order(arguments: list[str], like: str | None) -> None:
+    """Warn that an option which stands behind the program goes to the program."""
+    found = [one for one in arguments[1:] if one.partition("=")[0] == "--like"]
+    if found and like is None:
+        print(
+            f"tf-lso run: {found[0]} stands behind {arguments[0]!r}, so the program gets "
+            "it. If it is for tf-lso, write it first: `tf-lso run --like VERSION "
+            f"{shlex.quote(arguments[0])}`",
+            file=sys.stderr,
+        )
 
 
 def _exit_code_of(run_main: Callable[[str], None], command: str) -> int:

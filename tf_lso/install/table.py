@@ -11,6 +11,7 @@ from tf_lso.frameworks import keras2_private, keras3_private, keras_versions
 from tf_lso.install import (
     compiling,
     earlier_keras2,
+    import_keras,
     keras3,
     like,
     loading_configs,
@@ -87,6 +88,7 @@ PATCHES = [Patch(*row) for row in (
     ("`tf.keras.__version__`", KERAS_2, "2.0-2.15", earlier_keras2.say_version),
     ("`loss_scale` and `get_config` of the experimental LossScaleOptimizer",
      KERAS_2, "2.4-2.15", earlier_keras2.show_scale_as_tensor),
+    ("`import keras`", KERAS_2, "2.0-2.15", import_keras.lead_to_tf_keras),
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
      KERAS_2, "2.0-2.10", like.use_legacy_optimizers),
     ("`Model.distribute_reduction_method`",

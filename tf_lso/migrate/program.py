@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import libcst as cst
 from libcst import metadata as md
 
-from tf_lso import names
 from tf_lso.migrate.findings import Finding, Verdict
 from tf_lso.migrate.nodes import (
     attributes,
@@ -120,8 +119,7 @@ class Program:
         statement = self.parent(alias)
         if not isinstance(statement, cst.ImportFrom):
             return alias.evaluated_name
-        path = f"{imported_module(statement)}.{alias.evaluated_name}"
-        return names.PUBLIC.get(path, path)
+        return f"{imported_module(statement)}.{alias.evaluated_name}"
 
     def path(self, node: cst.CSTNode) -> str:
         """Return the dotted path of an expression, or "" if it is unknown or one of several.
@@ -140,8 +138,7 @@ class Program:
             return []
         starts = {p for a in self._assignments(first) for p in self._paths_of(a)}
         paths = {start and ".".join([start, *rest]) for start in starts}
-        paths = {_COMPAT.sub("tensorflow", path) for path in paths}
-        return sorted(names.PUBLIC.get(path, path) for path in paths)
+        return sorted({_COMPAT.sub("tensorflow", path) for path in paths})
 
     def makers(self, node: cst.CSTNode) -> list[str]:
         """Return the paths of the functions that may have made the value of an expression.

@@ -9,6 +9,7 @@ from tf_lso.migrate import install
 from tf_lso.migrate.files import Outcome
 from tf_lso.migrate.findings import WRONG, Finding
 from tf_lso.migrate.writing import diff
+from tf_lso.names import targets
 
 _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 
@@ -80,11 +81,15 @@ def diffs(outcome: Outcome) -> str:
 
 
 def _closing(outcome: Outcome) -> str:
-    version = outcome.options.like or "VERSION"
-    return (
+    like = outcome.options.like
+    version = like or "VERSION"
+    line = (
         "Only loss scaling was checked. For other changes of Keras 3: tf-lso run --like "
-        f"{version} SCRIPT, or {install.line(version)} in a notebook\n"
+        f"{version} SCRIPT, or {install.line(version)} in a notebook"
     )
+    if like and targets.like(like).keras_2:
+        line += "; `import keras` is then the Keras of tf.keras"
+    return f"{line}\n"
 
 
 def _installs(outcome: Outcome) -> str:

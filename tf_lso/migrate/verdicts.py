@@ -88,12 +88,17 @@ def _gone(path: str, imported: bool, target: Target) -> str:
     if not is_there(path, target):
         if in_tf_keras(path):
             return f"tf_keras has no {path}."
-        if target.keras_2 and path.startswith("tensorflow."):
+        if _is_keras_2(path, target):
             return f"The Keras that `--like {target.like}` gives has no {path}."
         return f"TensorFlow 2.16 and later have no {path}."
     if imported and path.startswith(attributes):
         return f"{path} can be reached as an attribute only."
     return ""
+
+
+def _is_keras_2(path: str, target: Target) -> bool:
+    """Return whether a path of TensorFlow or `keras` is looked up in Keras 2."""
+    return target.keras_2 and not in_tf_keras(path)
 
 
 def _spelled(module: str) -> tuple[str, str]:
@@ -124,8 +129,7 @@ def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
     module, _, name = path.rpartition(".")
     old, new = (f"{spelled}.{name}" for spelled in _spelled(module))
     about = names.SYMBOLS[use.symbol]
-    keras_2 = target.keras_2 and path.startswith("tensorflow.")
-    breaks = about.keras_2 if keras_2 else about.breaks
+    breaks = about.keras_2 if _is_keras_2(path, target) else about.breaks
     if in_tf_keras(path):
         works = "Works: tf_keras still has it, for its own optimizers."
         return Verdict(old, BREAKS if gone else WORKS, gone or works, new)

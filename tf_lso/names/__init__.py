@@ -15,7 +15,6 @@ from tf_lso.names.namespaces import PRIVATE as PRIVATE
 from tf_lso.names.namespaces import Use as Use
 from tf_lso.names.namespaces import mirror_names as mirror_names
 from tf_lso.names.spellings import MODULES as MODULES
-from tf_lso.names.spellings import PUBLIC as PUBLIC
 from tf_lso.names.spellings import TF_KERAS_MODULES as TF_KERAS_MODULES
 from tf_lso.names.symbols import CHANGED as CHANGED
 from tf_lso.names.symbols import MISSING as MISSING

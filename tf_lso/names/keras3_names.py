@@ -12,6 +12,9 @@ BY_ATTRIBUTE_TODAY = ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"
 # TensorFlow's own copy of Keras 2.6, which still has some of the old names.
 _KERAS_COPY = "tensorflow.python.keras"
 
+# The package that contains the private modules of TensorFlow's own loss scaling.
+_TRAINING = "tensorflow.python.training.experimental"
+
 _POLICY_NAMES = ("Policy", "global_policy", "set_global_policy")
 _DEVICE = ("log_device_compatibility_check",)
 _V1 = ("mixed_precision", "mixed_precision.experimental", "train.experimental")
@@ -24,8 +27,13 @@ MODULES_TODAY = {
     "tensorflow.train.experimental": (),
     "tensorflow.compat.v2.train.experimental": (),
     **{f"tensorflow.compat.v1.{n}": tuple(NAMESPACES[f"compat.v1.{n}"]) for n in _V1},
-    "tensorflow.python.training.experimental.loss_scale": tuple(
-        PRIVATE["train.experimental.loss_scale"]
+    **{
+        f"{_TRAINING}.{module}": tuple(PRIVATE[f"train.experimental.{module}"])
+        for module in ("loss_scale", "loss_scale_optimizer")
+    },
+    f"{_TRAINING}.mixed_precision": (
+        "disable_mixed_precision_graph_rewrite_v1",
+        "enable_mixed_precision_graph_rewrite_v1",
     ),
     f"{_KERAS_COPY}.mixed_precision": (),
     f"{_KERAS_COPY}.mixed_precision.loss_scale_optimizer": (

@@ -25,16 +25,32 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
     """Return the AttributeError for a missing name. It may suggest a `known` name."""
     message = f"module {module!r} has no attribute {name!r}."
     similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    elsewhere = [space for space, has in names.NAMESPACES.items() if name in has]
-    elsewhere += [_TOOLS[name]] if name in _TOOLS else []
+    elsewhere = _elsewhere(module, name)
     if elsewhere:
-        message += f" Did you mean 'tf_lso.{elsewhere[0]}.{name}'?"
+        message += f" Did you mean '{elsewhere}.{name}'?"
     elif similar:
         message += f" Did you mean {similar[0]!r}?"
     elif known:
         message += f" It has: {', '.join(sorted(known))}."
     # Do not pass `name=` and `obj=`, since Python would then add a suggestion of its own.
     return AttributeError(message)
+
+
+def _elsewhere(module: str, name: str) -> str:
+    """Return how a program writes the module that has the name that `module` lacks, or ""."""
+    spaces = [space for space, has in names.NAMESPACES.items() if name in has]
+    if "experimental" in module:
+        # The program means a name of the experimental API.
+        spaces.sort(key=lambda space: "experimental" not in space)
+    if spaces:
+        # After `install()`, both modules have the same class or function.
+        own, installed = (
+            getattr(sys.modules.get(f"{package}.{spaces[0]}"), "__dict__", {}).get(name)
+            for package in ("tf_lso", "tensorflow")
+        )
+        package = "tf" if own is not None and own is installed else "tf_lso"
+        return f"{package}.{spaces[0]}"
+    return f"tf_lso.{_TOOLS[name]}" if name in _TOOLS else ""
 
 
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:

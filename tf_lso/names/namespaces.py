@@ -109,6 +109,14 @@ PRIVATE = {
         _DEVICE, "2.2-2.3"
     ),
     "train.experimental.loss_scale": _each((*_LOSS_SCALES, "get"), "2.0-2.8"),
+    "train.experimental.loss_scale_optimizer": _each(
+        ("MixedPrecisionLossScaleOptimizer",), "2.0-2.21", SAME
+    ),
+    "train.experimental.mixed_precision": {
+        **_each(_REWRITES, "2.0-2.5"),
+        f"{_REWRITES[0]}_v1": Use(_REWRITES[0], "2.0-2.21", CHANGED),
+        f"{_REWRITES[1]}_v1": Use(_REWRITES[1], "2.0-2.21", SAME),
+    },
 }
 
 

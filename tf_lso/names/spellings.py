@@ -46,24 +46,13 @@ MODULES = {
     },
     "tensorflow.mixed_precision": "mixed_precision",
     "tensorflow.compat.v2.mixed_precision": "compat.v2.mixed_precision",
-    "tensorflow.python.training.experimental.loss_scale": (
-        "train.experimental.loss_scale"
-    ),
+    **{
+        f"tensorflow.python.training.{namespace}": f"train.{namespace}"
+        for namespace in (
+            "experimental.loss_scale",
+            "experimental.loss_scale_optimizer",
+            "experimental.mixed_precision",
+        )
+    },
 }
 TF_KERAS_MODULES = dict(_keras_modules(_TF_KERAS))
-
-# Maps the private names of some functions and classes to their public names.
-_TRAINING = "tensorflow.python.training.experimental"
-_V1 = "tensorflow.compat.v1.mixed_precision"
-PUBLIC = {
-    **{
-        f"{_TRAINING}.mixed_precision.{verb}_mixed_precision_graph_rewrite{end}": (
-            f"{module}.{verb}_mixed_precision_graph_rewrite"
-        )
-        for verb in ("enable", "disable")
-        for end, module in (("_v1", _V1), ("", "tensorflow.train.experimental"))
-    },
-    f"{_TRAINING}.loss_scale_optimizer.MixedPrecisionLossScaleOptimizer": (
-        f"{_V1}.MixedPrecisionLossScaleOptimizer"
-    ),
-}

@@ -41,8 +41,10 @@ def minor(version: str) -> tuple[int, int] | None:
 TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# The old names in the modules of `tf` that belong to Keras, if `tf.keras` is Keras 2.
+# The old names in the modules of Keras, if `tf.keras` is Keras 2. `tf-lso run --like` makes
+# `keras` the same Keras as `tf.keras`.
 _TF_KERAS_2 = {
+    "keras.mixed_precision": _STABLE,
     "tensorflow.keras.mixed_precision": _STABLE,
     "tensorflow.compat.v1.keras.mixed_precision": _STABLE[:1],
     "tensorflow.compat.v2.keras.mixed_precision": _STABLE,

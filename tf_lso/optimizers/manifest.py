@@ -177,7 +177,8 @@ def variables_in_order(saved: Manifest, own: Manifest) -> dict[str, str]:
     paths, owns = saved.paths, own.paths
     # A model that is made again has another name, which is a part of the paths in Keras 3. So
     # the name of the layer and of its variable may also decide, or the path without numbers.
-    for form in (str, _layer_and_variable, _without_numbers):
+    forms = (str, _without_number_of_model, _layer_and_variable, _without_numbers)
+    for form in forms:
         in_file, here = [*map(form, paths)], [*map(form, owns)]
         if sorted(in_file) == sorted(here) and len({*here}) == len(here):
             return {path: paths[in_file.index(form(path))] for path in owns}
@@ -204,6 +205,11 @@ def paths_in_common(saved: Manifest, own: Manifest) -> dict[str, str]:
 
 def _layer_and_variable(path):
     return "/".join(path.split("/")[-2:])
+
+
+def _without_number_of_model(path):
+    model, slash, below = path.partition("/")
+    return f"{_without_numbers(model)}{slash}{below}"
 
 
 def _without_numbers(path):

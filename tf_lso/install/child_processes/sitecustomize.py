@@ -23,7 +23,10 @@ def _install_when_imported() -> None:
         if added:
             sys.path.remove(root)
     chosen = os.environ.get(like.VARIABLE)
-    import_hooks.after_import_of_frameworks(lambda: install(like=chosen))
+    import_keras = os.environ.get(like.IMPORT_KERAS) != "0"
+    import_hooks.after_import_of_frameworks(
+        lambda: install(like=chosen, import_keras=import_keras)
+    )
 
 
 def _run_the_next() -> None:

@@ -1,0 +1,174 @@
+"""Make `import keras` lead to the Keras of `tf.keras`, for `install(like=...)` up to 2.15.
+
+In TensorFlow 2.6-2.15 `keras` and `tf.keras` were one Keras. Programs of that time use both,
+and some packages import private modules such as `keras.engine` and `keras.src.engine`.
+"""
+
+import importlib
+import importlib.abc
+import os
+import sys
+import types
+from importlib.machinery import ModuleSpec, PathFinder
+
+from tf_lso.frameworks import environment, keras_versions, moved_homes
+from tf_lso.install import like
+
+# The beginnings of the names of tf_keras's modules. The first package is `tf.keras`, the second
+# contains the private modules.
+_PUBLIC, _PRIVATE, _ROOT = "tf_keras.api._v2.keras.", "tf_keras.src.", "tf_keras."
+
+
+def lead_to_tf_keras(keras, ledger):
+    """Make `import keras` lead to the Keras of `tf.keras`, as in TensorFlow 2.6-2.15.
+
+    `keras` and `tf.keras` are then the same module, and so are `keras.layers` and
+    `tf.keras.layers`. The private modules of that time, such as `keras.engine`, lead to the
+    private modules of tf_keras.
+    """
+    is_keras3 = keras_versions.package_of_tensorflow() != "keras" and (
+        keras_versions.has_keras3()
+    )
+    if not is_keras3 or os.environ.get(like.IMPORT_KERAS) == "0":
+        return
+    keras3 = {
+        name: module for name, module in [*sys.modules.items()] if _is_keras(name)
+    }
+
+    def show_keras3():
+        for name in filter(_is_keras, [*sys.modules]):
+            del sys.modules[name]
+        sys.modules.update(keras3)
+        environment.hidden.clear()
+
+    ledger.on_undo(show_keras3)
+    environment.hidden.update(keras3)
+    for name in keras3:
+        del sys.modules[name]
+    sys.modules["keras"] = importlib.import_module(_PUBLIC.rstrip("."))
+    finder = _Finder(ledger)
+    sys.meta_path.insert(0, finder)
+    ledger.on_undo(lambda: sys.meta_path.remove(finder))
+
+
+def _is_keras(name):
+    return f"{name}.".startswith("keras.")
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules of tf_keras under the names that programs import, such as `keras.layers`.
+
+    It also finds private modules by names like "tf_keras.api._v2.keras.utils.tf_utils", which
+    do not exist either. Python asks for this name in `from keras.utils import tf_utils`.
+    """
+
+    def __init__(self, ledger):
+        self._ledger = ledger
+
+    def find_spec(self, name, path=None, target=None):
+        """Return a spec if `name` leads to a module that has another name.
+
+        The name of a module is looked up in its parent package by the parent's own name. The
+        other finders would look for "keras.layers" in the folder of tf_keras, and load a
+        second copy of the module.
+        """
+        del path, target
+        parent, _, last = name.rpartition(".")
+        package = sys.modules.get(parent)
+        if package is None or parent.split(".")[0] not in keras_versions.PACKAGES:
+            return None
+        own = f"{package.__name__}.{last}"
+        if _exists(own):
+            home = own
+        else:
+            home = _old_name(package, last) or _home(own)
+        needed = only_in_keras3(own) if home is None else None
+        if needed is not None:
+            raise ModuleNotFoundError(message(needed), name=needed)
+        return (
+            None if home in (None, name) else ModuleSpec(name, self, loader_state=home)
+        )
+
+    def create_module(self, spec):
+        """Return None, so that Python makes an empty module.
+
+        If this method returned the module that has another name, Python would replace the
+        `__spec__` of that module.
+        """
+
+    def exec_module(self, module):
+        """Import the module by its own name, and enter it into `sys.modules`.
+
+        Afterwards, Python takes the module from `sys.modules`, and drops the empty module.
+        """
+        name, home = module.__spec__.name, module.__spec__.loader_state
+        found = importlib.import_module(home)
+        # Remove the empty module first, so that `undo` does not put it back.
+        del sys.modules[name]
+        self._ledger.set_item(sys.modules, name, found)
+        # Python also makes `found` an attribute of the parent package. Set the attribute here
+        # by the ledger, so that `undo` removes it.
+        parent, _, last = name.rpartition(".")
+        if vars(sys.modules[parent]).get(last) is not found:
+            self._ledger.set_attribute(sys.modules[parent], last, found)
+
+
+def _exists(name):
+    """Return whether a module has been imported by this name, or has a file."""
+    if name in sys.modules:
+        return True
+    parent = name.rpartition(".")[0]
+    try:
+        folders = getattr(importlib.import_module(parent), "__path__", ())
+    except ModuleNotFoundError:
+        return False
+    return PathFinder.find_spec(name, folders) is not None
+
+
+def _old_name(package, last):
+    """Return the name of the module of tf_lso that replaces `last` in a package, or None.
+
+    For instance, `keras.mixed_precision.loss_scale_optimizer` leads to tf_lso.
+    """
+    module = vars(package).get(last)
+    is_of_tf_lso = isinstance(module, types.ModuleType) and (
+        module.__name__.startswith("tf_lso.")
+    )
+    return module.__name__ if is_of_tf_lso else None
+
+
+def _home(own):
+    """Return the name of the private module that programs know as `own`, or None."""
+    path = _path(own)
+    homes = (f"{_PRIVATE}{moved_homes.HOMES.get(path, path)}", f"{_ROOT}{path}")
+    return next((home for home in homes if home != own and _exists(home)), None)
+
+
+def _path(own):
+    """Return the path below `keras` that a module of tf_keras had in TensorFlow 2.6-2.12."""
+    for beginning in (_PUBLIC, _PRIVATE, _ROOT):
+        if own.startswith(beginning):
+            return own.removeprefix(beginning)
+    return own
+
+
+def only_in_keras3(own):
+    """Return the name in Keras 3 of what a program has not found as `own`, or None.
+
+    For instance, a program does not find "tf_keras.api._v2.keras.ops", since only Keras 3 has
+    `keras.ops`.
+    """
+    name = f"keras.{_path(own)}"
+    parent, _, last = name.rpartition(".")
+    return name if hasattr(environment.hidden.get(parent), last) else None
+
+
+def message(name):
+    """Return what to do if a program needs `name`, which only Keras 3 has."""
+    version = os.environ[like.VARIABLE]
+    return (
+        f"{name} is part of Keras 3, but like={version!r} makes `import keras` the Keras of "
+        f"TensorFlow {version}. If a library needs Keras 3, let `import keras` stay Keras 3: "
+        f"tf_lso.install(like={version!r}, import_keras=False) or `tf-lso run --like "
+        f"{version} --no-import-keras SCRIPT`. See `tf-lso help import-keras`"
+    )

@@ -1,0 +1,11 @@
+"""Provide the names of `tensorflow.python.training.experimental.loss_scale_optimizer`.
+
+This module of TensorFlow is private, but some old programs import names from it.
+"""
+
+from tf_lso.names import mirror_attributes as _mirror_attributes
+from tf_lso.optimizers.graph_rewrite import MixedPrecisionLossScaleOptimizer
+
+__all__ = ["MixedPrecisionLossScaleOptimizer"]
+
+__getattr__ = _mirror_attributes.mirror_getattr(__name__, __all__)
