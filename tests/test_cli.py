@@ -15,7 +15,7 @@ from tests import preloaded
 from tests.generation import needs_tf_keras
 from tests.processes import HANGS_AFTER, ROOT, hiding, start
 from tf_lso import __version__, cli
-from tf_lso.migrate import files
+from tf_lso.migrate import reading_files
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
 
 def test_an_interrupt_ends_migrate_with_one_line(monkeypatch, capsys):
     interrupted = mock.Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(files, "examine", interrupted)
+    monkeypatch.setattr(reading_files, "examine", interrupted)
     assert cli.main(["migrate", __file__]) == 130
     message = "tf-lso migrate: interrupted; no file is half written\n"
     assert capsys.readouterr() == ("", message)

@@ -12,7 +12,7 @@ from tests.migrate.programs import (
 )
 from tf_lso import help
 from tf_lso.migrate import findings
-from tf_lso.names import targets
+from tf_lso.names import runtimes
 
 
 def rules_found_in(program, *flags):
@@ -209,7 +209,7 @@ def test_the_report_contains_the_value_of_like(flags, like):
     assert checked("import keras\n", *flags)["like"] == like
 
 
-@pytest.mark.parametrize("version", ["2.0", targets.NEWEST])
+@pytest.mark.parametrize("version", ["2.0", runtimes.NEWEST])
 def test_the_oldest_and_the_newest_version_are_values_of_like(version):
     assert checked("import keras\n", "--like", version)["like"] == version
 

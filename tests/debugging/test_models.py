@@ -8,7 +8,7 @@ import tf_lso
 from tests.debugging import planted
 from tests.families import FAMILIES, GENERATIONS, KERASES, keras, keras2, needs_keras3
 from tf_lso import debugging
-from tf_lso.debugging import validation
+from tf_lso.debugging import arguments_of_explain
 from tf_lso.keras.mixed_precision import experimental
 
 HALF, X, Y = planted.HALF, planted.X, planted.Y
@@ -144,27 +144,27 @@ class TestScale:
 
     def test_is_the_argument(self):
         for scale in (8, np.float32(8), tf.constant(8.0), tf_lso.FixedLossScale(8)):
-            assert validation.scale_of(scale, None) == 8
+            assert arguments_of_explain.scale_of(scale, None) == 8
 
     def test_is_1_without_one(self, module):
-        assert validation.scale_of(None, module.optimizers.SGD()) == 1
-        assert validation.scale_of(None, None) == 1
+        assert arguments_of_explain.scale_of(None, module.optimizers.SGD()) == 1
+        assert arguments_of_explain.scale_of(None, None) == 1
 
     def test_of_the_experimental_optimizer(self):
         optimizer = experimental.LossScaleOptimizer(keras2.optimizers.SGD(), 64)
-        assert validation.scale_of(None, optimizer) == 64
+        assert arguments_of_explain.scale_of(None, optimizer) == 64
 
     @needs_keras3
     def test_of_the_optimizers_of_keras(self):
         sgd = keras.optimizers.SGD(loss_scale_factor=4)
-        assert validation.scale_of(None, sgd) == 4
+        assert arguments_of_explain.scale_of(None, sgd) == 4
         scaling = keras.optimizers.LossScaleOptimizer(sgd, initial_scale=16.0)
-        assert validation.scale_of(None, scaling) == 16
+        assert arguments_of_explain.scale_of(None, scaling) == 16
 
     @pytest.mark.parametrize("wrong", [0, -1.0, np.inf, np.nan])
     def test_of_a_wrong_value_is_refused(self, wrong):
         with pytest.raises(ValueError, match="'loss_scale' must be a positive"):
-            validation.scale_of(wrong, None)
+            arguments_of_explain.scale_of(wrong, None)
 
 
 class TestRefusals:

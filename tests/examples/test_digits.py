@@ -23,7 +23,7 @@ from tests.processes import (
 )
 from tests.test_callbacks import scalars
 from tf_lso.examples.history import History, plot, power_of_two
-from tf_lso.migrate.files import check
+from tf_lso.migrate.reading_files import check
 
 _ARGUMENTS = ["-m", "tf_lso", "run", "tf_lso/examples/digits.py"]
 

@@ -31,7 +31,7 @@ def create_lazy_objects(*packages):
     import tensorflow as tf
 
     from tf_lso import policies
-    from tf_lso.install import spellings
+    from tf_lso.install import old_modules
     from tf_lso.optimizers import (
         families,
         graph_rewrite,  # noqa: F401
@@ -41,7 +41,7 @@ def create_lazy_objects(*packages):
         policies.for_package(package)
         families.families_of_package(package)
     # TensorFlow 2.12-2.15 loads some packages lazily.
-    spellings.import_packages(("tensorflow", "keras"))
+    old_modules.import_packages(("tensorflow", "keras"))
     tf.keras.Model  # noqa: B018
     for name in ("mixed_precision", "train"):  # these modules load when they are read
         getattr(tf.compat.v1, name).experimental.LossScale  # noqa: B018

@@ -13,7 +13,7 @@ import pytest
 
 from tests.migrate.programs import git, notebook, run, write
 from tests.processes import HANGS_AFTER, ROOT
-from tf_lso.migrate import engine, files
+from tf_lso.migrate import engine, reading_files
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -145,7 +145,7 @@ def left_alone():
 
 def call_after_examination(monkeypatch, function):
     """Make `migrate` call a function after it has read a.py, and before it writes a.py."""
-    original = files.examine
+    original = reading_files.examine
 
     def examine(path, *arguments):
         examined = original(path, *arguments)
@@ -153,7 +153,7 @@ def call_after_examination(monkeypatch, function):
             function()
         return examined
 
-    monkeypatch.setattr(files, "examine", examine)
+    monkeypatch.setattr(reading_files, "examine", examine)
 
 
 def test_a_link_stays_and_the_linked_file_is_changed():

@@ -5,8 +5,8 @@ import contextlib
 import re
 
 from tf_lso.checkpoints import layouts
+from tf_lso.checkpoints.optimizer_targets import Target, is_variable, name_of
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.checkpoints.targets import Target, is_variable, name_of
 from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tf_lso.checkpoints import matching
-from tf_lso.checkpoints.report import Report
+from tf_lso.checkpoints.restore_report import Report
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import optimizer_table as table
 

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from tf_lso.checkpoints import h5, matching, object_graph, plan
 from tf_lso.checkpoints.model_targets import ModelTargets
-from tf_lso.checkpoints.report import Report
+from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
+from tf_lso.checkpoints.restore_report import Report
 from tf_lso.checkpoints.source import CheckpointError
-from tf_lso.checkpoints.targets import OptimizerTargets
 from tf_lso.optimizers import wrapping
 
 _FILES = (".h5", ".hdf5", ".hdf", ".keras")

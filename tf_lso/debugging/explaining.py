@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from tf_lso.debugging import backward, forward, observe, statistics, validation
+from tf_lso.debugging import (
+    arguments_of_explain,
+    backward,
+    forward,
+    observe,
+    statistics,
+)
 from tf_lso.debugging.report import First, Report, Row
 from tf_lso.frameworks import graphs
 
@@ -74,9 +80,9 @@ def explain(
     Micikevicius et al., "Mixed Precision Training", 2018, https://arxiv.org/abs/1710.03740.
     """
     graphs.require_eager("explain")
-    keras = validation.keras_of(model)
-    scale = validation.scale_of(loss_scale, getattr(model, "optimizer", None))
-    batch = validation.batch_of(x, y, sample_weight, keras)
+    keras = arguments_of_explain.keras_of(model)
+    scale = arguments_of_explain.scale_of(loss_scale, getattr(model, "optimizer", None))
+    batch = arguments_of_explain.batch_of(x, y, sample_weight, keras)
     seen = observe.run(model, keras, batch, loss, scale)
     return Report(
         first=_first(batch, seen),

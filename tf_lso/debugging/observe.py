@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.debugging import calls as calls_lib
-from tf_lso.debugging import restored_state, statistics, validation
+from tf_lso.debugging import arguments_of_explain, restored_state, statistics
+from tf_lso.debugging import layer_calls as calls_lib
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
@@ -78,7 +78,7 @@ def run(model, keras, batch, loss, scale):
             tape.watch([raw for _, raw in weights])
             with calls_lib.observed(model, keras) as moments:
                 outputs = model(batch[0], training=True)
-            value = validation.loss_of(model, batch, outputs, loss)
+            value = arguments_of_explain.loss_of(model, batch, outputs, loss)
         calls = [call for call, begins in moments if begins]
         tensors = [t for call in calls for t in (*call.inputs, *call.outputs)]
         sources = [*(raw for _, raw in weights), *tensors]

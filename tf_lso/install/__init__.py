@@ -170,9 +170,9 @@ def _change_one(ledger, package, like):
     policies.for_package(package)
     families.families_of_package(package)
 
-    from tf_lso.install import spellings, table
+    from tf_lso.install import old_modules, table
 
-    spellings.import_mirrors()
+    old_modules.import_mirrors()
 
     def change(part):
         keras_versions.installed.add(package)

@@ -12,12 +12,12 @@ from tf_lso.install import (
     compiling,
     earlier_keras2,
     import_keras,
-    keras3,
+    keras3_sessions,
     like,
     loading_configs,
     loading_keras2,
     loading_keras3,
-    spellings,
+    old_modules,
     train_checkpoint,
 )
 from tf_lso.install import ledger as ledger_lib
@@ -77,13 +77,13 @@ PATCHES = [Patch(*row) for row in (
     ("`load_model`", KERAS_3, INSTALL, loading_keras3.load_models),
     ("`save_optimizer_weights_to_hdf5_group`", KERAS_3, INSTALL, loading_keras3.save_in_h5),
 
-    ("the old names", EACH, INSTALL, spellings.lead_to_tf_lso),
+    ("the old names", EACH, INSTALL, old_modules.lead_to_tf_lso),
     ("`tf.train.Checkpoint.read`",
      TENSORFLOW, INSTALL, train_checkpoint.refuse_other_generations),
     ("`save` and `write` of `tf.train.Checkpoint`, `save` of `tf.train.CheckpointManager`",
      TENSORFLOW, INSTALL, train_checkpoint.refuse_to_lose_slots),
-    ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3.keep_policy),
-    ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3.show_hints),
+    ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3_sessions.keep_policy),
+    ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3_sessions.show_hints),
 
     ("`tf.keras.__version__`", KERAS_2, "2.0-2.15", earlier_keras2.say_version),
     ("`loss_scale` and `get_config` of the experimental LossScaleOptimizer",

@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     selected = options.selected(args)
     if selected is None:
         return options.NOTHING_READ
-    from tf_lso.migrate import files, report
+    from tf_lso.migrate import output, reading_files
 
-    outcome = files.check(args.paths, selected)
-    write = report.check_json if args.format == "json" else report.check_text
+    outcome = reading_files.check(args.paths, selected)
+    write = output.check_json if args.format == "json" else output.check_text
     print(write(outcome, args.verbose), end="")
     code = outcome.exit_code
     return 0 if args.exit_zero and code == 1 else code

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from tf_lso import names
-from tf_lso.migrate import imports, install, settle
+from tf_lso.migrate import imports, install, whole_program
 from tf_lso.migrate.findings import SAME, Examined, Finding
 from tf_lso.migrate.program import Program
-from tf_lso.migrate.rules import arguments, bare, files, methods
+from tf_lso.migrate.rules import arguments, bare, methods, saved_files
 from tf_lso.migrate.rules import names as old_names
-from tf_lso.names.targets import TODAY, like
+from tf_lso.names.runtimes import TODAY, like
 
-_RULES = (old_names, arguments, bare, methods, files)
+_RULES = (old_names, arguments, bare, methods, saved_files)
 # Every old name contains a match, so LibCST need not parse a program without a match.
 _TOKENS = re.compile(
     "|".join(
@@ -103,7 +103,7 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     program = Program(cst.parse_module(source), target)
     for rule in _RULES:
         rule.find(program)
-    findings = _selected(program, settle.settle(program), options)
+    findings = _selected(program, whole_program.settle(program), options)
     # Leave names that still work (rule `SAME`) unchanged, unless the program also gets a fix
     # for a finding of another rule.
     if not any(found.edits and found.rule != SAME for found in findings):
@@ -124,12 +124,12 @@ def _installs(
     program: Program, findings: list[Finding], is_edited: bool, options: Options
 ) -> set[str]:
     installs = {found.needs_install for found in findings} - {""}
-    if settle.is_installed(program):
+    if whole_program.is_installed(program):
         return installs
     if options.like and findings:
         installs = {f"the Keras of TensorFlow {options.like}"}
     if is_edited:
-        installs |= settle.installs_for_policy(program)
+        installs |= whole_program.installs_for_policy(program)
     return installs
 
 
@@ -169,7 +169,7 @@ def _applied(
 ) -> cst.Module:
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
-        settle.settle_by_install(result.findings, like)
+        whole_program.settle_by_install(result.findings, like)
         return install.with_install(module, like)
     if any(isinstance(node, (cst.Attribute, cst.Name, cst.Call)) for node in edits):
         return install.with_import(module)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tf_lso.migrate import options
 
 if TYPE_CHECKING:
-    from tf_lso.migrate.files import Outcome
+    from tf_lso.migrate.reading_files import Outcome
 
 SUMMARY = "rewrite programs from the old loss-scaling names to those of tf_lso"
 DESCRIPTION = """\
@@ -76,16 +76,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(args: argparse.Namespace, outcome: "Outcome") -> None:
     """Print the report to stdout, or to stderr if stdout gets the migrated program."""
-    from tf_lso.migrate import files, report
+    from tf_lso.migrate import output, reading_files
 
     if args.diff:
-        print(report.diffs(outcome), end="")
+        print(output.diffs(outcome), end="")
         return
-    text = report.migrate_text(outcome, args.verbose)
-    if not (args.write and files.STDIN in args.paths):
+    text = output.migrate_text(outcome, args.verbose)
+    if not (args.write and reading_files.STDIN in args.paths):
         print(text, end="")
         return
     print(text, end="", file=sys.stderr)
     for file in outcome.files:
-        if file.path == files.STDIN:
+        if file.path == reading_files.STDIN:
             sys.stdout.buffer.write(file.new)

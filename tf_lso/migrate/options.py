@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tf_lso import help
 from tf_lso.migrate.findings import RULES
-from tf_lso.names import targets
+from tf_lso.names import runtimes
 
 if TYPE_CHECKING:
     from tf_lso.migrate.engine import Options
@@ -75,10 +75,12 @@ def selected(args: argparse.Namespace) -> "Options | None":
 
 
 def _like(version: str) -> str:
-    known = targets.minor(version)
-    if known is None or not (2, 0) <= known <= (targets.minor(targets.NEWEST) or known):
+    known = runtimes.minor(version)
+    if known is None or not (2, 0) <= known <= (
+        runtimes.minor(runtimes.NEWEST) or known
+    ):
         raise argparse.ArgumentTypeError(
-            f"must be a version of TensorFlow from 2.0 to {targets.NEWEST}, such as 2.4, "
+            f"must be a version of TensorFlow from 2.0 to {runtimes.NEWEST}, such as 2.4, "
             f"but got: {version!r}"
         )
     return f"{known[0]}.{known[1]}"

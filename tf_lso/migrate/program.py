@@ -16,7 +16,7 @@ from tf_lso.migrate.nodes import (
     nodes_by_type,
     root,
 )
-from tf_lso.names.targets import TODAY, Target
+from tf_lso.names.runtimes import TODAY, Target
 
 # For example, `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")

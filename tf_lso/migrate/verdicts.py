@@ -6,7 +6,7 @@ from tf_lso import names
 from tf_lso.frameworks import optimizer_table
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
 from tf_lso.names.keras3_names import SHARED
-from tf_lso.names.targets import TODAY, Target
+from tf_lso.names.runtimes import TODAY, Target
 
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
 

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterable
 
 from tf_lso.migrate.engine import Options
-from tf_lso.migrate.files import STDIN, Outcome, check, reason
 from tf_lso.migrate.findings import Examined, Unreadable
+from tf_lso.migrate.reading_files import STDIN, Outcome, check, reason
 
 
 def migrate(

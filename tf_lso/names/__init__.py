@@ -7,13 +7,13 @@ In tf_lso, each old name begins with `tf_lso` in place of `tf`. For example,
 `tf_lso.keras.mixed_precision.Policy` replaces `tf.keras.mixed_precision.Policy`.
 """
 
-from tf_lso.names.methods import METHODS as METHODS
-from tf_lso.names.methods import OPTIMIZERS as OPTIMIZERS
-from tf_lso.names.methods import SCALING as SCALING
 from tf_lso.names.namespaces import NAMESPACES as NAMESPACES
 from tf_lso.names.namespaces import PRIVATE as PRIVATE
 from tf_lso.names.namespaces import Use as Use
 from tf_lso.names.namespaces import mirror_names as mirror_names
+from tf_lso.names.old_methods import METHODS as METHODS
+from tf_lso.names.old_methods import OPTIMIZERS as OPTIMIZERS
+from tf_lso.names.old_methods import SCALING as SCALING
 from tf_lso.names.spellings import MODULES as MODULES
 from tf_lso.names.spellings import TF_KERAS_MODULES as TF_KERAS_MODULES
 from tf_lso.names.symbols import CHANGED as CHANGED

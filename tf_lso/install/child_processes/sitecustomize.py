@@ -1,6 +1,6 @@
 """Make the old names work in Python processes that a program under `tf-lso run` starts.
 
-Python imports a module called `sitecustomize` when it starts. `tf_lso.install.program` puts
+Python imports a module called `sitecustomize` when it starts. `tf_lso.install.running` puts
 this folder first in PYTHONPATH. All child processes of the program inherit PYTHONPATH.
 """
 

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from tf_lso.migrate import moves, verdicts
+from tf_lso.migrate import new_names, verdicts
 from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, Verdict
 from tf_lso.migrate.nodes import keywords, literal, positional
 from tf_lso.migrate.program import Program
@@ -60,7 +60,7 @@ def _report(
     verdict = Verdict(known.name, BREAKS, today, known.replacement)
     found = program.report(ARGUMENTS, node, verdict, why_not)
     if not why_not:
-        moves.fix(program, found, node.func)
+        new_names.fix(program, found, node.func)
 
 
 def _differs(

@@ -3,7 +3,7 @@
 import libcst as cst
 import libcst.matchers as m
 
-from tf_lso.migrate import moves, verdicts
+from tf_lso.migrate import new_names, verdicts
 from tf_lso.migrate.findings import (
     BREAKS,
     CHANGED,
@@ -138,7 +138,7 @@ def _use(program: Program, node: cst.Attribute) -> bool:
         found = program.report(_rule(program, path, verdict), node, verdict)
         found.why_not = _why_not(program, node, path, verdict)
         if not found.why_not:
-            moves.fix(program, found, node)
+            new_names.fix(program, found, node)
     return True
 
 

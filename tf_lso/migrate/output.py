@@ -6,10 +6,10 @@ import json
 import textwrap
 
 from tf_lso.migrate import install
-from tf_lso.migrate.files import Outcome
 from tf_lso.migrate.findings import WRONG, Finding
+from tf_lso.migrate.reading_files import Outcome
 from tf_lso.migrate.writing import diff
-from tf_lso.names import targets
+from tf_lso.names import runtimes
 
 _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "why_not")
 
@@ -87,7 +87,7 @@ def _closing(outcome: Outcome) -> str:
         "Only loss scaling was checked. For other changes of Keras 3: tf-lso run --like "
         f"{version} SCRIPT, or {install.line(version)} in a notebook"
     )
-    if like and targets.like(like).keras_2:
+    if like and runtimes.like(like).keras_2:
         line += "; `import keras` is then the Keras of tf.keras"
     return f"{line}\n"
 
