@@ -46,7 +46,7 @@ _COMMANDS = ("tf-lso ", "pip ")
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
 
 
-class Entry(NamedTuple):
+class HelpEntry(NamedTuple):
     """An entry of a page. In the heading, `…` stands for any text."""
 
     section: str
@@ -78,7 +78,7 @@ def _begins_a_word(word: str, text: str) -> bool:
     return re.search(start, text.lower()) is not None
 
 
-def nearest(message: str, known: list[Entry], count: int = 3) -> list[Entry]:
+def nearest(message: str, known: list[HelpEntry], count: int = 3) -> list[HelpEntry]:
     """Return the entries that have the most words of a message in common, best first.
 
     A word counts more if few entries have it, and most if the heading has it.
@@ -99,13 +99,15 @@ def _is_in(form: str, message: str) -> bool:
     return re.search(".*".join(parts), message, re.DOTALL) is not None
 
 
-def entries(page: str = "troubleshooting.md") -> list[Entry]:
+def entries(page: str = "troubleshooting.md") -> list[HelpEntry]:
     """Return the entries of a page as a list, in the order of the page."""
     text = Path(__file__).with_name(page).read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, flags=re.M)
     return [
         # A heading may be a message in backticks. Remove the outer backticks.
-        Entry(section, re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", heading), name, text.strip())
+        HelpEntry(
+            section, re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", heading), name, text.strip()
+        )
         for section, body in sections
         for heading, name, text in _ENTRY.findall(body)
     ]
@@ -146,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     return 1
 
 
-def _print_list(listed: list[Entry]) -> None:
+def _print_list(listed: list[HelpEntry]) -> None:
     for section, members in itertools.groupby(listed, lambda entry: entry.section):
         lines = [f"  {entry.name:<24}{entry.heading}" for entry in members]
         print("\n".join([section, *(_filled(line, " " * 26) for line in lines), ""]))

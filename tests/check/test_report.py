@@ -203,9 +203,9 @@ def test_the_report_does_not_depend_on_the_order_of_sets(program):
 def test_the_commands_import_no_large_package():
     program = """
         import sys
-        from tf_lso.migrate import files, report, writing
+        from tf_lso.migrate import output, reading_files, writing
 
-        files.check([])
+        reading_files.check([])
         writing.migrate([])
         print({"tensorflow", "keras", "numpy"} & sys.modules.keys())
     """

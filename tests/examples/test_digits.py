@@ -130,7 +130,7 @@ def test_the_example_is_a_program_of_2020():
     imported = re.findall(r"^(?:from|import) (tf_lso\S*)", source, re.MULTILINE)
     assert set(imported) == {"tf_lso.examples.history"}
     findings = check([ROOT / "tf_lso/examples"]).findings
-    used = {finding.verdict.name for finding in findings}
+    used = {finding.consequence.name for finding in findings}
     assert used >= {
         "tf.keras.mixed_precision.experimental",
         "tf.keras.mixed_precision.experimental.LossScaleOptimizer",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.migrate.programs import migrated
-from tf_lso.migrate.verdicts import MODULES
+from tf_lso.migrate.consequences import MODULES
 
 
 def gaps(least):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tf_lso.checkpoints import matching
-from tf_lso.checkpoints.restore_report import Report
+from tf_lso.checkpoints.restore_report import RestoreReport
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import optimizer_table as table
 
@@ -37,7 +37,7 @@ class Plan:
 
     def __init__(self, source, model, optimizer, mapping=None):
         self.source = source
-        self.report = report = Report(source.path, source.layout)
+        self.report = report = RestoreReport(source.path, source.layout)
         # Pairs of functions: one reads a value, and one assigns it.
         self._steps = []
         self._matched = matching.match_model(source, model, mapping)

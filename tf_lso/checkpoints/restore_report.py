@@ -14,7 +14,7 @@ _ROWS = {
 
 
 @dataclasses.dataclass
-class Report:
+class RestoreReport:
     """What a restore did with each tensor of a file and each variable.
 
     Print the report to see all rows. The rows for variables include hyperparameters.

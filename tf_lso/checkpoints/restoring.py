@@ -12,7 +12,7 @@ import tensorflow as tf
 from tf_lso.checkpoints import h5, matching, object_graph, plan
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
-from tf_lso.checkpoints.restore_report import Report
+from tf_lso.checkpoints.restore_report import RestoreReport
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import wrapping
 
@@ -27,7 +27,7 @@ def restore(
     partial: bool = False,
     mapping: dict[str, str] | None = None,
     names: dict[str, str] | None = None,
-) -> Report:
+) -> RestoreReport:
     """Restore a file of TensorFlow 2.0-2.15, tf_keras or Keras 3.
 
     The function restores weights, slots, the step counter, hyperparameters, the loss scale,

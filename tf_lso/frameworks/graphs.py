@@ -129,7 +129,7 @@ def known_operations(results):
     return [operation for operation in made if isinstance(operation, tf.Operation)]
 
 
-def after(operations, value):
+def value_after(operations, value):
     """Return `value` as a tensor. In a graph, `operations` run before the tensor."""
     # A graph of TensorFlow 1 runs only the operations on which a result depends.
     with tf.control_dependencies(known_operations(operations)):

@@ -83,7 +83,8 @@ PATCHES = [Patch(*row) for row in (
     ("`save` and `write` of `tf.train.Checkpoint`, `save` of `tf.train.CheckpointManager`",
      TENSORFLOW, INSTALL, train_checkpoint.refuse_to_lose_slots),
     ("`tf.keras.backend.clear_session`", KERAS_3, INSTALL, keras3_sessions.keep_policy),
-    ("`showtraceback` of the shell, in a notebook", KERAS_3, INSTALL, keras3_sessions.show_hints),
+    ("`showtraceback` of the shell, in a notebook",
+     KERAS_3, INSTALL, keras3_sessions.show_hints),
 
     ("`tf.keras.__version__`", KERAS_2, "2.0-2.15", earlier_keras2.say_version),
     ("`loss_scale` and `get_config` of the experimental LossScaleOptimizer",

@@ -103,7 +103,7 @@ def _examined(source: str | bytes, options: Options, may_install: bool) -> Exami
     program = Program(cst.parse_module(source), target)
     for rule in _RULES:
         rule.find(program)
-    findings = _selected(program, whole_program.settle(program), options)
+    findings = _selected(program, whole_program.adjusted(program), options)
     # Leave names that still work (rule `SAME`) unchanged, unless the program also gets a fix
     # for a finding of another rule.
     if not any(found.edits and found.rule != SAME for found in findings):
@@ -169,7 +169,7 @@ def _applied(
 ) -> cst.Module:
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
-        whole_program.settle_by_install(result.findings, like)
+        whole_program.adjust_to_install(result.findings, like)
         return install.with_install(module, like)
     if any(isinstance(node, (cst.Attribute, cst.Name, cst.Call)) for node in edits):
         return install.with_import(module)

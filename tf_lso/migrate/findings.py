@@ -26,7 +26,7 @@ WORKS = "works"
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Consequence:
     """What happens today if a program uses an old name, and what replaces the name."""
 
     name: str  # the dotted old name, as the public API spelled it
@@ -40,7 +40,7 @@ class Finding:
     """One use of the old API in a program. Lines, columns and cells count from 1."""
 
     rule: str
-    verdict: Verdict
+    consequence: Consequence
     node: "cst.CSTNode"
     line: int
     column: int
@@ -61,20 +61,22 @@ class Finding:
     @property
     def fails(self) -> bool:
         """Whether `tf-lso check` exits with 1 because of this finding."""
-        return self.verdict.status in (WRONG, BREAKS) and not self.guarded
+        return self.consequence.status in (WRONG, BREAKS) and not self.guarded
 
     @property
     def is_problem(self) -> bool:
         """Whether `tf-lso check` prints this finding even without `--verbose`."""
-        return self.verdict.status != WORKS
+        return self.consequence.status != WORKS
 
     def leave(self, why: str) -> None:
         """Remove the fix, for the reason `why`. "" if the use works unchanged."""
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
-        """Change the verdict's status and the verdict's sentence about what happens today."""
-        self.verdict = dataclasses.replace(self.verdict, status=status, today=today)
+        """Change the status, and the sentence about what happens today."""
+        self.consequence = dataclasses.replace(
+            self.consequence, status=status, today=today
+        )
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
-from tf_lso.migrate import verdicts
+from tf_lso.migrate import consequences
 from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
@@ -82,5 +82,5 @@ def asks_for_gone(program: Program, node: cst.CSTNode) -> bool:
     if not call or not m.matches(call, _LOOKS_UP) or call.args[0] is not argument:
         return False
     path = f"{program.path(node)}.{literal(call.args[1].value)}"
-    known = verdicts.of_path(path, target=program.target)
-    return known is not None and not verdicts.is_there(path, program.target)
+    known = consequences.of_path(path, target=program.target)
+    return known is not None and not consequences.is_there(path, program.target)

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from tf_lso.migrate import verdicts
+from tf_lso.migrate import consequences
 from tf_lso.migrate.findings import Finding
 from tf_lso.migrate.nodes import root
 from tf_lso.migrate.program import Program
@@ -10,7 +10,7 @@ from tf_lso.migrate.program import Program
 
 def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
     """Set a finding's fix, and the edits that make the expression `node` refer to tf_lso."""
-    finding.fix = finding.verdict.replacement
+    finding.fix = finding.consequence.replacement
     finding.edits = _edits(program, node, finding.fix)
 
 
@@ -21,13 +21,13 @@ def _edits(program: Program, node: cst.CSTNode, new: str) -> dict[cst.CSTNode, s
     imports or assignments that bind it. Otherwise an edit replaces the whole dotted name.
     """
     first = root(node)
-    if not verdicts.moves_whole(program.path(first)):
+    if not consequences.moves_whole(program.path(first)):
         return {node: new}
     edits: dict[cst.CSTNode, str] = {}
     for binding in program.bindings(first):
-        verdict = verdicts.of_path(program.path(binding), target=program.target)
-        if verdict and isinstance(binding, cst.ImportAlias):
-            edits[binding] = verdict.replacement
-        elif verdict:
-            edits |= _edits(program, binding, verdict.replacement)
+        consequence = consequences.of_path(program.path(binding), target=program.target)
+        if consequence and isinstance(binding, cst.ImportAlias):
+            edits[binding] = consequence.replacement
+        elif consequence:
+            edits |= _edits(program, binding, consequence.replacement)
     return edits

@@ -39,7 +39,8 @@ def check_text(outcome: Outcome, verbose: bool) -> str:
 def check_json(outcome: Outcome, verbose: bool) -> str:
     """Return the results of `tf-lso check` as the text of one JSON object, in ASCII."""
     findings = [
-        {key: getattr(found, key) for key in _WHERE} | dataclasses.asdict(found.verdict)
+        {key: getattr(found, key) for key in _WHERE}
+        | dataclasses.asdict(found.consequence)
         for found in outcome.findings
         if verbose or found.is_problem
     ]
@@ -106,16 +107,16 @@ def _installs(outcome: Outcome) -> str:
 
 
 def _label(found: Finding) -> str:
-    status = found.verdict.status
+    status = found.consequence.status
     label = "trains wrong, silently" if status == WRONG else status
     return label + " (guarded)" * found.guarded
 
 
 def _shown(found: Finding, label: str) -> str:
     position = location(found.file, found.cell, found.line, found.column)
-    head = f"{position}: {found.rule} {label}  {found.verdict.name}"
+    head = f"{position}: {found.rule} {label}  {found.consequence.name}"
     lines = [head, f"    {found.code}"]
-    texts = {"today": found.verdict.today, "fix": found.fix, "why": found.why_not}
+    texts = {"today": found.consequence.today, "fix": found.fix, "why": found.why_not}
     for name, text in texts.items():
         wrapped = textwrap.wrap(text, 76, break_long_words=False)
         if wrapped:

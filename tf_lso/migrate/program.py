@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import libcst as cst
 from libcst import metadata as md
 
-from tf_lso.migrate.findings import Finding, Verdict
+from tf_lso.migrate.findings import Consequence, Finding
 from tf_lso.migrate.nodes import (
     attributes,
     bound_name,
@@ -16,7 +16,7 @@ from tf_lso.migrate.nodes import (
     nodes_by_type,
     root,
 )
-from tf_lso.names.runtimes import TODAY, Target
+from tf_lso.names.runtimes import TODAY, Runtime
 
 # For example, `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
@@ -31,7 +31,7 @@ class Program:
     `words` the names of all attributes and the texts of all string literals.
     """
 
-    def __init__(self, module: cst.Module, target: Target = TODAY) -> None:
+    def __init__(self, module: cst.Module, target: Runtime = TODAY) -> None:
         self.module, self.target = module, target
         self.findings: list[Finding] = []
         wrapper = md.MetadataWrapper(module, unsafe_skip_copy=True)
@@ -84,11 +84,11 @@ class Program:
         return int(self._positions[node].start.line)
 
     def report(
-        self, rule: str, node: cst.CSTNode, verdict: Verdict, why_not: str = ""
+        self, rule: str, node: cst.CSTNode, consequence: Consequence, why_not: str = ""
     ) -> Finding:
         """Make a finding at the position of a node, add it to `findings` and return it."""
         start = self._positions[node].start
-        finding = Finding(rule, verdict, node, start.line, start.column + 1)
+        finding = Finding(rule, consequence, node, start.line, start.column + 1)
         finding.why_not = why_not
         self.findings.append(finding)
         return finding

@@ -4,7 +4,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from tf_lso import names
-from tf_lso.migrate import guards, install, verdicts
+from tf_lso.migrate import consequences, guards, install
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
@@ -41,24 +41,24 @@ _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
 _GUARDABLE = (GONE, CHANGED, SAME, ARGUMENTS, METHOD, OPTIMIZER)
 
 
-def settle(program: Program) -> list[Finding]:
+def adjusted(program: Program) -> list[Finding]:
     """Return the findings of a program, adjusted to facts about the whole program."""
     findings = _merged(program.findings)
     for found in findings:
-        _settle_guard(program, found)
+        _adjust_guard(program, found)
     if all(found.rule in (OPTIMIZER, FILES) for found in findings):
         # Optimizers and calls that read files do not concern loss scaling by themselves.
         return []
     if is_installed(program):
-        _settle_installed(findings)
+        _adjust_installed(findings)
     elif _is_for_keras_3(program, findings):
-        _settle_keras_3(findings)
+        _adjust_keras_3(findings)
     elif not program.target.keras_2:
-        _settle_methods(program, findings)
+        _adjust_methods(program, findings)
     return findings
 
 
-def settle_by_install(findings: list[Finding], like: str) -> None:
+def adjust_to_install(findings: list[Finding], like: str) -> None:
     """Set the fix of the findings that need no change but the line that installs tf_lso."""
     for found in findings:
         of_method = found.rule in (METHOD, SILENT) and found.why_not not in _BARE
@@ -68,7 +68,7 @@ def settle_by_install(findings: list[Finding], like: str) -> None:
 
 def installs_for_policy(program: Program) -> set[str]:
     """Return a set with the reason for `install()` if `compile` would wrap an optimizer."""
-    sets = any(verdicts.symbol(path) in _POLICY for path in program.called)
+    sets = any(consequences.symbol(path) in _POLICY for path in program.called)
     if sets and "compile" in program.words and not program.target.keras_2:
         return {"`compile` under a policy"}
     return set()
@@ -79,7 +79,7 @@ def is_installed(program: Program) -> bool:
     return "tf_lso.install" in program.called or "tf_lso.installed" in program.imported
 
 
-def _settle_guard(program: Program, found: Finding) -> None:
+def _adjust_guard(program: Program, found: Finding) -> None:
     """Remove the fix of a finding whose use, or the import behind it, is below a guard."""
     if found.rule not in _GUARDABLE:
         return
@@ -102,7 +102,7 @@ def _merged(findings: list[Finding]) -> list[Finding]:
     return [merged[position] for position in sorted(merged)]
 
 
-def _settle_installed(findings: list[Finding]) -> None:
+def _adjust_installed(findings: list[Finding]) -> None:
     for found in findings:
         if found.rule in _INSTALLABLE and found.why_not not in _BARE:
             found.leave("")
@@ -110,7 +110,7 @@ def _settle_installed(findings: list[Finding]) -> None:
         found.needs_install = ""
 
 
-def _settle_keras_3(findings: list[Finding]) -> None:
+def _adjust_keras_3(findings: list[Finding]) -> None:
     for found in findings:
         if found.rule in (CHANGED, SAME, ARGUMENTS):
             found.leave(_KERAS_3)
@@ -132,13 +132,15 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
     return any(f"{path}.".startswith(_KERAS_3_PATHS) for path in used)
 
 
-def _settle_methods(program: Program, findings: list[Finding]) -> None:
+def _adjust_methods(program: Program, findings: list[Finding]) -> None:
     """Let methods work if the program makes tf_lso's optimizer, perhaps once it is migrated."""
     already = any(map(_wraps_already, program.called))
     if already or any(_moving_symbol(path) in _WRAPPING for path in program.called):
         for found in findings:
             if found.why_not == BARE:
-                found.now(UNSURE, f"{found.verdict.today} tf_lso's optimizers have it.")
+                found.now(
+                    UNSURE, f"{found.consequence.today} tf_lso's optimizers have it."
+                )
             elif found.rule in (METHOD, SILENT) and found.why_not != IS_BARE:
                 found.fix = "" if already else _BY_MAKER
                 found.why_not = found.needs_install = ""
@@ -149,14 +151,16 @@ def _settle_methods(program: Program, findings: list[Finding]) -> None:
         # that are made elsewhere have this class only if `install()` is called.
         for found in findings:
             if found.rule == METHOD and found.is_problem:
-                name = found.verdict.name
+                name = found.consequence.name
                 found.needs_install = f"`{name}` of an optimizer made elsewhere"
 
 
 def _moving_symbol(path: str) -> str:
     """Return the key in `names.SYMBOLS` for a path, or "" if the path works or is not old."""
-    verdict = verdicts.of_path(path)
-    return verdicts.symbol(path) if verdict and verdict.status != WORKS else ""
+    consequence = consequences.of_path(path)
+    return (
+        consequences.symbol(path) if consequence and consequence.status != WORKS else ""
+    )
 
 
 def _wraps_already(path: str) -> bool:

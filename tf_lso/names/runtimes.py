@@ -10,7 +10,7 @@ NEWEST = "2.21"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Target:
+class Runtime:
     """Which old names exist on the TensorFlow that will run a program.
 
     `modules` maps each old module that exists to the old names in the module. `like` is the
@@ -38,7 +38,7 @@ def minor(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-TODAY = Target(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
+TODAY = Runtime(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
 # The old names in the modules of Keras, if `tf.keras` is Keras 2. `tf-lso run --like` makes
@@ -51,8 +51,8 @@ _TF_KERAS_2 = {
 }
 
 
-def like(version: str) -> Target:
-    """Return which old names exist under `tf-lso run --like VERSION`, as a `Target`."""
+def like(version: str) -> Runtime:
+    """Return which old names exist under `tf-lso run --like VERSION`, as a `Runtime`."""
     if (minor(version) or (2, 0)) >= (2, 16):
         return TODAY
-    return Target({**TODAY.modules, **_TF_KERAS_2}, (), version)
+    return Runtime({**TODAY.modules, **_TF_KERAS_2}, (), version)

@@ -211,7 +211,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             validation.check_reduces(self, inner)
         family = self._family_class(inner)
         loss_scale = self._loss_scale = make_loss_scale()
-        family.take_over(self, loss_scale, name)
+        family.join(self, loss_scale, name)
         self._family = family
         self._calls, self._skipped = calls_lib.Calls(), skipped.Skipped(loss_scale)
         self._once = log.Once()

@@ -74,7 +74,7 @@ class ListedSlots:
         # Checkpoints of Keras 3.0 do not contain the list, which is not trackable there.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
 
-    def take_over(self):
+    def change_restoring(self):
         """Change how TensorFlow restores the inner optimizer."""
         if self._is_saved:
             restore_by_path(self._listed, self)

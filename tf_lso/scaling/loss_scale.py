@@ -361,9 +361,11 @@ class DynamicLossScale(LossScale):
             rule_lib.only_counts(self._rule, state, finite),
             # Change the count in one atomic operation, so that every step is counted even if
             # several threads share the scale.
-            lambda: graphs.after([count.assign_add(1, read_value=False)], 1),
+            lambda: graphs.value_after([count.assign_add(1, read_value=False)], 1),
             fast.seldom(
-                lambda: graphs.after(self._move(self._rule, state, finite, tf.where), 1)
+                lambda: graphs.value_after(
+                    self._move(self._rule, state, finite, tf.where), 1
+                )
             ),
         )
 

@@ -23,7 +23,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_lso.frameworks import tf_private
-from tf_lso.frameworks.graphs import after, in_graph_of_tensorflow_1, known_operations
+from tf_lso.frameworks.graphs import (
+    in_graph_of_tensorflow_1,
+    known_operations,
+    value_after,
+)
 from tf_lso.scaling import fast
 from tf_lso.scaling import finite as finite_lib
 from tf_lso.scaling import gradients as gradients_lib
@@ -151,10 +155,10 @@ class Step(NamedTuple):
             updated = strategy.experimental_local_results(updated)[0]
         else:
             updated = self._apply_on_replica(gradients)
-        return after([updated, *self.skipped.note_applied()], True)
+        return value_after([updated, *self.skipped.note_applied()], True)
 
     def _apply_on_replica(self, gradients):
-        return after([self.update(gradients, self.variables)], True)
+        return value_after([self.update(gradients, self.variables)], True)
 
     def _skip(self, kinds, sums):
         if kinds is None:  # a user's own `LossScale` has judged
@@ -162,7 +166,7 @@ class Step(NamedTuple):
         noted = self.skipped.note_skipped(kinds, self.variables)
         # A skipped step has no update, which would add 1 to the optimizer's `iterations`.
         counted = self.family.count_skipped()
-        return after([*noted, *counted], False)
+        return value_after([*noted, *counted], False)
 
     def _next_scale(self, finite, applied):
         with tf.control_dependencies(known_operations([applied])):

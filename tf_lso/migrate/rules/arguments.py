@@ -2,8 +2,8 @@
 
 import libcst as cst
 
-from tf_lso.migrate import new_names, verdicts
-from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, Verdict
+from tf_lso.migrate import consequences, new_names
+from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, Consequence
 from tf_lso.migrate.nodes import keywords, literal, positional
 from tf_lso.migrate.program import Program
 
@@ -37,17 +37,17 @@ def find(program: Program) -> None:
     for node in [] if program.target.keras_2 else program.nodes(cst.Call):
         path = program.path(node.func)
         _old_class(program, node, path)
-        if optimizer := verdicts.optimizer_class(path):
+        if optimizer := consequences.optimizer_class(path):
             for name in sorted(_RENAMED.keys() & keywords(node).keys()):
                 _argument(program, node, name, optimizer)
 
 
 def _old_class(program: Program, node: cst.Call, path: str) -> None:
-    known, values = verdicts.of_path(path), positional(node)
-    is_kept = verdicts.in_tf_keras(path) or not verdicts.is_there(path)
+    known, values = consequences.of_path(path), positional(node)
+    is_kept = consequences.in_tf_keras(path) or not consequences.is_there(path)
     if known is None or is_kept or values is None:
         return
-    symbol = verdicts.symbol(path)
+    symbol = consequences.symbol(path)
     if symbol == "Policy" and (len(values) > 1 or "loss_scale" in keywords(node)):
         _report(program, node, known, _POLICY_TODAY, _POLICY)
     elif symbol == "LossScaleOptimizer" and _differs(program, node, values):
@@ -55,10 +55,10 @@ def _old_class(program: Program, node: cst.Call, path: str) -> None:
 
 
 def _report(
-    program: Program, node: cst.Call, known: Verdict, today: str, why_not: str
+    program: Program, node: cst.Call, known: Consequence, today: str, why_not: str
 ) -> None:
-    verdict = Verdict(known.name, BREAKS, today, known.replacement)
-    found = program.report(ARGUMENTS, node, verdict, why_not)
+    consequence = Consequence(known.name, BREAKS, today, known.replacement)
+    found = program.report(ARGUMENTS, node, consequence, why_not)
     if not why_not:
         new_names.fix(program, found, node.func)
 
@@ -79,15 +79,15 @@ def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression])
     if isinstance(second, (cst.Integer, cst.Float)):
         return NUMBER
     made = program.path(second.func) if isinstance(second, cst.Call) else ""
-    is_scale = verdicts.symbol(made).endswith("LossScale")
+    is_scale = consequences.symbol(made).endswith("LossScale")
     return _SCALE if is_scale or literal(second) else ""
 
 
 def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> None:
     arguments = keywords(node)
     text = f"the argument `{name}` of {optimizer}"
-    verdict = Verdict(text, BREAKS, _RENAMED[name])
-    found = program.report(OPTIMIZER, arguments[name], verdict)
+    consequence = Consequence(text, BREAKS, _RENAMED[name])
+    found = program.report(OPTIMIZER, arguments[name], consequence)
     if name == "decay":
         found.why_not = _schedule(program, node)
     elif "learning_rate" in arguments:

@@ -5,8 +5,8 @@ import re
 import libcst as cst
 import libcst.matchers as m
 
-from tf_lso.migrate import verdicts
-from tf_lso.migrate.findings import BREAKS, OPTIMIZER, WRONG, Verdict
+from tf_lso.migrate import consequences
+from tf_lso.migrate.findings import BREAKS, OPTIMIZER, WRONG, Consequence
 from tf_lso.migrate.nodes import positional
 from tf_lso.migrate.program import Program
 
@@ -37,11 +37,13 @@ def find(program: Program) -> None:
         if _is_called_rate(program, node):
             text = f"a call of `{name}` of an optimizer"
             program.report(
-                OPTIMIZER, node.attr, Verdict(text, BREAKS, _RATE), _SCHEDULE
+                OPTIMIZER, node.attr, Consequence(text, BREAKS, _RATE), _SCHEDULE
             )
         elif name in _GONE and is_bare(program, node.value):
-            verdict = Verdict(f"`{name}` of a bare optimizer", *_gone(program, node))
-            program.report(OPTIMIZER, node.attr, verdict, _WRAP)
+            consequence = Consequence(
+                f"`{name}` of a bare optimizer", *_gone(program, node)
+            )
+            program.report(OPTIMIZER, node.attr, consequence, _WRAP)
 
 
 def _gone(program: Program, node: cst.Attribute) -> tuple[str, str]:
@@ -53,7 +55,7 @@ def _gone(program: Program, node: cst.Attribute) -> tuple[str, str]:
 def is_bare(program: Program, node: cst.CSTNode) -> bool:
     """Return whether an expression is certainly an optimizer of Keras that nothing wraps."""
     makers = program.makers(node)
-    return bool(makers) and all(map(verdicts.optimizer_class, makers))
+    return bool(makers) and all(map(consequences.optimizer_class, makers))
 
 
 def _is_called_rate(program: Program, node: cst.Attribute) -> bool:

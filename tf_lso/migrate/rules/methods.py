@@ -14,7 +14,7 @@ from tf_lso.migrate.findings import (
     UNSURE,
     WORKS,
     WRONG,
-    Verdict,
+    Consequence,
 )
 from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
@@ -99,13 +99,13 @@ def _private(program: Program, node: cst.Name) -> None:
     rule, today, why = _PRIVATE.get(node.value, ("", "", ""))
     has_protocol = program.target.legacy_optimizers or "tf_keras" in program.packages
     if rule and not (rule == PROTOCOL and has_protocol):
-        program.report(rule, node, Verdict(f"`{node.value}`", UNSURE, today), why)
+        program.report(rule, node, Consequence(f"`{node.value}`", UNSURE, today), why)
 
 
 def _method(program: Program, node: cst.Attribute, name: str) -> None:
     full, today = f"LossScaleOptimizer.{name}", names.METHODS[name]
     if program.target.keras_2 or not today:
-        program.report(METHOD, node.attr, Verdict(full, WORKS, "Works as before."))
+        program.report(METHOD, node.attr, Consequence(full, WORKS, "Works as before."))
         return
     status = BREAKS
     if name in program.defined or "tf_keras" in program.packages:
@@ -117,7 +117,7 @@ def _method(program: Program, node: cst.Attribute, name: str) -> None:
     if _is_served(program) and guards.guard(program, node):
         # The program has another branch for Keras 3.
         why = ""
-    program.report(METHOD, node.attr, Verdict(full, status, today), why)
+    program.report(METHOD, node.attr, Consequence(full, status, today), why)
 
 
 def _guard(program: Program, node: cst.Call) -> None:
@@ -126,8 +126,8 @@ def _guard(program: Program, node: cst.Call) -> None:
         return
     if program.target.keras_2 or guards.raises(program, node):
         return
-    verdict = Verdict(f"LossScaleOptimizer.{name}", WRONG, _SILENT.format(name))
-    found = program.report(SILENT, node, verdict, _ELSEWHERE)
+    consequence = Consequence(f"LossScaleOptimizer.{name}", WRONG, _SILENT.format(name))
+    found = program.report(SILENT, node, consequence, _ELSEWHERE)
     found.needs_install = f"a guard that tests for `{name}`"
 
 

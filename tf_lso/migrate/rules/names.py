@@ -3,7 +3,7 @@
 import libcst as cst
 import libcst.matchers as m
 
-from tf_lso.migrate import new_names, verdicts
+from tf_lso.migrate import consequences, new_names
 from tf_lso.migrate.findings import (
     BREAKS,
     CHANGED,
@@ -12,7 +12,7 @@ from tf_lso.migrate.findings import (
     UNSEEN,
     UNSURE,
     WORKS,
-    Verdict,
+    Consequence,
 )
 from tf_lso.migrate.nodes import (
     attributes,
@@ -71,25 +71,28 @@ def find(program: Program) -> None:
 
 def _star(program: Program, node: cst.ImportStar) -> None:
     module = imported_module(cst.ensure_type(program.parent(node), cst.ImportFrom))
-    if verdict := verdicts.of_path(f"{module}.*", True, program.target):
-        rule = UNSEEN if verdict.status == UNSURE else GONE
-        program.report(rule, node, verdict, _STAR)
+    if consequence := consequences.of_path(f"{module}.*", True, program.target):
+        rule = UNSEEN if consequence.status == UNSURE else GONE
+        program.report(rule, node, consequence, _STAR)
 
 
 def _import(program: Program, alias: cst.ImportAlias) -> None:
     path = program.imported_path(alias)
     if path.startswith(".") and alias.evaluated_name in _DISTINCTIVE:
-        verdict = Verdict(alias.evaluated_name, UNSURE, _DECIDES)
-        program.report(UNSEEN, alias, verdict, _RELATIVE)
+        consequence = Consequence(alias.evaluated_name, UNSURE, _DECIDES)
+        program.report(UNSEEN, alias, consequence, _RELATIVE)
     module, _, name = path.rpartition(".")
-    known = verdicts.of_path(path, True, program.target)
-    if known is None and verdicts.of_path(f"{module}.*", True, program.target) is None:
+    known = consequences.of_path(path, True, program.target)
+    if (
+        known is None
+        and consequences.of_path(f"{module}.*", True, program.target) is None
+    ):
         return
     if known is None:
         _unknown(program, alias, module)
         return
     found = program.report(_rule(program, path, known), alias, known)
-    if verdicts.in_tf_keras(path) and known.status == WORKS:
+    if consequences.in_tf_keras(path) and known.status == WORKS:
         found.why_not = _TF_KERAS
     elif name != alias.evaluated_name.rpartition(".")[2]:
         found.why_not = _PRIVATE.format(known.replacement)
@@ -99,10 +102,12 @@ def _import(program: Program, alias: cst.ImportAlias) -> None:
 
 
 def _unknown(program: Program, alias: cst.ImportAlias, module: str) -> None:
-    if not verdicts.is_there(module, program.target):
+    if not consequences.is_there(module, program.target):
         name = f"{module}.{alias.evaluated_name}"
-        verdict = Verdict(name, BREAKS, f"TensorFlow 2.16 and later have no {module}.")
-        program.report(GONE, alias, verdict, _NONE)
+        consequence = Consequence(
+            name, BREAKS, f"TensorFlow 2.16 and later have no {module}."
+        )
+        program.report(GONE, alias, consequence, _NONE)
 
 
 def _lookup(program: Program, call: cst.Call) -> None:
@@ -115,37 +120,39 @@ def _lookup(program: Program, call: cst.Call) -> None:
     if text is None or not (is_import or is_getattr):
         return
     path = text if is_import else f"{program.path(values[0])}.{text}"
-    known = verdicts.of_path(path, is_import, program.target)
-    if known is None or verdicts.in_tf_keras(path):
+    known = consequences.of_path(path, is_import, program.target)
+    if known is None or consequences.in_tf_keras(path):
         return
     found = program.report(_rule(program, path, known), call, known)
     found.fix = known.replacement
     found.edits = {values[-1]: f'"{found.fix}"'} if is_import else {call: found.fix}
 
 
-def _rule(program: Program, path: str, verdict: Verdict) -> str:
-    if verdict.status == WORKS:
+def _rule(program: Program, path: str, consequence: Consequence) -> str:
+    if consequence.status == WORKS:
         return SAME
-    return CHANGED if verdicts.is_there(path, program.target) else GONE
+    return CHANGED if consequences.is_there(path, program.target) else GONE
 
 
 def _use(program: Program, node: cst.Attribute) -> bool:
     """Return whether a chain of attributes is an old name. If so, report it."""
     path = program.path(node)
-    if not verdicts.is_old(path):
+    if not consequences.is_old(path):
         return False
-    if verdict := verdicts.of_path(path, False, program.target):
-        found = program.report(_rule(program, path, verdict), node, verdict)
-        found.why_not = _why_not(program, node, path, verdict)
+    if consequence := consequences.of_path(path, False, program.target):
+        found = program.report(_rule(program, path, consequence), node, consequence)
+        found.why_not = _why_not(program, node, path, consequence)
         if not found.why_not:
             new_names.fix(program, found, node)
     return True
 
 
-def _why_not(program: Program, node: cst.Attribute, path: str, verdict: Verdict) -> str:
+def _why_not(
+    program: Program, node: cst.Attribute, path: str, consequence: Consequence
+) -> str:
     if program.is_stored(node):
         return _STORED
-    if verdicts.in_tf_keras(path) and verdict.status == WORKS:
+    if consequences.in_tf_keras(path) and consequence.status == WORKS:
         return _TF_KERAS
     text = program.code(node.with_changes(lpar=(), rpar=()))
     return _LAYOUT if "#" in text or "(" in text else ""
@@ -155,8 +162,8 @@ def _unseen(program: Program, node: cst.Attribute) -> bool:
     """Return whether a chain such as `self.tf.Policy` ends like an old name. Report it."""
     new = _meant(program, node)
     if new:
-        verdict = Verdict(program.code(node), UNSURE, _ONLY_A_RUN)
-        program.report(UNSEEN, node, verdict, _SHADOWED.format(new))
+        consequence = Consequence(program.code(node), UNSURE, _ONLY_A_RUN)
+        program.report(UNSEEN, node, consequence, _SHADOWED.format(new))
     return bool(new)
 
 
@@ -175,7 +182,9 @@ def _meant(program: Program, node: cst.Attribute) -> str:
         elif steps[-1] in _DISTINCTIVE:
             guesses += [f"{module}.{steps[-1]}" for module in (_STABLE, *_EXPERIMENTAL)]
     for guess in (*program.paths(node), *guesses):
-        verdict = verdicts.of_path(guess) if verdicts.symbol(guess) else None
-        if verdict:
-            return verdict.replacement
+        consequence = (
+            consequences.of_path(guess) if consequences.symbol(guess) else None
+        )
+        if consequence:
+            return consequence.replacement
     return ""

@@ -5,7 +5,7 @@ After tf_lso.install() such a call either restores the whole optimizer or raises
 
 import libcst as cst
 
-from tf_lso.migrate.findings import FILES, UNSURE, Verdict
+from tf_lso.migrate.findings import FILES, UNSURE, Consequence
 from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
@@ -29,7 +29,7 @@ def find(program: Program) -> None:
             name = node.func.attr.value
         if _loads(node, path) or _restores(program, node, name, path):
             reads = f"`{name}` of what an older version wrote"
-            found = program.report(FILES, node, Verdict(reads, UNSURE, _TODAY))
+            found = program.report(FILES, node, Consequence(reads, UNSURE, _TODAY))
             found.needs_install = reads
 
 

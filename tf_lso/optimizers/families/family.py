@@ -89,7 +89,7 @@ class Family(abc.ABC):
         self._checked = {}
 
     @abc.abstractmethod
-    def take_over(self, wrapper, loss_scale, name):
+    def join(self, wrapper, loss_scale, name):
         """Prepare the inner optimizer and the wrapper, in the constructor of the wrapper."""
 
     # --- A step calls these methods in this order.

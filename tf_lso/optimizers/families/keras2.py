@@ -58,7 +58,7 @@ class Keras2(family.Family):
             "Add the argument and pass it on to the base class."
         )
 
-    def take_over(self, wrapper, loss_scale, name):
+    def join(self, wrapper, loss_scale, name):
         del name
         family.load_by_wrapper(self.inner, wrapper)
         tf_private.store_instead(wrapper, self.inner)
@@ -206,9 +206,9 @@ class Newer(Keras2):
         super().__init__(inner)
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
 
-    def take_over(self, wrapper, loss_scale, name):
-        super().take_over(wrapper, loss_scale, name)
-        self.slots.take_over()
+    def join(self, wrapper, loss_scale, name):
+        super().join(wrapper, loss_scale, name)
+        self.slots.change_restoring()
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:

@@ -25,7 +25,7 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-# The optimizers that `_take_over_parts` has changed.
+# The optimizers that `_change_parts` has changed.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -82,7 +82,7 @@ class Keras3(family.Family):
         """A list of the inner optimizer and, in a MultiOptimizer, the optimizers inside it."""
         return [self.inner, *getattr(self.inner, "optimizers", ())]
 
-    def take_over(self, wrapper, loss_scale, name):
+    def join(self, wrapper, loss_scale, name):
         # Skip the constructor of Keras's own LossScaleOptimizer, which sets other attributes.
         super(keras.optimizers.LossScaleOptimizer, wrapper).__init__(
             learning_rate=0.0, name=name
@@ -92,14 +92,14 @@ class Keras3(family.Family):
         private.scale_nothing(self.inner)
         self._loss_scale = loss_scale
         family.load_by_wrapper(self.inner, wrapper)
-        self.slots.take_over()
-        self._take_over_parts()
+        self.slots.change_restoring()
+        self._change_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
         if self.inner.built:
             self.build(wrapper, self.built_variables())
 
-    def _take_over_parts(self, strategy=None):
+    def _change_parts(self, strategy=None):
         """Change the methods of the optimizers in `_parts` for the steps of the wrapper.
 
         If `strategy` is not None, the optimizers will create their variables under this
@@ -121,7 +121,7 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # `_take_over_parts` makes Keras 3 sum duplicate rows where it would otherwise aggregate
+        # `_change_parts` makes Keras 3 sum duplicate rows where it would otherwise aggregate
         # over replicas. But gradient accumulation runs earlier, and would use only one of
         # several duplicate rows.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
@@ -165,10 +165,10 @@ class Keras3(family.Family):
                 # Keras's own wrapper creates the variables in this name scope.
                 names = keras.name_scope(wrapper.name)
                 with outside, variables_lib.scope_of(strategy), names:
-                    self._take_over_parts(strategy)
+                    self._change_parts(strategy)
                     with self.slots.being_built():
                         private.build_as_bare(self.inner, variables)
-                    self._take_over_parts(strategy)
+                    self._change_parts(strategy)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
 

@@ -4,9 +4,9 @@ import re
 
 from tf_lso import names
 from tf_lso.frameworks import optimizer_table
-from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Verdict
+from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Consequence
 from tf_lso.names.keras3_names import SHARED
-from tf_lso.names.runtimes import TODAY, Target
+from tf_lso.names.runtimes import TODAY, Runtime
 
 MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
 
@@ -51,7 +51,7 @@ def in_tf_keras(path: str) -> bool:
     return path.partition(".")[0] == "tf_keras"
 
 
-def is_there(path: str, target: Target = TODAY) -> bool:
+def is_there(path: str, target: Runtime = TODAY) -> bool:
     """Return whether an old module or name exists on the TensorFlow that `target` describes."""
     module, _, name = path.rpartition(".")
     return path in target.modules or name in target.modules.get(module, ())
@@ -62,8 +62,8 @@ def _is_shared(module: str) -> bool:
 
 
 def of_path(
-    path: str, imported: bool = False, target: Target = TODAY
-) -> Verdict | None:
+    path: str, imported: bool = False, target: Runtime = TODAY
+) -> Consequence | None:
     """Return what happens today with an old name, as a `Verdict`.
 
     The result is None if `path` is not an old name, or if the old module still exists but also
@@ -83,7 +83,7 @@ def of_path(
     return _of_name(path, use, gone, target)
 
 
-def _gone(path: str, imported: bool, target: Target) -> str:
+def _gone(path: str, imported: bool, target: Runtime) -> str:
     attributes = tuple(f"{keras}." for keras in target.by_attribute)
     if not is_there(path, target):
         if in_tf_keras(path):
@@ -96,7 +96,7 @@ def _gone(path: str, imported: bool, target: Target) -> str:
     return ""
 
 
-def _is_keras_2(path: str, target: Target) -> bool:
+def _is_keras_2(path: str, target: Runtime) -> bool:
     """Return whether a path of TensorFlow or `keras` is looked up in Keras 2."""
     return target.keras_2 and not in_tf_keras(path)
 
@@ -110,34 +110,36 @@ def _spelled(module: str) -> tuple[str, str]:
     return f"tf.{namespace}", f"tf_lso.{namespace}"
 
 
-def _of_module(module: str, gone: str) -> Verdict | None:
+def _of_module(module: str, gone: str) -> Consequence | None:
     old, new = _spelled(module)
     if gone:
-        return Verdict(old, BREAKS, gone, new)
-    return None if _is_shared(module) else Verdict(old, WORKS, "It still exists.", new)
+        return Consequence(old, BREAKS, gone, new)
+    return (
+        None if _is_shared(module) else Consequence(old, WORKS, "It still exists.", new)
+    )
 
 
-def _of_star(module: str, imported: bool, target: Target) -> Verdict | None:
+def _of_star(module: str, imported: bool, target: Runtime) -> Consequence | None:
     if gone := _gone(module, imported, target):
         return _of_module(module, gone)
     old, new = _spelled(module)
     today = "Old names that no longer exist will fail where they are used."
-    return Verdict(f"{old}.*", UNSURE, today, new)
+    return Consequence(f"{old}.*", UNSURE, today, new)
 
 
-def _of_name(path: str, use: names.Use, gone: str, target: Target) -> Verdict:
+def _of_name(path: str, use: names.Use, gone: str, target: Runtime) -> Consequence:
     module, _, name = path.rpartition(".")
     old, new = (f"{spelled}.{name}" for spelled in _spelled(module))
     about = names.SYMBOLS[use.symbol]
     breaks = about.keras_2 if _is_keras_2(path, target) else about.breaks
     if in_tf_keras(path):
         works = "Works: tf_keras still has it, for its own optimizers."
-        return Verdict(old, BREAKS if gone else WORKS, gone or works, new)
+        return Consequence(old, BREAKS if gone else WORKS, gone or works, new)
     if gone:
         today = f"{gone} TensorFlow {use.versions} had it."
-        return Verdict(old, BREAKS, today, new)
+        return Consequence(old, BREAKS, today, new)
     if breaks and use.today == names.CHANGED:
         # The change of `set_global_policy` matters only in programs that call `compile`.
         is_policy = use.symbol == "set_global_policy"
-        return Verdict(old, UNSURE if is_policy else BREAKS, breaks, new)
-    return Verdict(old, WORKS, "Works as before.", new)
+        return Consequence(old, UNSURE if is_policy else BREAKS, breaks, new)
+    return Consequence(old, WORKS, "Works as before.", new)
