@@ -26,7 +26,7 @@ RESOLVE = """
     import keras
     from tf_lso import names
     from tf_lso.frameworks import keras_versions
-    from tf_lso.install import spellings
+    from tf_lso.install import old_modules
 
     checked = 0
     for spelled, namespace in names.MODULES.items():
@@ -34,7 +34,7 @@ RESOLVE = """
             continue
         if spelled.startswith("keras.src.") and not importlib.util.find_spec("keras.src"):
             continue  # Keras 2.12 has no package keras.src
-        mirror = spellings.module_for(namespace, spelled)
+        mirror = old_modules.module_for(namespace, spelled)
         # Get the module by each kind of import, and as an attribute of `tf`.
         scope = {{}}
         exec(f"import {{spelled}} as found", scope)

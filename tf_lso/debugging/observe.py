@@ -7,8 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_lso.debugging import arguments_of_explain, restored_state, statistics
-from tf_lso.debugging import layer_calls as calls_lib
+from tf_lso.debugging import (
+    arguments_of_explain,
+    layer_calls,
+    restored_state,
+    statistics,
+)
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
@@ -36,7 +40,7 @@ class Variable(NamedTuple):
 
     name: str
     raw: tf.Variable
-    call: calls_lib.Call
+    call: layer_calls.Call
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +80,7 @@ def run(model, keras, batch, loss, scale):
         tf.config.run_functions_eagerly(True)
         with tape:
             tape.watch([raw for _, raw in weights])
-            with calls_lib.observed(model, keras) as moments:
+            with layer_calls.observed(model, keras) as moments:
                 outputs = model(batch[0], training=True)
             value = arguments_of_explain.loss_of(model, batch, outputs, loss)
         calls = [call for call, begins in moments if begins]

@@ -52,8 +52,8 @@ def check(paths: Iterable[str], options: Options | None = None) -> Outcome:
     A path may be a file or a folder, or "-" for the standard input.
 
     Example:
-    >>> from tf_lso.migrate import files
-    >>> files.check(["no/such/file.py"]).exit_code
+    >>> from tf_lso.migrate import reading_files
+    >>> reading_files.check(["no/such/file.py"]).exit_code
     2
     """
     outcome = Outcome(options or Options())
