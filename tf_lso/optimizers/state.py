@@ -257,9 +257,10 @@ class State:
         If slots of a file do not fit at the build, the build only warns. It checks a `manifest`
         even if the file has no slots.
         """
-        if manifest is None and self._set(
-            arrays, [layout.variables for layout in layouts]
-        ):
+        if manifest is not None and not manifest.is_built:
+            manifest = None
+        variables = [layout.variables for layout in layouts]
+        if manifest is None and self._set(arrays, variables):
             self.deferred = None
             return True
         for layout in layouts:
