@@ -4,6 +4,7 @@ In TensorFlow 2.0-2.3 it was a `LossScale` object.
 """
 
 import json
+import math
 
 import pytest
 import tensorflow as tf
@@ -38,6 +39,14 @@ def test_values_are_logged_and_not_the_object(make):
     assert json.loads(json.dumps(logged)) == [16, 16, 8]
     assert f"{optimizer.loss_scale}" == f"{tf.constant(4.0)}"
     assert tf.stack([optimizer.loss_scale, 1.0]).numpy().tolist() == [4, 1]
+
+
+def test_the_scale_is_formatted_like_a_number(make):
+    scale = make(1024).loss_scale
+    old_format = "%g|%.1f|%d"
+    assert old_format % (scale, scale, scale) == "1024|1024.0|1024"
+    assert (math.log2(scale), int(scale), float(scale * 2 + 1)) == (10, 1024, 2049)
+    assert bool(scale > 1.0)
 
 
 def test_a_function_and_a_graph_of_tensorflow_1_read_the_scale(make):
