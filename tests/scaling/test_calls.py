@@ -579,10 +579,10 @@ def test_calls_keep_no_graph_alive():
 
     @tf.function(autograph=False)
     def step(x):
-        calls.scaled(calls_lib.ScalingCall.SCALE_LOSS, x * 1.0)
-        divides = calls.begin_step([x], if_unknown=False)
+        calls.note_scaled(calls_lib.ScalingCall.SCALE_LOSS, x * 1.0)
+        divides = calls.begin_step([x], if_none_seen=False)
         quotient = gradients_lib.quotient_of(x * 2.0, x * 4.0)
-        calls.unscaled([quotient.divided()], [quotient])
+        calls.note_unscaled([quotient.divided()], [quotient])
         return divides
 
     assert step(tf.constant(8.0))

@@ -18,6 +18,5 @@ from tf_lso.names.spellings import MODULES as MODULES
 from tf_lso.names.spellings import TF_KERAS_MODULES as TF_KERAS_MODULES
 from tf_lso.names.symbols import CHANGED as CHANGED
 from tf_lso.names.symbols import MISSING as MISSING
-from tf_lso.names.symbols import POLICIES as POLICIES
 from tf_lso.names.symbols import SAME as SAME
 from tf_lso.names.symbols import SYMBOLS as SYMBOLS

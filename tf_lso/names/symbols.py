@@ -115,6 +115,3 @@ SYMBOLS = {
         "Sets the global policy.", f"{_CONFIG}.set_dtype_policy"
     ),
 }
-
-# These differ between `keras` and `tf_keras`, because each package has its own policies.
-POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())

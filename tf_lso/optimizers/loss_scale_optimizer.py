@@ -338,7 +338,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         else:
             scaled = self._scaled(loss)
-        self._calls.scaled(calls_lib.ScalingCall.GET_SCALED_LOSS, scaled)
+        self._calls.note_scaled(calls_lib.ScalingCall.GET_SCALED_LOSS, scaled)
         return scaled
 
     @_not_converted
@@ -395,7 +395,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         quotients = [None] * len(unscaled)
         if gradients_lib.are_divided_late():
             quotients = [gradients_lib.quotient_of(grad, scale) for grad in grads]
-        self._calls.unscaled(unscaled, quotients)
+        self._calls.note_unscaled(unscaled, quotients)
         return unscaled
 
     @_not_converted
@@ -440,7 +440,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
         scaled = gradients_lib.scale_loss(loss, self._loss_scale._current())
-        self._calls.scaled(calls_lib.ScalingCall.SCALE_LOSS, scaled)
+        self._calls.note_scaled(calls_lib.ScalingCall.SCALE_LOSS, scaled)
         return scaled
 
     # --- Applying.
@@ -578,7 +578,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             self._once.warn(f"Gradients do not exist for variables {missing}.")
         variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
-        divides = self._calls.begin_step(grads, if_unknown=unknown_is_scaled)
+        divides = self._calls.begin_step(grads, if_none_seen=unknown_is_scaled)
         if not divides:
             self._warn_if_forgotten()
         if not tf.executing_eagerly():
@@ -605,7 +605,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
     def _warn_if_forgotten(self):
         # A user's subclass may scale and unscale without the methods of tf_lso.
-        forgotten = self._calls.forgotten()
+        forgotten = self._calls.warning_if_forgotten()
         methods = (type(self).get_scaled_loss, type(self).get_unscaled_gradients)
         if forgotten and all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(forgotten)

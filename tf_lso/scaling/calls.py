@@ -1,4 +1,4 @@
-"""Decide whether gradients are still scaled. No scale is remembered here.
+"""Decide whether gradients are still scaled. The scale of a loss is not remembered.
 
 One optimizer supports two protocols. A legacy program calls `get_scaled_loss` and
 `get_unscaled_gradients`, and applies unscaled gradients. A Keras 3 program calls only
@@ -7,24 +7,25 @@ they are scaled, so the optimizer remembers these three *scaling calls*.
 
 A *place* is one traced function with everything that is traced inside it, or one thread of
 eager code. Under a strategy, each replica of a traced function is a place of its own. A place
-remembers one thing, its *pending* call: its last scaling call, until the next step in this
-place. The first of these rules that fits decides whether a step divides its gradients:
+remembers one thing, its *pending* call. This is its last scaling call, until a step or
+`get_unscaled_gradients([])` ends it. For each gradient, the first of these rules that fits
+decides whether the step divides the gradient:
 
-1. Gradients that `get_unscaled_gradients` returned are not divided. They are known by
-   identity, so a clipped or summed gradient is another tensor. Unscaling them again is an
-   error.
-2. The pending call of this place decides: after `scale_loss` the gradients are divided, after
-   `get_scaled_loss` or `get_unscaled_gradients` they are not.
-3. If this optimizer has seen only one protocol, in any place, that protocol decides. If it has
-   seen both, the step is refused. If it has seen none, `apply`, which only Keras 3 has,
+1. A gradient that `get_unscaled_gradients` returned is not divided. It is known by identity, so
+   a clipped or summed gradient is another tensor, to which rule 2 applies.
+2. The pending call of this place decides: after `scale_loss` the gradient is divided, after
+   `get_scaled_loss` or `get_unscaled_gradients` it is not.
+3. If this optimizer has only ever seen one protocol, in any place, that protocol decides. If it
+   has seen both, the step is refused. If it has seen none, `apply`, which only Keras 3 has,
    divides, and `apply_gradients` does not.
 
-A fourth rule keeps the protocols apart: `get_scaled_loss` and `scale_loss` refuse a loss while
-a loss of the other is pending in the same place and still scaled.
+A fourth rule keeps the protocols apart: `get_scaled_loss` and `scale_loss` raise an error while
+the pending call of this place is the other of the two. It is also an error to unscale a
+gradient or to scale a loss twice.
 
-The divisor is always the loss scale as it is when a gradient is unscaled: when
-`get_unscaled_gradients` is called, or when the step begins. This holds in eager code and in
-functions, as in TensorFlow 2.0-2.15 and Keras 3.
+The divisor is always the loss scale as it is when `get_unscaled_gradients` is called, or when
+the step begins, also if the division itself comes later (see `step`). This holds in eager code
+and in traced functions, as in TensorFlow 2.0-2.15 and Keras 3.
 """
 
 import enum
@@ -45,9 +46,9 @@ class ScalingCall(enum.Enum):
     SCALE_LOSS = "scale_loss"
 
 
-_SCALED = (ScalingCall.GET_SCALED_LOSS, ScalingCall.SCALE_LOSS)
+_LOSS_CALLS = (ScalingCall.GET_SCALED_LOSS, ScalingCall.SCALE_LOSS)
 
-_UNKNOWN = (
+_SEEN_BOTH = (
     "apply_gradients() cannot know whether these gradients are still scaled: both "
     "get_scaled_loss() and scale_loss() have scaled losses, in different functions or "
     "threads. Scale, unscale and apply in one function, or apply what "
@@ -84,14 +85,17 @@ _FORGOTTEN = (
 
 
 class Returned:
-    """Remembers the tensors that an optimizer has returned, as long as the tensors exist."""
+    """Remembers the tensors that an optimizer has returned, without keeping them alive."""
 
     def __init__(self):
         # Maps the id of each tensor to weak references to the tensor and to its `Quotient`.
         self._tensors = {}
 
     def add(self, result, quotient=None):
-        """Remember a tensor, slices or a callable, and the `Quotient` that it results from."""
+        """Remember a tensor, slices or a callable.
+
+        `quotient` is the `Quotient` whose value the result is, or None.
+        """
         if result is None:
             return
         result = _tensor(result)
@@ -108,7 +112,7 @@ class Returned:
         return remembered is not None and remembered[0]() is value
 
     def quotient(self, value):
-        """Return the `Quotient` from which the known `value` results, or None."""
+        """Return the `Quotient` of which the known `value` is the value, or None."""
         _, origin = self._tensors[id(_tensor(value))]
         return None if origin is None else origin()
 
@@ -136,18 +140,18 @@ class Calls:
         self._of_thread = _PlaceOfThread()
         # All scaling calls that were made in any place, for rule 3.
         self._seen = set()
-        # For functions that only apply gradients, what rule 3 has decided: True if they divide.
+        # The decisions of rule 3 in traced functions: True if the function divides.
         self._assumed = set()
 
     def check_loss(self, loss, call):
-        """Raise RuntimeError by the fourth rule, or if `loss` is scaled already."""
+        """Raise RuntimeError if `loss` is scaled already, or by the fourth rule."""
         pending = self._place().pending
-        if pending in _SCALED and pending is not call:
+        if pending in _LOSS_CALLS and pending is not call:
             raise RuntimeError(_PENDING.format(call=call.value, other=pending.value))
         if self._losses.has(loss):
             raise RuntimeError(_SCALED_TWICE.format(loss=loss))
 
-    def scaled(self, call, result):
+    def note_scaled(self, call, result):
         """Make `call` the pending call. `result` is the scaled loss that it returns."""
         self._losses.add(result)
         self._place().pending = call
@@ -158,7 +162,7 @@ class Calls:
         if any(map(self.unscaled_gradients.has, gradients)):
             raise RuntimeError(_UNSCALED_TWICE)
 
-    def unscaled(self, results, quotients):
+    def note_unscaled(self, results, quotients):
         """Make `get_unscaled_gradients`, which returns `results`, the pending call.
 
         If there are no results, drop the pending call.
@@ -171,12 +175,12 @@ class Calls:
         self._place().pending = ScalingCall.GET_UNSCALED_GRADIENTS
         self._see(ScalingCall.GET_UNSCALED_GRADIENTS)
 
-    def begin_step(self, gradients, *, if_unknown):
-        """End the pending call, and return whether a step must divide its gradients.
+    def begin_step(self, gradients, *, if_none_seen):
+        """Return whether a step must divide the gradients that rule 1 does not cover.
 
-        If `get_unscaled_gradients` returned only some of the gradients, the result is about
-        the others. If it returned all of them, a loss that the program has scaled since then
-        stays pending. `if_unknown` is the result if this optimizer has seen no scaling call.
+        End the pending call. But if rule 1 covers all gradients, a loss that the program has
+        scaled since then stays pending. `if_none_seen` is the result if this optimizer has seen
+        no scaling call. Raise RuntimeError if it has seen both protocols, by rule 3.
         """
         place = self._place()
         pending = place.pending
@@ -187,17 +191,15 @@ class Calls:
         place.pending = None
         if pending is not None:
             return pending is ScalingCall.SCALE_LOSS
-        possible = {call is ScalingCall.SCALE_LOSS for call in self._seen} or {
-            if_unknown
-        }
-        if len(possible) == 2:
-            raise RuntimeError(_UNKNOWN)
-        (divides,) = possible
+        answers = {call is ScalingCall.SCALE_LOSS for call in self._seen}
+        if len(answers) == 2:
+            raise RuntimeError(_SEEN_BOTH)
+        divides = answers.pop() if answers else if_none_seen
         if not tf.executing_eagerly():
             self._assumed.add(divides)
         return divides
 
-    def forgotten(self):
+    def warning_if_forgotten(self):
         """Return a warning about a call that a legacy program forgot, or None.
 
         As in TensorFlow 2.2-2.15, the calls of all places count, because a program may scale
@@ -221,8 +223,8 @@ class Calls:
         if tf.executing_eagerly():
             return self._of_thread  # each eager replica runs in a thread of its own
         function = tf_private.outermost(tf.compat.v1.get_default_graph())
-        is_alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
-        replica = None if is_alone else graphs.replica_id()
+        has_one_replica = tf.distribute.get_strategy().num_replicas_in_sync == 1
+        replica = None if has_one_replica else graphs.replica_id()
         places = self._of_functions.setdefault(function, {})
         return places.setdefault(replica, _Place())
 
@@ -230,12 +232,12 @@ class Calls:
         if call in self._seen:
             return
         self._seen.add(call)
-        opposite = call is not ScalingCall.SCALE_LOSS
-        if opposite in self._assumed:
-            self._assumed.discard(opposite)
+        contradicting = call is not ScalingCall.SCALE_LOSS
+        if contradicting in self._assumed:
+            self._assumed.discard(contradicting)
             taken = (
                 "scaled gradients and divides them"
-                if opposite
+                if contradicting
                 else "unscaled gradients"
             )
             log.logger().warning(_ASSUMED.format(call=call.value, gradients=taken))

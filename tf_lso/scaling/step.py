@@ -2,19 +2,23 @@
 
     unscale -> aggregate -> are all finite? -> apply or skip -> next scale
 
-The stages are the same for every optimizer, loss scale, strategy and mode. `Step.run` calls
-the first two, and `Step._finish` the other three.
+The stages are the same for every optimizer, loss scale, strategy and mode. `Step.run` performs
+the first two, and then has `Step._finish` perform the other three.
 
-*Who runs them.* Each replica unscales its own gradients, and all replicas sum them. Under a
-strategy whose replicas must merge, such as MirroredStrategy, the replicas then meet in one
-`merge_call`: `_finish` runs once for all of them, and within it each replica updates its
-variables. Without such a strategy, and where XLA compiles a step for several GPUs, each replica
-runs `_finish` itself.
+*Who runs them.* Each replica unscales its own gradients and calls `_aggregate`, which sums them
+over all replicas. Under a strategy whose replicas must merge, such as MirroredStrategy, the
+replicas then meet in one `merge_call`: `_finish` runs once for all of them, and within it each
+replica updates its variables. Otherwise each replica runs `_finish` itself: where there is one
+replica, and where XLA compiles a step for several GPUs.
 
-*When the division happens.* In eager code and on several replicas, `unscale` divides. In a
-traced step on one replica, `unscale` only pairs each dense gradient with its divisor, the loss
-scale that it reads (a `gradients.Quotient`). The check then reads the undivided gradients, and
-the branch that applies the gradients divides them.
+*When the division happens.* The divisor is fixed by `get_unscaled_gradients`, or when the step
+begins. The division itself may come later:
+
+- In eager code, and on several replicas, nothing is divided late: `get_unscaled_gradients`
+  divides its gradients at once, and `_unscale` divides those that are still scaled.
+- In a traced step on one replica, each dense gradient stays a `gradients.Quotient`, which is an
+  undivided gradient and its divisor. The check reads the undivided gradients, and the branch
+  that applies the gradients divides them. Sparse gradients are divided at once.
 """
 
 import numbers
@@ -34,10 +38,11 @@ from tf_lso.scaling import gradients as gradients_lib
 
 
 class Sums(NamedTuple):
-    """The aggregated gradients of a step. The two lists differ only in sparse gradients.
+    """The gradients of a step, summed over the replicas, in two lists.
 
-    In `to_check`, rows of slices with equal indices are summed. In `to_apply` they are not
-    summed if the inner optimizer sums them itself, because it clips each row before.
+    The lists differ only in sparse gradients. In `to_check`, rows with equal indices are
+    summed. In `to_apply`, they are not summed if the inner optimizer clips each row and then
+    sums the rows itself.
     """
 
     to_check: list[Any]
@@ -48,8 +53,8 @@ class Step(NamedTuple):
     """One training step of one optimizer, on the replica that calls `run`.
 
     `unscaled_gradients` knows the gradients that `get_unscaled_gradients` returned. `divisor`
-    is the value of the loss scale, by which all other gradients must be divided, or None if no
-    other gradient is scaled. `is_aggregated` says whether the caller has already summed the
+    is the value of the loss scale, by which the other gradients must be divided, or None if
+    they are not scaled. `is_aggregated` says whether the caller has already summed the
     gradients over the replicas.
     """
 
@@ -70,32 +75,33 @@ class Step(NamedTuple):
         """
         gradients = self._unscale(gradients)
         sums, variables = self._aggregate(gradients)
-        return self._replace(variables=variables)._finish_on_all_replicas(sums)
+        return self._replace(variables=variables)._finish_merged(sums)
 
     def _finish(self, sums):
         finite, kinds = self._are_all_finite(sums)
         applied = self._apply_or_skip(finite, kinds, sums)
-        moved = self._next_scale(finite, applied)
-        return self._result(applied, moved)
+        advanced = self._advance_scale(finite, applied)
+        return self._result(applied, advanced)
 
     def _unscale(self, gradients):
-        is_late = gradients_lib.are_divided_late()
+        keeps_quotients = gradients_lib.are_divided_late()
         results, to_divide = list(gradients), []
         for index, (gradient, variable) in enumerate(zip(gradients, self.variables)):
+            # A float8 layer of Keras 3 passes the next value of such a variable as its
+            # "gradient".
             is_next_value = gradients_lib.overwrites(variable)
             if self.unscaled_gradients.has(gradient):
                 if is_next_value:
-                    # A float8 layer of Keras 3 passes the next value of this variable as its
-                    # "gradient". `get_unscaled_gradients`, which receives no variables, has
-                    # divided it like a gradient. Undo the division.
+                    # `get_unscaled_gradients`, which receives no variables, has divided the
+                    # value like a gradient. Undo the division.
                     scale = self.loss_scale._current()
                     results[index] = gradient * tf.cast(scale, gradient.dtype)
-                elif is_late and isinstance(gradient, tf.Tensor):
+                elif keeps_quotients and isinstance(gradient, tf.Tensor):
                     quotient = self.unscaled_gradients.quotient(gradient)
                     results[index] = gradient if quotient is None else quotient
             elif self.divisor is not None and not is_next_value:
                 quotient = gradients_lib.quotient_of(gradient, self.divisor)
-                if is_late and quotient is not None:
+                if keeps_quotients and quotient is not None:
                     results[index] = quotient
                 else:
                     to_divide.append(index)
@@ -114,7 +120,7 @@ class Step(NamedTuple):
         to_apply = gradients if self.family.sums_rows else summed
         return Sums(summed, to_apply), variables
 
-    def _finish_on_all_replicas(self, sums):
+    def _finish_merged(self, sums):
         if tf_private.needs_no_merge_call():
             return self._finish(sums)
         # The update of an optimizer merges the replicas. In a branch of a conditional,
@@ -136,7 +142,7 @@ class Step(NamedTuple):
     def _apply_or_skip(self, finite, kinds, sums):
         if tf.executing_eagerly():
             finite = bool(finite)
-        # A fixed scale and users' own loss scales return a Python bool in graphs, too.
+        # A fixed scale always gives a Python bool, and users' own loss scales may give one.
         if isinstance(finite, numbers.Integral):
             return self._apply(sums) if finite else self._skip(kinds, sums)
         return fast.either(
@@ -164,17 +170,17 @@ class Step(NamedTuple):
         if kinds is None:  # a user's own `LossScale` has judged
             kinds = finite_lib.kinds_on_any_replica(sums.to_check)
         noted = self.skipped.note_skipped(kinds, self.variables)
-        # A skipped step has no update, which would add 1 to the optimizer's `iterations`.
+        # An update adds 1 to `iterations`. A skipped step has no update, so count it here.
         counted = self.family.count_skipped()
         return value_after([*noted, *counted], False)
 
-    def _next_scale(self, finite, applied):
+    def _advance_scale(self, finite, applied):
         with tf.control_dependencies(known_operations([applied])):
             return self.loss_scale._advance(finite)
 
-    def _result(self, applied, moved):
+    def _result(self, applied, advanced):
         if tf.executing_eagerly():
             return None
-        with tf.control_dependencies(known_operations([moved])):
+        with tf.control_dependencies(known_operations([advanced])):
             applied = tf.identity(applied)
         return applied.op if in_graph_of_tensorflow_1() else applied
