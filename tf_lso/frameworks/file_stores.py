@@ -1,11 +1,11 @@
-"""Texts in the HDF5 files of Keras, next to the arrays that Keras puts there."""
+"""Write texts into the HDF5 files of Keras, and read them."""
 
 import numpy as np
 
 from tf_lso.frameworks import keras_versions
 
-# HDF5 does not store attributes of more than 64 kB (h5py#1053). Keras splits a list into
-# attributes called name0, name1, ..., and so does this module with a text.
+# HDF5 does not store attributes of more than 64 kB (h5py#1053). So this module splits a text
+# into attributes called name0, name1, ..., as Keras splits lists.
 _MOST = 60_000
 
 
