@@ -149,9 +149,8 @@ def _class_of_keras(config, package, base):
 def make(config, cls=None, custom_objects=None, package=None, base=None):
     """Create an optimizer from a config, which must not be the config of a wrapper.
 
-    `config` is a dict that `checked` returned. `cls` is the user's class, or None for a class
-    of Keras. The class of Keras must belong to `package`, if `package` is not None, and be
-    derived from `base`, if `base` is not None.
+    `checked` returned `config`. `cls` is the user's class, or None for a class of Keras.
+    The class of Keras must belong to `package` and derive from `base`, unless these are None.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])

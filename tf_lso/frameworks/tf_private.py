@@ -133,8 +133,7 @@ def wrapped_module(module: Any) -> Any:
 
 
 # --- Checkpoints. TensorFlow's public classes store each dependency under the name of its
-# attribute. In checkpoints of TensorFlow 2.0-2.15, the state of a loss scale has other names,
-# which only private functions can set.
+# attribute. But the state of a loss scale needs the names of TensorFlow 2.0-2.15.
 
 
 def trackable():

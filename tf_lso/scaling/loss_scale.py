@@ -240,9 +240,8 @@ class DynamicLossScale(LossScale):
             min_scale=min_loss_scale,
             max_scale=max_loss_scale,
         )
-        # Eager steps compute with NumPy numbers, because operations on tensors would take
-        # longer. The numbers in this rule are float32, so that eager steps round the scale in
-        # the same way as graphs.
+        # Eager steps compute with NumPy numbers, because tensors would take longer. The numbers
+        # in this rule are float32, so that eager steps round in the same way as graphs.
         floats = {
             n: np.float32(x) for n, x in vars(rule).items() if isinstance(x, float)
         }
