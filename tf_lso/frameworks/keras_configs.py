@@ -107,7 +107,7 @@ def custom_class(config, custom_objects, packages, *names):
 
 
 def _kind_of(cls, name):
-    """Return the Keras package of a class, and its family as in `optimizer_bases`."""
+    """Return the Keras package of a class, and its family, a key of `optimizer_bases`."""
     for package in keras_versions.imported():
         for kind, base in keras_versions.optimizer_bases(package).items():
             if issubclass(cls, base):
@@ -129,7 +129,7 @@ def _class_of_keras(config, package, base):
     is_legacy = keys.get("is_legacy_optimizer", default)
     # The names of some classes began with "Experimental" in TensorFlow 2.9.
     name = short_name(config).removeprefix("experimental")
-    # Which of these modules contains a class differs between versions of Keras 2, and
+    # A class may be in any of these modules: the versions of Keras 2 differ, and
     # `install(like="2.4")` puts the legacy classes into `optimizers` itself.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
@@ -149,7 +149,7 @@ def _class_of_keras(config, package, base):
 def make(config, cls=None, custom_objects=None, package=None, base=None):
     """Create an optimizer from a config, which must not be the config of a wrapper.
 
-    `checked` returned `config`. `cls` is the user's class, or None for a class of Keras.
+    `config` must come from `checked`. `cls` is the user's class, or None for a class of Keras.
     The class of Keras must belong to `package` and derive from `base`, unless these are None.
     """
     cls = cls or _class_of_keras(config, package, base)

@@ -20,7 +20,6 @@ class _Missing:
         return "MISSING"
 
 
-# The value of an argument that was not passed.
 MISSING: Any = _Missing()
 
 _bound_classes: dict[tuple[type, type], type] = {}

@@ -84,7 +84,6 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
 
 
 def _wrap(opt, loss_scale):
-    """Return a wrapper around `opt`. Raise ValueError if `opt` cannot be wrapped."""
     if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
         raise ValueError(
             f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "

@@ -75,7 +75,7 @@ class ListedSlots:
         self._is_saved = isinstance(own_variables, tf_private.trackable())
 
     def change_restoring(self):
-        """Change how TensorFlow restores the inner optimizer."""
+        """Call `restore_by_path` for the inner optimizer and its list of variables."""
         if self._is_saved:
             restore_by_path(self._listed, self)
             restore_by_path(self._inner, self)

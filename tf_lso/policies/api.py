@@ -110,8 +110,8 @@ class PolicyApi:
 
             After `tf_lso.install()`, `compile` wraps the optimizer of a model that has this
             policy, and uses the loss scale of the policy. Without `tf_lso.install()`,
-            `compile` ignores this loss scale, and this function warns about it, unless the
-            program has left the loss scale at its default.
+            `compile` ignores this loss scale. This function warns about that, unless the
+            policy has its default loss scale.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -177,7 +177,6 @@ class PolicyApi:
 
 
 def _tell_of_ignored_scale(policy):
-    """Warn that Keras's own `compile` ignores a loss scale that was passed to a policy."""
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(

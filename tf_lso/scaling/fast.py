@@ -23,7 +23,7 @@ def either(condition, true_fn, false_fn, of=()):
     with a Keras 3 optimizer, `tf.switch_case` lowers the relative cost from 0.95 to 0.86.
 
     `of` contains the tensors and slices that the branches use. If one of them has an unknown
-    shape, as summed rows of slices have, the branches must be those of a `tf.cond`.
+    shape, as summed rows of slices have, a `tf.switch_case` must not be used.
     """
     if not graphs.in_xla():
         return tf.cond(condition, true_fn, false_fn)

@@ -87,7 +87,7 @@ class Skipped:
         return self._numbers[key]
 
     def variables(self):
-        """Return {name: variable}. A SavedModel with traced steps must contain them."""
+        """Return {name: variable}. A SavedModel must contain the variables its steps use."""
         variables = (self._total, self._in_a_row, self._last)
         names = ("skipped_steps", "consecutive_skipped_steps", "last_skipped_step")
         return dict(zip(names, variables))

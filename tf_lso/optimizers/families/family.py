@@ -253,7 +253,7 @@ class Family(abc.ABC):
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
-        """Sort the slots in the order of the model variables, for files without names."""
+        """Sort the slots in the order of the model variables, for files that name no slots."""
 
     def deep_copied(self, memo):
         """Return Python's deep copy, or None if the copy must be made from the config."""

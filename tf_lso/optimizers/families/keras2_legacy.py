@@ -21,7 +21,6 @@ aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot of the inner optimizer from a checkpoint, or raise ValueError."""
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))

@@ -41,7 +41,6 @@ def _aggregate_gradients(self, grads_and_vars):
 
 
 def _with_summed_rows(grads_and_vars):
-    """Sum duplicate rows of IndexedSlices in (gradient, variable) pairs."""
     pairs = list(grads_and_vars)
     summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
     return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
@@ -257,15 +256,15 @@ class Keras3(family.Family):
             # Keras 3's own wrapper writes this layout before it is built. tf_lso's wrapper
             # writes the same one if the loss scale is fixed.
             state.Layout("variables", [*own, *heads], slots),
-            # Without variables of a loss scale, these layouts can look the same as the layout
-            # at the end of this list.
+            # Without variables of a loss scale, these layouts are left out, because they can
+            # look like the last layout of this list.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
         weights = [all_state, by_slot, by_slot._replace(tail=())]
         if number == 1:
             # With a schedule, the list `variables` of an optimizer without a wrapper is as long
-            # as the lists of Keras 2, in which the slots have another order.
+            # as a list of Keras 2, whose slots have another order. So it is a layout, too.
             weights.insert(1, state.Layout("variables", heads, slots))
         return files, weights
 
