@@ -27,9 +27,8 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return the names of the hyperparameters that a wrapper delegates to `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer, they are
-    # those that `optimizer_table` lists for a class of Keras, and for all other classes the
-    # constructor arguments that the optimizer stores as numbers.
+    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer they are in
+    # `optimizer_table`, or else they are the constructor arguments that it stores as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
