@@ -172,7 +172,7 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing.
 
-    `reason` names the setting of the user that makes `tf.keras` the package tf_keras.
+    `reason` names the user's setting that makes `tf.keras` the package tf_keras.
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):

@@ -27,7 +27,7 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return the names of the hyperparameters that a wrapper delegates to `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer optimizer they are in
+    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer one they are in
     # `optimizer_table`, or else they are the constructor arguments that it stores as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__

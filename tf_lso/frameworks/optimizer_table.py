@@ -82,7 +82,7 @@ KERAS3_DEFAULTS: dict[str, object] = {
 
 
 class Keras3Arguments(TypedDict, total=False):
-    """The types of `KERAS3_DEFAULTS`. Most allow only the default, for type checkers."""
+    """The types of `KERAS3_DEFAULTS`. Most make type checkers refuse all but the default."""
 
     weight_decay: None
     clipnorm: None

@@ -125,8 +125,9 @@ class State:
         # The manifest that `install.train_checkpoint` has found out for the checkpoint that
         # TensorFlow is about to restore, or None.
         self.told = None
-        # The object whose name in checkpoints is the manifest, and the object that a checkpoint
-        # contains instead while slots are deferred. TensorFlow does not keep them alive.
+        # Checkpoints contain the first object, under a name that is the manifest. While slots
+        # are deferred they contain the second, which cannot be saved. TensorFlow keeps only
+        # weak references to both.
         self._named_by_manifest = tf_private.without_values()
         self._build_first = variables_lib.NotSaved(BUILD_FIRST)
 
@@ -303,7 +304,7 @@ class State:
         variables_lib.assign_all((shaped or fitting)[0], arrays)
 
     def _set(self, arrays, lists):
-        """Set the first list of variables that the arrays fit. Return whether one fits."""
+        """Assign the arrays to the first list that they fit. Return whether they fit one."""
         variables = next((v for v in lists if _fits(arrays, v)), None)
         if variables is not None:
             variables_lib.assign_all(variables, arrays)
