@@ -125,9 +125,8 @@ class State:
         # The manifest that `install.train_checkpoint` has found out for the checkpoint that
         # TensorFlow is about to restore, or None.
         self.told = None
-        # Checkpoints contain the first object, under a name that is the manifest. While slots
-        # are deferred they contain the second, which cannot be saved. TensorFlow keeps only
-        # weak references to both.
+        # The object whose name in checkpoints is the manifest, and the object that a checkpoint
+        # contains instead while slots are deferred. TensorFlow refers to them only weakly.
         self._named_by_manifest = tf_private.without_values()
         self._build_first = variables_lib.NotSaved(BUILD_FIRST)
 
@@ -376,7 +375,7 @@ class State:
                 self.warn_no_scale("The file")
         layouts, weights = self.layouts()
         if manifest is not None and manifest.is_built:
-            # The manifest says in which order the slots are, so any layout may fit.
+            # The manifest says in which order the slots are, so all layouts may fit.
             layouts = [*layouts, *weights]
         else:
             manifest = None

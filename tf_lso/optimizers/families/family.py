@@ -183,7 +183,7 @@ class Family(abc.ABC):
         """Return the model variables that the optimizer was built for."""
 
     def known_variables(self):  # noqa: B027
-        """Return a pair (indices, key), by which slots are found.
+        """Return a pair (indices, key), with which the slots of a model variable are found.
 
         In each list of slots, the slot of a variable has the index `indices[key(variable)]`.
         Only adapters that use `slots.ListedSlots` define this method and `new_slot`.
@@ -212,7 +212,7 @@ class Family(abc.ABC):
     # --- Files and checkpoints.
 
     def manifest(self, start, slots):
-        """Return the manifest of a file whose first `start` arrays precede those of `slots`."""
+        """Return the manifest of a file that has `start` arrays before those of `slots`."""
         return manifest_lib.Manifest(
             type(self.inner).__name__,
             self.name,
