@@ -1,7 +1,7 @@
 """Provide the loss-scaling names of `tf.compat.v2`.
 
-`tf.compat.v2` has the same names as `tf`. So each module in `tf_lso.compat.v2` is also a module
-in `tf_lso`: for example, `tf_lso.compat.v2.keras` is `tf_lso.keras`.
+`tf.compat.v2` has the same names as `tf`. So `tf_lso.compat.v2.keras` is the same module as
+`tf_lso.keras`, and likewise `mixed_precision` and `train`.
 """
 
 from tf_lso import keras, mixed_precision, train

@@ -51,8 +51,8 @@ MISSING = f"tf_lso needs TensorFlow, which is not installed. {_INSTALL}"
 def module(name: str) -> types.ModuleType:
     """Import a module of a Keras package, such as "keras.src.backend".
 
-    Where tf_lso means Keras 3, it must not write `import keras`, because this statement may
-    lead to tf_keras.
+    After `install(like=...)`, the statement `import keras` may lead to tf_keras. Code that
+    needs Keras 3 then calls this function instead.
     """
     return hidden.get(name) or importlib.import_module(name)
 
@@ -65,7 +65,7 @@ def require(package: str, message: str) -> None:
 
 def require_tensorflow() -> None:
     """Raise ImportError unless a supported pair of TensorFlow and Keras is installed."""
-    # The package tf_lso does not declare TensorFlow as a requirement. Otherwise pip could
+    # The package tf_lso does not declare TensorFlow as a requirement, because pip might then
     # overwrite the TensorFlow distribution that the user has installed.
     require("tensorflow", MISSING)
     import tensorflow as tf
@@ -132,8 +132,8 @@ def _pair(tensorflow: tuple[int, int]) -> dict[str, Versions]:
 
 def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     # Several distributions may contain the same package. For instance, tensorflow-cpu also
-    # contains the package tensorflow. So the command names the installed distribution. But
-    # nightly distributions have no release in the range `wanted`.
+    # contains the package tensorflow. So the command names the installed distribution, unless
+    # it is a nightly one: those have no release in the range `wanted`.
     installed = importlib.metadata.packages_distributions().get(package, [package])
     name = package if _is_nightly(package) else installed[0]
     raise ImportError(
@@ -172,7 +172,7 @@ def tensorflow_version() -> tuple[int, int]:
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
     """Raise ImportError if tf_keras is missing.
 
-    `reason` names the setting of the user that makes `tf.keras` the package tf_keras.
+    `reason` names the user's setting that makes `tf.keras` the package tf_keras.
     """
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):

@@ -1,18 +1,18 @@
-"""Texts in the HDF5 files of Keras, next to the arrays that Keras puts there."""
+"""Write texts into the HDF5 files of Keras, and read them."""
 
 import numpy as np
 
 from tf_lso.frameworks import keras_versions
 
-# HDF5 does not store attributes of more than 64 kB (h5py#1053). Keras splits a list into
-# attributes called name0, name1, ..., and so does this module with a text.
+# HDF5 does not store attributes of more than 64 kB (h5py#1053). So this module splits a text
+# into attributes called name0, name1, ..., as Keras splits lists.
 _MOST = 60_000
 
 
 def group_of(store, package):
     """Return the HDF5 group behind a store that Keras passes to an object, or None.
 
-    Only stores in HDF5 files have a group. A program may also pass a dict.
+    Only stores in HDF5 files have a group. A dict, which a program may pass, has none.
     """
     if not keras_versions.is_keras2(package):
         since_3_10 = keras_versions.is_at_least(package, 3, 10)

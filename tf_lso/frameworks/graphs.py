@@ -20,14 +20,14 @@ def in_xla():
 def plain_or_compiled(plain, compiled):
     """Return `compiled()` where XLA compiles the running code, and `plain()` elsewhere.
 
-    A function that was traced outside of XLA may run inside a compiled function later, and the
-    reverse, both without a new trace. So the graph itself chooses when it runs. Both functions
-    must return tensors of the same dtypes.
+    A function that was traced outside of XLA may later run inside a compiled function without a
+    new trace, and the reverse. So the graph contains both alternatives, and chooses when it
+    runs. Both must return tensors of the same dtypes.
     """
     if tf.executing_eagerly():
         return plain()
-    # The index of the device on which the operation runs. XLA gives the operation the index
-    # after the last device, and then compiles only the third branch.
+    # `DeviceIndex` returns the index of the device on which it runs. In XLA it returns 2, the
+    # number after the last index, and XLA compiles only the third branch.
     device = tf.raw_ops.DeviceIndex(device_names=["CPU", "GPU"])
     return tf.switch_case(device, [plain, plain, compiled])
 

@@ -27,8 +27,8 @@ def dead_overrides(optimizer):
 
 def delegated_names(optimizer):
     """Return the names of the hyperparameters that a wrapper delegates to `optimizer`."""
-    # A legacy optimizer lists its hyperparameters in `_hyper`. Those of a newer optimizer are
-    # in `optimizer_table`, or they are constructor arguments that it stores as numbers.
+    # A legacy optimizer lists its hyperparameters in `_hyper`. For a newer one they are in
+    # `optimizer_table`, or else they are the constructor arguments that it stores as numbers.
     names = {"learning_rate", "lr", *getattr(optimizer, "_hyper", ())}
     classes = () if hasattr(optimizer, "_hyper") else type(optimizer).__mro__
     for cls in classes:
@@ -62,7 +62,7 @@ def read(optimizer, name):
 def write(optimizer, name, value):
     """Set a hyperparameter, and return whether the optimizer was changed.
 
-    An optimizer without `decay` accepts only 0 for it, and does not change.
+    If the optimizer has no `decay`, only 0 is accepted for it, which changes nothing.
     """
     if name != "decay" or hasattr(optimizer, name):
         setattr(optimizer, name, value)

@@ -52,7 +52,7 @@ def unmark(optimizer):
 
 def unlisted_variables(optimizer):
     """Return a list of an optimizer's variables that `optimizer.variables` omits."""
-    # Only the newer (not the legacy) Nadam omits a variable.
+    # The newer Nadam omits a variable, and no other optimizer of Keras 2 does.
     return [optimizer._u_product] if hasattr(optimizer, "_u_product") else []
 
 
@@ -121,7 +121,7 @@ def compute_gradients(optimizer, loss, var_list, grad_loss, tape):
 
 
 def transforms(optimizer, base):
-    """Return whether an optimizer overrides what `transformed` calls."""
+    """Return whether an optimizer overrides the method that `transformed` calls."""
     method = optimizer._transform_unaggregated_gradients
     return (
         getattr(method, "__func__", None) is not base._transform_unaggregated_gradients

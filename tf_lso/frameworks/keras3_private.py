@@ -12,8 +12,8 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, keras_versions, tf_private
 from tf_lso.frameworks import variables as variables_lib
 
-# Checkpoints contain these two variables of every Keras 3 optimizer. A wrapper has these
-# variables too, but no step uses them.
+# Checkpoints contain these two variables of every Keras 3 optimizer. No step uses those of a
+# wrapper.
 OF_EACH_OPTIMIZER = {"_iterations", "_learning_rate"}
 
 _AGGREGATES = "_all_reduce_sum_gradients"
@@ -33,11 +33,11 @@ _OF_INSTANCE = {
 _summed = graphs.ThreadSwitch()
 
 learning_rate = operator.attrgetter("_learning_rate")
-# `built_variables(optimizer)` returns the model variables for which it was built.
+# `built_variables(optimizer)` returns the model variables for which the optimizer was built.
 built_variables = operator.attrgetter("_trainable_variables")
 # `own_variables(optimizer)` returns the variables that Keras's base class has created.
 own_variables = operator.attrgetter("_variables")
-# `known_variables(optimizer)` returns a pair, as in `keras2_private`.
+# `known_variables(optimizer)` returns the same pair as in `keras2_private`.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -99,7 +99,7 @@ def sum_gradients_only_once(optimizer, instead=list):
     """In the wrapper's steps, skip Keras's own sum of gradients over replicas."""
     # The wrapper sums gradients before the inner optimizer clips them, because the wrapper
     # must check whether the sums are finite. Keras 3 would sum the clipped gradients a second
-    # time. The function `instead` replaces this second sum, of (gradient, variable) pairs.
+    # time. `instead` gets the (gradient, variable) pairs in place of this second sum.
     if _AGGREGATES in vars(optimizer) or not aggregates():
         return
     keras_sum = optimizer._all_reduce_sum_gradients
@@ -149,8 +149,8 @@ def build_as_bare(optimizer, variables):
     While a `tf.function` is being traced, Keras calls the optimizer's `build` in graph mode.
     This function does the same, except for optimizers whose `build` fails in graph mode.
     """
-    # Call `build` in the trace of a separate `tf.function`, because the surrounding
-    # `tf.function` may be one that must not create variables.
+    # Trace a separate `tf.function` for `build`, because the `tf.function` that is being traced
+    # may be one that must not create variables.
     if not tf.executing_eagerly():
         before = len(optimizer.variables)
         build = tf.function(lambda: optimizer.build(variables), autograph=False)

@@ -2,7 +2,7 @@
 
 A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 a config also has the
 keys "module" and "registered_name". The class of the optimizer may be a class of Keras or of
-the user. If the caller names no Keras package, the package follows from the config.
+the user. If the caller names no Keras package, the config determines the package.
 """
 
 import inspect
@@ -18,11 +18,11 @@ _KEYS_OF_KERAS3 = {"loss_scale_factor", "gradient_accumulation_steps"}
 _KEYS_OF_KERAS2 = {"decay", "jit_compile", "is_legacy_optimizer"}
 _KEYS_OF_NEW = {"jit_compile", "use_ema", "weight_decay", *_KEYS_OF_KERAS3}
 
-# Ignored if the optimizer class has no such argument and the value is None, False or 0.
+# These keys are ignored if the class has no such argument and the value is None, False or 0.
 _OFF = {*table.KERAS3_DEFAULTS, "decay", "adaptive_epsilon"}
 
-# Ignored with any value if the optimizer class has no such argument. `jit_compile` says how
-# steps are compiled. `is_legacy_optimizer` distinguishes classes of Keras 2 with the same
+# These keys are ignored with any value if the class has no such argument. `jit_compile` says
+# how steps are compiled. `is_legacy_optimizer` distinguishes classes of Keras 2 with the same
 # name. The other keys have an effect only with `use_ema=True`, which is never ignored.
 _ANY = {"jit_compile", "is_legacy_optimizer", "ema_momentum", "ema_overwrite_frequency"}
 
@@ -107,7 +107,7 @@ def custom_class(config, custom_objects, packages, *names):
 
 
 def _kind_of(cls, name):
-    """Return the Keras package of a class, and its family as in `optimizer_bases`."""
+    """Return the Keras package of a class, and its family, a key of `optimizer_bases`."""
     for package in keras_versions.imported():
         for kind, base in keras_versions.optimizer_bases(package).items():
             if issubclass(cls, base):
@@ -127,9 +127,9 @@ def _class_of_keras(config, package, base):
     # argument that only newer optimizers have.
     default = bool(keys) and not _KEYS_OF_NEW & keys.keys()
     is_legacy = keys.get("is_legacy_optimizer", default)
-    # The names of some classes of TensorFlow 2.9 began with "Experimental".
+    # The names of some classes began with "Experimental" in TensorFlow 2.9.
     name = short_name(config).removeprefix("experimental")
-    # Which of these modules contains a class differs between versions of Keras 2, and
+    # A class may be in any of these modules: the versions of Keras 2 differ, and
     # `install(like="2.4")` puts the legacy classes into `optimizers` itself.
     spaces = [vars(keras_versions.public(package).optimizers)]
     spaces += [vars(spaces[0][n]) for n in ("legacy", "experimental") if n in spaces[0]]
@@ -149,8 +149,8 @@ def _class_of_keras(config, package, base):
 def make(config, cls=None, custom_objects=None, package=None, base=None):
     """Create an optimizer from a config, which must not be the config of a wrapper.
 
-    `config` is a dict that `checked` returned. `cls` is the user's class, or None for a class
-    of Keras. That class must belong to `package` and derive from `base`, unless they are None.
+    `config` must come from `checked`. `cls` is the user's class, or None for a class of Keras.
+    The class of Keras must belong to `package` and derive from `base`, unless these are None.
     """
     cls = cls or _class_of_keras(config, package, base)
     package, kind = _kind_of(cls, config["class_name"])
@@ -160,15 +160,15 @@ def make(config, cls=None, custom_objects=None, package=None, base=None):
 
 
 def is_neutral(key, value):
-    """Return whether a config's key may be dropped if the class has no such argument."""
+    """Return whether a key of a config may be dropped if the class has no such argument."""
     return key in _ANY or (key in _OFF and not value)
 
 
 def _arguments(cls, package, kind, config):
     """Return the arguments for `cls.from_config`.
 
-    Omit neutral arguments that a class does not accept. Raise ValueError for other arguments
-    that a class of Keras does not accept.
+    If the class does not accept a neutral argument, the argument is omitted. If a class of
+    Keras does not accept another argument, the function raises ValueError.
     """
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:

@@ -20,7 +20,7 @@ from tf_lso.frameworks import environment
 
 PACKAGES = ("keras", "tf_keras")
 
-# In 2.12 the module `keras` itself also contains private names.
+# The modules with the public names of Keras 2. In 2.12 `keras` also contains private names.
 _PUBLIC = {"keras": "keras.api._v2.keras", "tf_keras": "tf_keras"}
 
 # The private modules of Keras 2.12 that old programs import. Since Keras 2.13 all private
@@ -157,9 +157,9 @@ def register_as(cls: type, bound: type, package: str) -> None:
     namespace, _, name = full.rpartition(">")
     if namespace:
         objects = saving.get_custom_objects()
-        # Keras loads optimizers of all families by the object that is already registered.
-        # `bound` creates optimizers of only one family, so register it for saving, and then
-        # put the earlier object back. Keras 2.12 refuses to register a name twice.
+        # Register `bound` only for saving, and then put the earlier object back. Keras loads
+        # optimizers of all families by that object, but `bound` makes those of one family.
+        # Remove the object before, because Keras 2.12 refuses to register a name twice.
         before = objects.pop(full, cls)
         saving.register_keras_serializable(namespace, name)(bound)
         objects[full] = before

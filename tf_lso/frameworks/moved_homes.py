@@ -27,7 +27,7 @@ HOMES = {
     "optimizer_v2": "optimizers.legacy",
     "optimizers.optimizer_experimental": "optimizers",
     "optimizers.optimizer_v2": "optimizers.legacy",
-    # `keras.optimizer_v2` also had the modules that are not in `optimizers.legacy` now.
+    # `keras.optimizer_v2` also had modules that are not in `optimizers.legacy` now.
     "optimizers.legacy.learning_rate_schedule": (
         "optimizers.schedules.learning_rate_schedule"
     ),

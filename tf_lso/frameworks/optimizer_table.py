@@ -13,7 +13,7 @@ class Facts:
     # Maps a slot of OptimizerV2 to the attribute in which optimizers since TensorFlow 2.11 keep
     # a list of the slot's variables. `a|b` means `a` in Keras 3 and `b` in tf_keras.
     slots: dict[str, str]
-    # What the legacy class of this name stores by its method `_set_hyper`.
+    # The hyperparameters that the legacy class of this name stores by its method `_set_hyper`.
     hyperparameters: tuple[str, ...] = ()
     # Whether `tf.keras.optimizers` of TensorFlow 2.0-2.15 had the class.
     is_old: bool = True
@@ -52,7 +52,7 @@ OPTIMIZERS = {
 # The slot that every optimizer with `use_ema=True` has, in the form of `Facts.slots`.
 AVERAGE = {"average": "_model_variables_moving_average"}
 
-# The attributes that list an optimizer's own variables, and the model variables.
+# The attributes in which an optimizer lists its own variables and the model variables.
 LISTS_OF_VARIABLES = ("_variables", "_trainable_variables")
 
 # The keys in this attribute identify variables only in the process that created them.
@@ -82,7 +82,7 @@ KERAS3_DEFAULTS: dict[str, object] = {
 
 
 class Keras3Arguments(TypedDict, total=False):
-    """Most types allow only the default, so that type checkers refuse other values."""
+    """The types of `KERAS3_DEFAULTS`. Most make type checkers refuse all but the default."""
 
     weight_decay: None
     clipnorm: None
@@ -103,7 +103,7 @@ MADE_BY: dict[str, tuple[str, object]] = {
     "average": ("use_ema", True),
 }
 
-# The same for the slot in which Keras 3 accumulates gradients over several steps.
+# A row like those of `MADE_BY`, for the slot in which Keras 3 accumulates gradients.
 ACCUMULATION: dict[str, tuple[str, object]] = {
     "_accumulated_gradients": ("gradient_accumulation_steps", 2)
 }
@@ -127,11 +127,11 @@ def by_attribute(slots: dict[str, str]) -> dict[str, str]:
 
 
 def singular(attribute: str) -> str:
-    """Return the word in the names of a list's variables: "velocity" for "_velocities"."""
+    """Return the word in the names of the variables in a list: "velocity" for "_velocities"."""
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Maps an attribute of a slot in a Keras 3 optimizer to the word with which the names of its
+# Maps the attribute of a slot in Keras 3 to the word with which the names of the slot's
 # variables end. Adafactor is omitted, because it names its slots differently.
 ENDS = {
     attribute: singular(attribute)
@@ -145,7 +145,7 @@ ENDS = {
 
 
 def attributes_of_slots(optimizer: Any) -> dict[str, str]:
-    """Return {slot name: attribute} by the nearest class of an optimizer that has a row."""
+    """Return {slot name: attribute} from the row of the optimizer's class or nearest base."""
     names = [cls.__name__ for cls in type(optimizer).__mro__]
     return of(names).slots | AVERAGE
 
@@ -179,7 +179,7 @@ def slot_lists(optimizer: Any) -> dict[str, list[Any]]:
 
 def by_slot(optimizer: Any, variables: list[Any]) -> list[Any]:
     """Return `variables` sorted by slot. Variables that are not slots come first."""
-    # OptimizerV2 has this order. Its Adam lists all slots `m`, and then all slots `v`.
+    # OptimizerV2 has this order: its Adam lists all slots `m`, and then all slots `v`.
     in_order = [v for listed in slot_lists(optimizer).values() for v in listed]
     position = {id(variable): number for number, variable in enumerate(in_order, 1)}
     return sorted(variables, key=lambda variable: position.get(id(variable), 0))
@@ -202,8 +202,8 @@ def slots_made(optimizer: Any) -> set[str]:
 def optional_slots(optimizer: Any) -> set[str]:
     """Return the names of the slots that an optimizer has only with certain arguments.
 
-    If a user's class creates its slots itself, their names say nothing about the arguments.
-    For such a class the function returns at most "average", which any class has by `use_ema`.
+    If a user's class creates its slots itself, their names say nothing about the arguments. For
+    such a class the result is at most {"average"}, the slot that `use_ema=True` creates.
     """
     slots = set()
     for cls in type(optimizer).__mro__:
@@ -221,7 +221,7 @@ def differing_slots(
 ) -> tuple[set[str], set[str]]:
     """Return the optional slots that only a file has, and those that only an optimizer has.
 
-    `always` contains the slots that the optimizer's class creates with any arguments.
+    `always` contains the slots that the optimizer's class creates whatever its arguments are.
     """
     names = slot_of_attributes(optimizer)
     # A checkpoint stores the slot "average" under the name of its attribute. A slot with the

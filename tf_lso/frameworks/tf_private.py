@@ -39,7 +39,7 @@ def _find(module, path):
 
 @functools.cache
 def tf():
-    """Import TensorFlow only when this function is called."""
+    """Import TensorFlow and return it."""
     return importlib.import_module("tensorflow")
 
 
@@ -61,8 +61,8 @@ def outermost(graph):
     """Return the graph of the outermost function around `graph`, or `graph` itself."""
     eager = tf().compat.v1.executing_eagerly_outside_functions()
     around = getattr(graph, "outer_graph", None)
-    # In a program with eager mode, the outermost `tf.function` has an outer graph too, which
-    # does not belong to a function.
+    # Unless eager mode is off, even the graph of the outermost `tf.function` has an outer
+    # graph, which does not belong to a function.
     while around is not None and (around.building_function or not eager):
         graph, around = around, getattr(around, "outer_graph", None)
     return graph
@@ -103,7 +103,7 @@ def strategy_of(variable):
 
 
 def once_for_replicas(function, *args):
-    """Call `function` once for all replicas, so that its new variables are shared."""
+    """Call `function` once for all replicas, which share the variables that it creates."""
     if needs_no_merge_call():
         function(*args)
     else:
@@ -133,7 +133,7 @@ def wrapped_module(module: Any) -> Any:
 
 
 # --- Checkpoints. TensorFlow's public classes store each dependency under the name of its
-# attribute. Checkpoints of TensorFlow 2.0-2.15 use other names for the state of a loss scale.
+# attribute. But the state of a loss scale needs the names of TensorFlow 2.0-2.15.
 
 
 def trackable():
@@ -147,7 +147,7 @@ def delegating_trackable():
 
 
 def store_instead(owner, other):
-    """Make checkpoints store `other` instead of `owner`, a `delegating_trackable()`."""
+    """Make checkpoints store `other` in place of the delegating trackable `owner`."""
     owner._trackable = other
 
 
@@ -178,7 +178,7 @@ def child(owner, name, known=None):
 
 
 def without_values():
-    """Return a dependency that has no values, which no restore misses."""
+    """Return a dependency without values. No restore reports it as missing in a file."""
     # TensorFlow wraps a list that becomes an attribute. `assert_existing_objects_matched` and
     # `assert_consumed` ignore such a list if it is empty.
     holder = tf().Module()
@@ -204,9 +204,9 @@ def deferred(owner):
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Restore the dependencies of `owner` at the end of the block, and yield their names.
+    """Delay the pending restores of `owner` to the end of the block, and yield their names.
 
-    The block may create and change the dependencies before the restore.
+    The block may create and change the dependencies before they are restored.
     """
     waiting = deferred(owner)
     held = dict(waiting)

@@ -30,7 +30,7 @@ def raw(variable):
 def with_gradients(loss, var_list, grad_loss, tape):
     """Compute gradients of a loss and return (gradient, variable) pairs.
 
-    `loss` and `var_list` may also be functions that return their values.
+    `loss` and `var_list` may also be functions, which return the loss and the variables.
     """
     if callable(loss):
         with tape:

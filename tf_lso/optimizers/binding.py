@@ -1,9 +1,9 @@
 """Make a subclass of LossScaleOptimizer for each family of inner optimizers.
 
-A family is a kind of optimizer: a Keras 3, a legacy Keras 2 or a newer Keras 2 optimizer.
-The subclass derives from the class that the program called. The subclass also derives from
-Keras's own classes, so that `isinstance` and `compile` treat the wrapper as an optimizer of
-the same family as the inner optimizer.
+There are three families: the optimizers of Keras 3, and the legacy and the newer optimizers of
+Keras 2. The subclass derives from the class that the program called. The subclass also derives
+from Keras's own classes, so that `isinstance` and `compile` treat the wrapper as an optimizer
+of the same family as the inner optimizer.
 """
 
 from typing import Any
@@ -20,7 +20,6 @@ class _Missing:
         return "MISSING"
 
 
-# The value of an argument that was not passed.
 MISSING: Any = _Missing()
 
 _bound_classes: dict[tuple[type, type], type] = {}
@@ -45,9 +44,9 @@ def require_family(optimizer):
 
 
 def bound_class(cls, optimizer):
-    """Return the subclass of `cls` for the family of `optimizer`. It may be `cls` itself.
+    """Return the subclass of `cls` for the family of `optimizer`.
 
-    The function raises TypeError if `cls` belongs to another family.
+    If `cls` is already for one family, return `cls`, or raise TypeError if it is another one.
     """
     family = require_family(optimizer)
     if cls._family_class is family:
@@ -83,7 +82,7 @@ def the_inner(optimizer, inner_optimizer):
 
 
 def config_for_copy(inner):
-    """Return a config for a copy. Raise ValueError if configs lack a setting in use."""
+    """Return a config for a copy. Raise ValueError if it lacks a setting of the optimizer."""
     for name in table.SETTINGS_NOT_IN_CONFIGS:
         value = getattr(inner, name, None)
         is_default = callable(value) and keras_versions.is_of_one(value)
@@ -94,8 +93,8 @@ def config_for_copy(inner):
                 "program made the optimizer, and give it the values: "
                 "copied.set_weights(optimizer.get_weights())."
             )
-    # If a hyperparameter of a legacy optimizer is a NumPy number such as a `np.float32`, Keras
-    # 2 treats it like a variable, and fails to assign a new value to it.
+    # Replace NumPy numbers. If a hyperparameter of a legacy optimizer is one, Keras 2 treats
+    # the number like a variable, and fails to assign a new value to it.
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in inner.get_config().items()

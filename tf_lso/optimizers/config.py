@@ -29,8 +29,8 @@ def is_wrapper(config):
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 
-# The modules of the two classes add them as "stable" and "experimental". This module cannot
-# import those modules, because they import this module.
+# The modules of the two LossScaleOptimizers add them as "stable" and "experimental". This
+# module cannot import those modules, because they import this one.
 CLASSES: dict[str, type] = {}
 
 
@@ -49,8 +49,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
     config = keras_configs.checked(config)
     stable, experimental = CLASSES["stable"], CLASSES["experimental"]
     is_old = keras_configs.short_name(config).startswith("experimental")
-    # A program may pass its own class in `custom_objects` under the public name
-    # "LossScaleOptimizer", even if the config contains another class name.
+    # In `custom_objects` a program may give the name "LossScaleOptimizer" to its own class,
+    # even if the config contains another class name.
     names = ["LossScaleOptimizer"] if is_wrapper(config) and not is_old else []
     packages = [package] if package else keras_versions.imported()
     cls = keras_configs.custom_class(config, custom_objects, packages, *names)
@@ -59,8 +59,8 @@ def deserialize(config, custom_objects=None, package=None, base=None):
         cls = experimental if is_old else stable
     if cls is None or not issubclass(cls, stable):
         return keras_configs.make(config, cls, custom_objects, package, base)
-    # The registered class may be bound to one family of inner optimizers, but the inner
-    # optimizer in the config may be of another family.
+    # The class may be bound to one family of inner optimizers, and the inner optimizer in the
+    # config may be of another family.
     cls = unbound(cls)
     if cls.from_config.__func__ is stable.from_config.__func__:
         return from_config(cls, config["config"], custom_objects, package)
@@ -111,8 +111,8 @@ def _made(cls, inner, arguments):
     _, *parameters = inspect.signature(cls.__init__).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         return cls(inner, **arguments)
-    # The constructor of a class that Horovod makes accepts only keyword arguments, but the
-    # metaclass of Keras 2 would pass the inner optimizer by position.
+    # The constructor of a class that Horovod makes accepts only keyword arguments. A call of
+    # `cls` would fail, because the metaclass of Keras 2 passes the inner optimizer by position.
     return type.__call__(cls, inner_optimizer=inner, **arguments)
 
 

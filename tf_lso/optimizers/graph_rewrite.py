@@ -60,7 +60,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
             raise ValueError(
                 "'loss_scale' cannot be None. Pass 'dynamic', a number, or a LossScale."
             )
-        # The constructor of TensorFlow's class accepts only TensorFlow's loss scales.
+        # The constructor of `_TFWrapper` accepts only TensorFlow's loss scales, so skip it.
         tf.compat.v1.train.Optimizer.__init__(
             self, tf_private.uses_locking(opt), opt.get_name()
         )
@@ -84,7 +84,6 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
 
 
 def _wrap(opt, loss_scale):
-    """Return a wrapper around `opt`. Raise ValueError if `opt` cannot be wrapped."""
     if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
         raise ValueError(
             f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
@@ -104,10 +103,9 @@ def _wrap(opt, loss_scale):
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
     """Turn on TensorFlow's rewrite of graphs to float16, and return a wrapped optimizer.
 
-    The rewrite affects functions that `tf.function` and `fit` trace after this call. The
-    rewrite works on GPUs and on CPUs that compute in float16 (AVX512-FP16). The
-    first steps may overflow and be skipped. The rewrite has no effect in eager mode or on
-    other CPUs.
+    The rewrite affects functions that `tf.function` and `fit` trace after this call, on GPUs
+    and on CPUs that compute in float16 (AVX512-FP16). It has no effect in eager mode or on
+    other CPUs. The first steps may overflow and be skipped.
 
     Args:
       opt: an optimizer of Keras 3, tf_keras or `tf.compat.v1.train`.
@@ -143,9 +141,9 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)
-    # Only `_tf_enable` sets the flag that dtype policies check. It requires an optimizer of
-    # `tf.compat.v1.train`, which nothing else uses here. It also warns that TensorFlow's own
-    # loss scale is deprecated, and the log filter hides this warning.
+    # Only `_tf_enable` sets the flag that dtype policies check. The optimizer, which the
+    # function requires, is not used afterwards. The log filter hides the function's warning
+    # that TensorFlow's own loss scale is deprecated.
     logger = log.logger()
     logger.addFilter(_is_of_use)
     try:

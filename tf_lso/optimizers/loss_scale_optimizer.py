@@ -2,7 +2,7 @@
 
 The code that depends on the kind of the inner optimizer is in adapters, which are the
 subclasses of `families.family.Family`. The module `scaling.step` runs a step. The module
-`scaling.calls` determines the scale by which the gradients of the step are divided.
+`scaling.calls` decides whether the step divides its gradients by the loss scale.
 """
 
 import types
@@ -50,13 +50,13 @@ _FLOAT16_LOSS = (
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-# The methods with this decorator contain nothing that AutoGraph must convert.
+# AutoGraph need not convert the methods that have this decorator.
 _not_converted: Callable[[_Function], _Function]
 _not_converted = tf.autograph.experimental.do_not_convert
 
 
 def _of_inner(name: str, what: str) -> property:
-    """Return a property for the inner optimizer's attribute `name`. `what` describes it."""
+    """Return a property for the inner optimizer's attribute `name`, which `what` describes."""
 
     def read(self):
         return None if self._family is None else getattr(self.inner_optimizer, name)
@@ -125,7 +125,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
       backoff_factor: number below 1. The scale is multiplied by this factor when it
         shrinks. Defaults to 0.5.
       min_scale: number, the smallest scale. Defaults to 1.
-      max_scale: number, the largest scale. Defaults to None. None allows all scales that
+      max_scale: number, the largest scale. Defaults to None, which allows all scales that
         float32 can represent.
       **keywords: arguments that configs of Keras 3 contain, such as `clipnorm`. Each
         argument must have its default value. Set other values on the inner optimizer.
@@ -204,7 +204,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     def _start(self, inner, make_loss_scale, name):
-        """Wrap the inner optimizer. `make_loss_scale` is called only after the checks."""
+        """Wrap the inner optimizer. Call `make_loss_scale` only after the checks."""
         validation.check_strategy()
         validation.check_free(inner)
         if not keras_versions.is_keras2(self._family_class.package):
@@ -251,7 +251,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
                 variables_lib.set_untracked(self, name, value)
             elif name in self._delegated and not hasattr(type(self), name):
                 changed = hyperparameters.write(self.inner_optimizer, name, value)
-                # Traced steps read the hyperparameters of a legacy optimizer from variables.
+                # Traced steps read a legacy optimizer's new value, which is in a variable.
                 if changed and not self._family.returns_operations:
                     self._warn_if_traced(name)
             else:
@@ -350,7 +350,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             )
         scaled = gradients_lib.scale_loss(loss, self._loss_scale._current())
         if loss.dtype == tf.float16 and not self._once.has_logged(_FLOAT16_LOSS):
-            # In eager code the check waits for the device, so it ends with the warning.
+            # In eager code this check waits for the device, so the first warning ends it.
             is_infinite = tf.reduce_any(
                 tf.math.is_inf(scaled) & tf.math.is_finite(loss)
             )
@@ -415,9 +415,9 @@ class LossScaleOptimizer(tf_private.Dependencies):
         Raises:
           TypeError: if `loss` is None.
           RuntimeError: if the loss is already scaled, or `get_scaled_loss` has scaled a loss
-            in the same step. With a Keras 3 optimizer, the method also raises this error if
-            a subclass, or the program on the object, overrides a method that `fit` of
-            TensorFlow 2.4-2.15 called. `fit` of Keras 3 would not call it in the same way.
+            in the same step. With a Keras 3 optimizer, also if a subclass or the program
+            overrides a method that `fit` of TensorFlow 2.4-2.15 called, because `fit` of
+            Keras 3 does not call this method in the same way.
 
         Example:
         >>> import tensorflow as tf
@@ -469,8 +469,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
             2.0-2.8.
           experimental_aggregate_gradients: bool, whether to aggregate over the replicas.
             Pass False if the gradients are already aggregated.
-          skip_gradients_aggregation: bool. If True, gradients are not aggregated over the
-            replicas. TensorFlow 2.11-2.15 had this argument.
+          skip_gradients_aggregation: bool. True has the effect of
+            `experimental_aggregate_gradients=False`. TensorFlow 2.11-2.15 had this argument.
           **kwargs: further arguments for the inner optimizer's own `apply_gradients`.
 
         Returns:
@@ -855,7 +855,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         "The number of steps after which averages overwrite weights",
     )
 
-    # Without these properties, a program would call methods that the wrapper inherits.
+    # Otherwise a program would call the methods that the wrapper inherits from Keras.
     add_optimizer_variables = forwarded("add_optimizer_variables")
     add_variable = forwarded("add_variable")
     add_variable_from_reference = forwarded("add_variable_from_reference")
@@ -1033,7 +1033,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = validation.as_list("weights", weights)
         _, layouts = self._state.layouts()
         if self._family.name == "keras3" and not self._family.built_variables():
-            # The arrays may belong to a file that the program closes before the build.
+            # Copy the arrays, because their file may be closed before the build.
             arrays = [np.array(array) for array in arrays]
             # With a schedule there are two layouts without the loss scale, and only the shapes
             # of the slots can tell which of them is right.
@@ -1068,26 +1068,25 @@ class LossScaleOptimizer(tf_private.Dependencies):
 
         Args:
           store: mapping of "0", "1", ... to arrays. If the file does not fit the optimizer,
-            the method only warns, as Keras does. A file that tf_lso wrote says of which slots
-            and model variables the arrays are. In other files the order decides. Files that
-            Keras 2 itself wrote contain no loss scale, so such a file does not change the loss
-            scale.
+            the method only warns, as Keras does. A file that tf_lso wrote names the slot and
+            the model variable of each array. In other files the order of the arrays decides.
+            Files that Keras 2 itself wrote contain no loss scale, and do not change it.
 
         Raises:
-          TypeError, ValueError: if the number of arrays of another file fits, but an array
-            does not fit its variable.
+          TypeError, ValueError: if tf_lso did not write the file, the number of arrays fits,
+            and an array does not fit its variable.
         """
         if state_lib.state_follows.is_on:
             return
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         group = file_stores.group_of(store, self._family.package)
         text = group and file_stores.read_text(group, manifest_lib.NAME)
-        # Old versions of Keras's own wrappers saved only the loss scale with the wrapper.
+        # Old wrappers of Keras saved only the loss scale. Inner optimizers saved the rest.
         self._state.inner_follows = len(arrays) <= 2
         self._state.load(arrays, text and manifest_lib.from_json(text))
 
     def _load_inner_variables(self, store):
-        """Load the part of a file that belongs to the inner optimizer, if it is needed."""
+        """Load the arrays of the inner optimizer if those of the wrapper lacked its state."""
         if self._state.inner_follows and not state_lib.state_follows.is_on:
             arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
             self._state.load(arrays)
@@ -1108,7 +1107,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             if self._family.slots_wait():
                 raise ValueError(state_lib.BUILD_FIRST)
             # A SavedModel contains traced steps. These steps write to the variables in which
-            # tf_lso records skipped steps, so the SavedModel must contain them, too.
+            # tf_lso records skipped steps, so the SavedModel must contain these variables.
             children = {**children, **self._skipped.variables()}
         return self._state.dependencies(children)
 
@@ -1121,8 +1120,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return self._family.dependency(name, known or self._dependencies("checkpoint"))
 
     def _awaited_dependencies(self):
-        # TensorFlow keeps restored values in a dict of the inner optimizer until their
-        # variables are created. The wrapper has no such dict.
+        # Until a variable is created, TensorFlow keeps its restored value in a dict of the
+        # inner optimizer. The wrapper has no such dict.
         if self._family is None:
             return super()._awaited_dependencies()
         return tf_private.deferred(self.inner_optimizer)
@@ -1180,7 +1179,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return copied
 
     def __reduce_ex__(self, protocol):
-        """Return a function and its arguments. `pickle` calls the function to make a copy.
+        """Return the function and the arguments with which `pickle` makes a copy.
 
         The copy is made from the config, and gets its slots when it is built.
         """
@@ -1202,8 +1201,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         }
         if copied_inner is None:
             inner = self.inner_optimizer
-            # Keras cannot make a learning rate schedule from the schedule's config if the
-            # class of the schedule is not registered. So the dict has the schedule itself.
+            # The dict contains the learning rate schedule itself and not its config, because
+            # Keras can make a schedule from a config only if its class is registered.
             config = binding.config_for_copy(inner) | self._family.schedules()
             state["inner"] = type(inner), config
         else:

@@ -1,7 +1,7 @@
 """Say whose state a file holds.
 
-Files contain the state of an optimizer as a list of arrays. A manifest says what each of these
-arrays is: of which slot, and of which model variable. tf_lso writes a manifest into every file
+Files contain the state of an optimizer as a list of arrays. A manifest says to which slot and
+to which model variable each of these arrays belongs. tf_lso writes a manifest into every file
 that has a place for it, and compares the manifest with the optimizer before it loads a value.
 """
 
@@ -13,8 +13,8 @@ from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 
 # A checkpoint contains the manifest in the name of a dependency without values. TensorFlow
-# asks for each dependency by its name before it restores the first value, and programs
-# without tf_lso ignore a dependency without values.
+# looks up all dependencies by name before it restores the first value, so tf_lso can refuse
+# the checkpoint. Programs without tf_lso ignore a dependency without values.
 NAME = "tf_lso_manifest"
 _IN_CHECKPOINTS = f"{NAME}:"
 
@@ -23,8 +23,8 @@ _ARGUMENTS = {
     slot: argument
     for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()
 }
-# Matches the numbers that Keras appends to the default names of layers, such as the second
-# "dense" and the second "sequential" of a process.
+# Matches the numbers that Keras appends to the default names of layers, as in "dense_1" for the
+# second dense layer of a process.
 _NUMBER = re.compile(r"_\d+(?=/|$)")
 
 _REMEDY = (
@@ -115,12 +115,12 @@ def from_json(text: str) -> Manifest:
 
 
 def name_in_checkpoints(manifest: Manifest) -> str:
-    """Return the name of the dependency that says what a checkpoint contains."""
+    """Return the name of the dependency by which a checkpoint contains the manifest."""
     return _IN_CHECKPOINTS + to_json(manifest)
 
 
 def from_name(name: str) -> Manifest | None:
-    """Return the manifest in the name of a dependency, or None if it has none."""
+    """Return the manifest in the name of a dependency, or None if it contains no manifest."""
     prefix, found, text = name.partition(_IN_CHECKPOINTS)
     return from_json(text) if found and not prefix else None
 

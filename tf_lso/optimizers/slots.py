@@ -1,8 +1,8 @@
 """Provide the slot methods of OptimizerV2 for optimizers of other families.
 
 The optimizers of Keras 3, and the newer optimizers of Keras 2, keep slots in lists. Each
-list has one entry for each model variable. Programs find a slot by the name that
-OptimizerV2 gave to the slot.
+list has one entry for each model variable. Programs find a slot by the name that it has in
+OptimizerV2.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ def too_many(optimizer):
     lacking = table.optional_slots(optimizer) - table.slots_made(optimizer)
     arguments = [f"{a}={v}" for s, (a, v) in table.MADE_BY.items() if s in lacking]
     if not hasattr(hyperparameters.rate_or_schedule(optimizer), "assign"):
-        # In Keras 3 a number as learning rate is a variable, but a schedule is not.
+        # Keras 3 makes a variable for a constant learning rate, but not for a schedule.
         arguments.insert(0, "learning_rate=0.001")
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""
@@ -39,9 +39,9 @@ def too_many(optimizer):
 def restore_by_path(optimizer, slots):
     """Make TensorFlow restore each slot once, by the path of its model variable.
 
-    By default TensorFlow restores a list of variables by the number in the list, and silently
-    ignores surplus variables of the checkpoint. It also restores model variables through the
-    optimizer, which lists them.
+    By default TensorFlow restores a list of variables by their positions, and silently ignores
+    surplus variables of the checkpoint. It also restores model variables through the optimizer,
+    which lists them.
 
     `optimizer` may also be the list in which an optimizer keeps all its variables.
     """
@@ -71,18 +71,18 @@ class ListedSlots:
         # The manifest of a checkpoint that was restored before the build.
         self._awaited = None
         self.forget()
-        # Checkpoints of Keras 3.0 do not contain the list, which is not trackable there.
+        # In Keras 3.0 the list is not trackable, so checkpoints do not contain it.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
 
     def change_restoring(self):
-        """Change how TensorFlow restores the inner optimizer."""
+        """Call `restore_by_path` for the inner optimizer and its list of variables."""
         if self._is_saved:
             restore_by_path(self._listed, self)
             restore_by_path(self._inner, self)
 
     def forget(self):
         """Forget the checkpoint that was restored last."""
-        # Maps an index in the checkpoint's list to a different index in this optimizer's list.
+        # `_moved` maps indices in the checkpoint's list to others in this optimizer's list.
         self._awaited, self._moved = None, {}
 
     def expect(self, saved, own):
@@ -103,10 +103,10 @@ class ListedSlots:
         self._moved = {start + place: start + i for place, i in moved.items()}
 
     def restored_once(self, name, found):
-        """Return `found`, the dependency `name`, such that it restores no variable twice.
+        """Return `found`, the dependency `name`, and keep it from restoring a variable twice.
 
-        The list of all variables restores the slots. So the lists of single slots restore
-        nothing, and neither does the list of the model variables.
+        The list of all variables restores the slots. So the lists of single slots must restore
+        nothing. The same holds for the list of the model variables.
         """
         if not isinstance(found, list) or found is self._listed:
             return found
@@ -135,16 +135,16 @@ class ListedSlots:
     def being_built(self):
         """Return a context manager in which the caller builds the inner optimizer.
 
-        Some optimizers assign values to their slots during the build. So the values of a
-        checkpoint that was restored earlier are assigned after the build. The context manager
+        If a checkpoint was restored before, its values are assigned after the build, because
+        some optimizers assign values to their slots during the build. The context manager
         raises ValueError if that checkpoint does not fit.
         """
         if not self._is_saved:
             yield
             return
         later = tf_private.restored_afterwards
-        # Until the variables exist, TensorFlow stores the values of the checkpoint in a dict of
-        # the list, which has indices as keys, and in a dict of the optimizer.
+        # Until the variables exist, TensorFlow keeps the values of the checkpoint in two dicts:
+        # one of the list, with indices as keys, and one of the optimizer.
         with later(self._listed) as places, later(self._inner):
             yield
             awaited = self._awaited

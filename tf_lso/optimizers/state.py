@@ -8,8 +8,7 @@ These other variables exist as soon as the optimizer is constructed.
 
 A program may load state before the optimizer is built. Then the variables that exist are
 set at once, and the values of the slots are kept until the build. Slots whose values are
-kept are called deferred slots. A file that is saved before the build contains the deferred
-slots.
+kept are called deferred slots. A file that is saved before the build contains them.
 """
 
 from collections.abc import Sequence
@@ -164,9 +163,9 @@ class State:
     def saved(self, order=None):
         """Return a pair (order of the slots, list of the arrays of the whole state).
 
-        By default, the slots have the order in new files. Deferred slots keep their own
-        order, and then `order` is ignored. The method raises ValueError if TensorFlow
-        restores slots from a checkpoint only at the build.
+        By default, the slots have the order of new files. Deferred slots keep their own order,
+        whatever `order` is. The method raises ValueError if TensorFlow waits for the build to
+        restore slots from a checkpoint.
         """
         if self._family.slots_wait():
             raise ValueError(BUILD_FIRST)
@@ -187,7 +186,7 @@ class State:
     # --- Checkpoints. TensorFlow saves and restores the variables itself.
 
     def dependencies(self, children):
-        """Return `children` with the manifest at the end, so that `expect` follows `forget`."""
+        """Return `children` with the manifest last, so that `forget` comes before `expect`."""
         if self.deferred is not None:
             return {**children, "tf_lso_build_first": self._build_first}
         name = manifest_lib.name_in_checkpoints(self.manifest())
@@ -226,7 +225,7 @@ class State:
             self._start_again(own)
 
     def _start_again(self, own):
-        """Give the slots their first values, and log a warning."""
+        """Give the slots their initial values, and log a warning."""
         (layout, *_), _ = self.layouts()
         first = {
             slot: table.first_value(self._family.inner, slot) for slot in own.names
@@ -254,8 +253,8 @@ class State:
         """Set the variables that exist, and store the slot values until the build.
 
         Return whether the arrays fit one of the layouts. If they do not fit, nothing is set.
-        If slots of a file do not fit at the build, the build only warns. It checks a `manifest`
-        even if the file has no slots.
+        If the arrays are those of a file and the slots do not fit at the build, the build only
+        warns. The build checks a `manifest` even if the file has no slots.
         """
         if manifest is not None and not manifest.is_built:
             manifest = None
@@ -304,7 +303,7 @@ class State:
         variables_lib.assign_all((shaped or fitting)[0], arrays)
 
     def _set(self, arrays, lists):
-        """Set the first list of variables that the arrays fit. Return whether one fits."""
+        """Assign the arrays to the first list that they fit. Return whether they fit one."""
         variables = next((v for v in lists if _fits(arrays, v)), None)
         if variables is not None:
             variables_lib.assign_all(variables, arrays)

@@ -1,4 +1,4 @@
-"""Detect lost runs. A run is lost if all steps are skipped at the smallest loss scale."""
+"""Detect lost runs: all steps are skipped although the loss scale is at its minimum."""
 
 from typing import Any
 

@@ -51,7 +51,7 @@ def check_keras3_arguments(arguments):
 
 
 def refuse_keyword(name, accepted, also_similar=()):
-    """Raise TypeError, and suggest a similar name or list the names in `accepted`."""
+    """Raise TypeError. The message suggests a similar name, or lists all `accepted` names."""
     similar = difflib.get_close_matches(name, [*accepted, *also_similar], n=1)
     remedy = f"It accepts: {', '.join(accepted)}."
     if similar:
@@ -197,8 +197,8 @@ def check_scope(variables):
 def check_known(variables, known, key, remedy):
     """Raise ValueError unless the optimizer was built for all variables of a step.
 
-    `known` contains `key(variable)` for each variable for which the optimizer was built. The
-    message suggests `remedy` as the alternative to a call of `build`.
+    If the optimizer was built for a variable, `known` contains `key(variable)`. The message
+    suggests a call of `build` or `remedy`.
     """
     unknown = [variables_lib.name_of(v) for v in variables if key(v) not in known]
     if unknown:

@@ -1,8 +1,8 @@
 """Wrap an optimizer if the model that it trains needs a loss scale.
 
 Whether a model needs a loss scale depends on the policies of the model and of its layers.
-Keras's own `compile` checks only the policy of the model. Keras ignores the policies of the
-layers and the loss scales of experimental policies.
+Keras's own `compile` checks only the policy of the model, and ignores the loss scales of
+experimental policies.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from tf_lso.optimizers import binding, experimental, loss_scale_optimizer, valid
 
 _once = log.Once()
 
-# Stands for tf_lso's default loss scale, which a float16 policy without `loss_scale` needs.
+# Stands for tf_lso's default loss scale, if a float16 policy has no attribute `loss_scale`.
 DEFAULT = "default"
 
 
@@ -57,7 +57,7 @@ def wrap(optimizer: Any, model: Any) -> Any:
         return optimizer
     if loss_scale is None:
         return optimizer
-    # No LossScaleOptimizer can wrap an optimizer that another one has marked. But a program
+    # A LossScaleOptimizer refuses an optimizer with the mark of another wrapper. But a program
     # may compile a model again with the same optimizer, as in Keras 3. The earlier wrapper
     # still works, because each wrapper scales and unscales its own steps.
     keras2_private.unmark(optimizer)
@@ -105,7 +105,7 @@ def _warn_of_two_scales(optimizer, loss_scale):
 def warn_if_not_scaled(optimizer, model, name):
     """Warn if a model needs a loss scale and its optimizer does not scale the loss.
 
-    The message calls the optimizer `name`.
+    `name` stands for the optimizer in the message.
     """
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return

@@ -1,10 +1,10 @@
-"""Provide the dtype policies of TensorFlow 2.0-2.15 on top of the policies of today's Keras."""
+"""The dtype policies of TensorFlow 2.0-2.15, built on the policies of today's Keras."""
 
 import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-# Without TensorFlow, the import of Keras in the modules below may fail.
+# If TensorFlow is missing, this call raises an error that says what to install.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

@@ -49,7 +49,7 @@ class PolicyApi:
     def __init__(self, package):
         self._package = package
         self._keras = keras = keras_versions.public(package)
-        # `tf_lso.install` may later replace these in the module `keras.mixed_precision`.
+        # Keep Keras's own objects, because `tf_lso.install` may later replace them in Keras.
         self.Policy = keras.mixed_precision.Policy
         get_global = keras.mixed_precision.global_policy
         self._set_global = keras.mixed_precision.set_global_policy
@@ -68,7 +68,7 @@ class PolicyApi:
         register = keras.saving.register_keras_serializable("tf_lso", "Policy")
         self.ExperimentalPolicy = register(Policy)
 
-        # Unlike a method, a plain function has the same signature as in old TensorFlow.
+        # These are plain functions, so that their signatures are those of old TensorFlow.
         def global_policy() -> Any:
             """Return the dtype policy that new layers use by default.
 
@@ -110,8 +110,8 @@ class PolicyApi:
 
             After `tf_lso.install()`, `compile` wraps the optimizer of a model that has this
             policy, and uses the loss scale of the policy. Without `tf_lso.install()`,
-            `compile` ignores the loss scale of the policy. Then this function logs a
-            warning if the program passed a loss scale to the policy.
+            `compile` ignores this loss scale. This function warns about that, unless the
+            policy has its default loss scale.
 
             Args:
               policy: a policy, its name, or None for the policy of Keras's default dtype.
@@ -151,8 +151,8 @@ class PolicyApi:
         self.set_policy = set_policy
         self.get_layer_policy = get_layer_policy
         for name, function in vars(self).items():
-            # Pickle finds a function by its module and its qualified name. The attributes whose
-            # names begin with "_" are helpers and Keras's own functions.
+            # Pickle finds a function by its module and its qualified name. Attributes whose
+            # names begin with "_" are helpers or functions of Keras, which stay as they are.
             if isinstance(function, types.FunctionType) and not name.startswith("_"):
                 function.__module__, function.__qualname__ = "tf_lso.policies", name
         experimental_global_policy.__name__ = "global_policy"
@@ -177,7 +177,6 @@ class PolicyApi:
 
 
 def _tell_of_ignored_scale(policy):
-    """Warn that Keras's own `compile` ignores a loss scale that was passed to a policy."""
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(

@@ -1,4 +1,4 @@
-"""Define the experimental Policy of TensorFlow 2.0-2.8. Such a policy has a loss scale."""
+"""The experimental Policy of TensorFlow 2.0-2.8, which has a loss scale."""
 
 import tensorflow as tf
 

@@ -40,8 +40,8 @@ class AsTensor:
     def __format__(self, spec):
         return format(float(self), spec) if spec else str(self)
 
-    # Compare the value with numbers and tensors. Other objects are compared by identity, as in
-    # TensorFlow 2.0-2.3, because Python does so after NotImplemented.
+    # Compare the value with numbers and tensors. Python compares other objects by identity, as
+    # in TensorFlow 2.0-2.3, because both methods return NotImplemented for them.
 
     def __eq__(self, other):
         if isinstance(other, _VALUES):

@@ -22,10 +22,10 @@ def scale_loss(loss, scale):
 class Quotient(NamedTuple):
     """A dense gradient that is still to be divided: the gradient and its divisor.
 
-    If quotients were tensors, TensorFlow would write them to memory before the branch that
-    applies the gradients begins. In the branch, the quotient is still in the processor's cache
-    when the variable is updated, and XLA divides and updates in one loop. For ResNet-50 under
-    XLA, this lowers the relative cost (see `fast.py`) from 0.45-0.58 to 0.19-0.26.
+    A division before the branch that applies the gradients would write its results to memory.
+    A division inside the branch stands next to the update: the results are still in the
+    processor's cache, and XLA divides and updates in one loop. For ResNet-50 under XLA, this
+    lowers the relative cost (see `fast.py`) from 0.45-0.58 to 0.19-0.26.
     """
 
     dividend: tf.Tensor
@@ -36,7 +36,7 @@ class Quotient(NamedTuple):
         return _quotient(self.dividend, self.divisor)
 
     def reference(self):
-        """Return a function that returns this quotient while its tensors exist, then None."""
+        """Return a function that returns this quotient, or None if its tensors are deleted."""
         references = [weakref.ref(tensor) for tensor in self]
 
         def quotient():
@@ -47,7 +47,7 @@ class Quotient(NamedTuple):
 
 
 def are_divided_late():
-    """Return whether a step of the running code keeps its gradients as quotients."""
+    """Return whether a step in the current context keeps its gradients as quotients."""
     is_alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
     return is_alone and not tf.executing_eagerly()
 
@@ -81,7 +81,7 @@ def _quotients(tensors, scale):
 
 
 def unscale_gradients(gradients, scale):
-    """Divide each gradient by `scale`. The dtypes, slices and None stay as they are."""
+    """Divide each gradient by `scale`. Dtypes do not change, and slices stay slices."""
     gradients = list(gradients)
     if not gradients:
         return []
@@ -114,7 +114,7 @@ def overwrites(variable):
 
 
 def values_of(gradients):
-    """Return one tensor for each gradient. For slices it contains the rows alone."""
+    """Return one tensor for each gradient. For slices, the tensor contains only the rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v) for v in values]
 
@@ -124,9 +124,8 @@ def real_vectors(tensors):
 
     The list has two vectors for a complex tensor, and none for a tensor of integers.
     """
-    # Return vectors because callers reduce them. To reduce a vector, TensorFlow needs one
-    # constant for the axis. To reduce a tensor of unknown rank, TensorFlow needs five
-    # operations that compute the axes.
+    # Callers reduce the vectors. Reducing a vector needs one constant, for the axis. Reducing a
+    # tensor of unknown rank needs five operations, which compute the axes.
     shape, results = tf.constant([-1]), []
     for values in tensors:
         parts = [values]
@@ -150,7 +149,7 @@ def _in_tensors(slices):
 
 
 def with_dense_shape(gradient, variable):
-    """Give slices without a dense shape the shape of the variable, which Keras 3 needs."""
+    """Add the variable's shape to slices without a dense shape, because Keras 3 needs one."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_tensors(gradient)
@@ -169,7 +168,7 @@ def _summed_rows(tensors):
 
 
 def _summed_rows_in_xla(slices):
-    """Return the same as `_summed_rows`, and then rows of zeros.
+    """Return the rows and indices of `_summed_rows`, filled up with rows of zeros.
 
     XLA must know the number of rows at compile time. If `tf.unique` determines the number,
     XLA cannot compile some optimizers. The rows of zeros have indices outside of the
@@ -196,8 +195,8 @@ def _with_summed_rows(slices):
 def with_summed_rows(gradients):
     """In slices, sum the rows with equal indices.
 
-    An optimizer adds all rows with the same index to one row of the variable. So the sum of
-    these rows must be finite, and Adam must square the sum.
+    An optimizer adds all rows with the same index to one row of the variable. So the check must
+    read the sum of these rows, and Adam must square the sum.
     """
     return [
         _with_summed_rows(_in_tensors(g)) if isinstance(g, tf.IndexedSlices) else g

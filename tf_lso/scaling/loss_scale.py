@@ -8,7 +8,7 @@ import numpy as np
 
 from tf_lso.frameworks import environment
 
-# `require_tensorflow` must be called before the first import of TensorFlow.
+# If TensorFlow is missing, this call raises an error that says what to install.
 environment.require_tensorflow()
 
 # ruff: noqa: E402
@@ -27,8 +27,8 @@ _Dict: TypeAlias = dict[str, Any]
 _Trackable: Any = tf_private.trackable()
 
 _DIVIDING = ScaleRule(backoff_factor=None)
-# The fields that each config of a `DynamicLossScale` contains. Each config of an optimizer
-# with such a scale contains only the first two fields.
+# Every config of a `DynamicLossScale` contains these fields. Every config of an optimizer with
+# such a scale contains the first two.
 IN_CONFIGS = ("initial_scale", "growth_steps", "growth_factor")
 
 
@@ -77,15 +77,15 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
         Args:
           grads: nested structure, such as a list. Each element is an unscaled gradient, a
-            per-replica value that holds one for each replica, or None.
+            per-replica value with a gradient for each replica, or None.
 
         Returns:
-          A pair. In a graph the first value is the op that updates the scale. In eager mode it
-          is None or a tensor. The second value is a bool or a scalar bool tensor, and is False
-          if the caller must skip the step.
+          A pair. In a graph the first value is the op that updates the scale. In eager mode the
+          first value is None or a tensor. The second value is a bool or a scalar bool tensor,
+          which is False if the caller must skip the step.
         """
 
-    # --- A step calls these methods. Subclasses with their own `update` need not override them.
+    # --- A step calls these private methods. Subclasses need not override them.
 
     def _current(self):
         """Return the current loss scale as a float32 scalar tensor of the running graph."""
@@ -98,8 +98,8 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     def _judge(self, gradients, are_equal):
         """Return the `finite.Verdict` that says whether to apply the step.
 
-        Duplicate rows of the unscaled `gradients` are already summed. `are_equal` says whether
-        all replicas have the same gradients.
+        In `gradients`, which may contain quotients, duplicate rows are already summed.
+        `are_equal` says whether all replicas have the same gradients.
         """
         del are_equal
         moved, should_apply = self.update(gradients_lib.divided(gradients))
@@ -167,7 +167,7 @@ class FixedLossScale(LossScale):
 
     def __call__(self) -> tf.Tensor:
         """Return the loss scale as a float32 scalar tensor."""
-        # A tensor of an earlier call could belong to another graph.
+        # Make a new tensor in each call, because an earlier one may belong to another graph.
         return tf.constant(self._loss_scale_value, tf.float32)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
@@ -240,8 +240,8 @@ class DynamicLossScale(LossScale):
             min_scale=min_loss_scale,
             max_scale=max_loss_scale,
         )
-        # Eager steps compute with NumPy numbers, because operations on tensors would take
-        # longer. This rule contains float32 numbers, so that eager steps round as graphs do.
+        # Eager steps compute with NumPy numbers, because tensors would take longer. The numbers
+        # in this rule are float32, so that eager steps round in the same way as graphs.
         floats = {
             n: np.float32(x) for n, x in vars(rule).items() if isinstance(x, float)
         }
@@ -347,7 +347,7 @@ class DynamicLossScale(LossScale):
         return tf.convert_to_tensor(self._current_loss_scale) <= self._rule.min_scale
 
     def _move_after(self, finite):
-        """Return None in eager code, and a tensor that depends on the update in a graph."""
+        """Update the scale. In a graph, return a tensor that depends on the update."""
         scale, count = self._current_loss_scale, self._num_good_steps
         if tf.executing_eagerly():
             state = rule_lib.ScaleState(scale.numpy(), count.numpy())
@@ -377,7 +377,7 @@ class DynamicLossScale(LossScale):
         with np.errstate(over="ignore", invalid="ignore"):
             moved = rule_lib.next_state(rule, state, finite, where)
         # Make the assignments depend on the values in `state`. Otherwise a graph of TensorFlow
-        # 1 could change a variable before it reads the old value.
+        # 1 could assign the new value of a variable before it reads the old one.
         with tf.control_dependencies(graphs.known_operations([*state, warned])):
             return [
                 self._current_loss_scale.assign(moved.scale, read_value=False),

@@ -1,4 +1,4 @@
-"""Make loss scales from the arguments of optimizers and from configs, and the reverse."""
+"""Convert between loss scales, the arguments of optimizers, and configs."""
 
 import dataclasses
 from typing import Any, TypeAlias

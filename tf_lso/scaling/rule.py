@@ -1,10 +1,10 @@
 """The rule by which a dynamic loss scale changes: its parameters, and one pure function.
 
 Eager code, graphs and tests all use `next_state`. This module does not import TensorFlow. The
-numbers may be Python scalars, NumPy scalars or tensors. The argument `where` of a function
-chooses between two values. It is `tf.where` for tensors, and `select` for other numbers. The
-first of the two values in a call of `where` determines the dtype of the result, so the first
-value is never a Python constant.
+numbers may be Python scalars, NumPy scalars or tensors. The argument `where` of `next_state`
+chooses between two values: it is `tf.where` for tensors, and `select` for other numbers. In
+`where(condition, a, b)`, `a` is never a Python constant, because `tf.where` takes the dtype of
+the result from `a`.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class ScaleRule:
 class ScaleState(NamedTuple):
     """The scale, and the number of finite steps since the scale changed or a step was skipped.
 
-    The scale is a float32 scalar, and the count an int64 scalar.
+    The scale is a float32 scalar, and the count is an int64 scalar.
     """
 
     scale: Any
@@ -95,8 +95,8 @@ def next_state(
     return ScaleState(where(counts, scale, moved), where(counts, state.count + 1, 0))
 
 
-# These dicts map each field of `ScaleRule` to the name of the same argument of
-# `LossScaleOptimizer` or of `DynamicLossScale`.
+# These dicts map each field of `ScaleRule` to the argument of `LossScaleOptimizer`, or of
+# `DynamicLossScale`, that sets the field.
 OF_OPTIMIZER = {
     "initial_scale": "initial_scale",
     "growth_steps": "dynamic_growth_steps",
@@ -119,7 +119,7 @@ def positive_number(name: str, value: Any) -> float:
     """Return `value` as a positive and finite float, or raise TypeError or ValueError.
 
     As in TensorFlow's own classes, `value` may be a number, a NumPy or TensorFlow scalar,
-    or a string. A bool is no number.
+    or a string. A bool is refused.
     """
     _refuse_bool(name, value)
     try:
@@ -179,7 +179,7 @@ def checked_rule(
 ) -> ScaleRule:
     """Return a rule with the values `fields`, or raise TypeError or ValueError.
 
-    `names` contains the names of the arguments for the error messages. `usual` contains the
+    `names` maps the fields to the names of arguments, for error messages. `usual` contains the
     defaults. For the fields in `optional`, None means the default.
     """
     checked = {}
@@ -187,8 +187,8 @@ def checked_rule(
         if value is not None or field not in optional:
             checked[field] = _CHECKS[field](names[field], value)
     rule = dataclasses.replace(usual, **checked)
-    # TensorFlow accepted an initial scale below 1, and a skipped step then raised the scale to
-    # 1, which is the default of `min_scale`.
+    # If `min_scale` has its default, 1, the initial scale may be less than 1, as in TensorFlow.
+    # The first skipped step then raises the scale to 1.
     is_too_low = rule.initial_scale < rule.min_scale != usual.min_scale
     if is_too_low or not rule.min_scale <= rule.max_scale >= rule.initial_scale:
         raise ValueError(
@@ -204,8 +204,7 @@ def arguments_of(
 ) -> dict[str, Any]:
     """Return the constructor arguments that make a `ScaleRule` equal to `rule`.
 
-    The result omits the arguments that are the defaults in `usual`, except for the fields in
-    `always`.
+    Arguments that equal the defaults in `usual` are omitted, unless their field is in `always`.
     """
     return {
         name: getattr(rule, field)

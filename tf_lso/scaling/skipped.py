@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs, log
 from tf_lso.scaling import gradients as gradients_lib
 
-_KINDS = ("", "inf", "nan", "inf, nan")  # by the bits of `finite.INF` and `finite.NAN`
+_KINDS = ("", "inf", "nan", "inf, nan")  # the index is a kind, see `finite.INF`
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
     "in a row: {}). Scaling cannot help: look for NaN or infinity in the data and the loss, "
@@ -22,7 +22,7 @@ class Overflow(NamedTuple):
 
     Fields:
       variable: str, the path of the variable, or its name if it has no path.
-      kind: "inf", "nan" or "inf, nan", what the gradient contained.
+      kind: str, what the gradient contained: "inf", "nan" or "inf, nan".
     """
 
     variable: str
@@ -35,10 +35,10 @@ def _path(variable):
 
 
 def _assign_next(variable, value):
-    """Add 1 to a count. `value` is the count plus 1."""
+    """Add 1 to the count `variable`. The caller has computed the sum, `value`."""
     if graphs.in_tensorflow_1():  # the variable may be uninitialized
         return variable.assign(value, read_value=False)
-    # Several threads may skip steps at the same time.
+    # Do not assign `value`, because several threads may skip steps at the same time.
     return variable.assign_add(1, read_value=False)
 
 
@@ -49,15 +49,15 @@ class Skipped:
         self._loss_scale = loss_scale
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
-        # What the last skipped step has written: the number of its list of variables, the kind
-        # of each variable's gradient, and zeros. This is one variable, so that steps of several
-        # threads cannot mix their records.
+        # The record of the last skipped step: the number of its list of variables, then the
+        # kind of each variable's gradient, then zeros. All of the record is in one variable, so
+        # that the records of several threads cannot mix.
         self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
-        # The number of each list of variables of a traced step is its index. Eager steps have
-        # the number 0, and store their variables and kinds in `_of_eager_step`.
+        # The lists of variables of all traced steps. The number of a list is its index here.
+        # Eager steps have the number 0, and store variables and kinds in `_of_eager_step`.
         self._lists: list[list[Any]] = [[]]
-        # Maps the ids of the variables to the number of the list. The lists keep the variables
-        # alive, so that no other object can get their ids.
+        # Maps the ids of the variables in a list to the number of the list. The lists keep the
+        # variables alive, so that no other object can get the same ids.
         self._numbers: dict[tuple[int, ...], int] = {}
         self._of_eager_step: tuple[list[Any], Any] = ([], [])
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class Skipped:
         return tuple(map(id, variables)) in self._numbers
 
     def prepare(self, variables):
-        """Return the number of this list of variables of a traced step.
+        """Return the number of this list of variables, which a traced step updates.
 
         Make `_last` large enough for the step, because XLA cannot compile a step that changes
         the shape of a variable.
@@ -87,7 +87,7 @@ class Skipped:
         return self._numbers[key]
 
     def variables(self):
-        """Return {name: variable}, which a SavedModel with traced steps must contain."""
+        """Return {name: variable}. A SavedModel must contain the variables its steps use."""
         variables = (self._total, self._in_a_row, self._last)
         names = ("skipped_steps", "consecutive_skipped_steps", "last_skipped_step")
         return dict(zip(names, variables))
@@ -126,12 +126,12 @@ class Skipped:
         # Another function may have made `_last` longer after this one was traced.
         size = tf.size(self._last)
         padded = tf.pad(record, [[0, tf.maximum(size - tf.size(record), 0)]])
-        # In XLA the shape must stay the same, also if a step of another thread has changed it.
+        # In XLA the record must get the shape of `_last`, which another thread may change.
         return graphs.plain_or_compiled(lambda: padded, lambda: padded[:size])
 
     def _warn_if_stuck(self, in_a_row):
-        # Warn after 1, 2, 4, 8, ... skipped steps in a row, so that a run that cannot
-        # recover does not fill the log.
+        # Warn after 1, 2, 4, 8, ... skipped steps in a row. A warning after each step would
+        # fill the log of a run that cannot recover.
         is_due = tf.reduce_any(tf.equal(in_a_row, [2**power for power in range(63)]))
         is_stuck = self._loss_scale._is_at_minimum() & is_due
         graphs.warn(is_stuck, _STUCK, self._loss_scale._current(), in_a_row)

@@ -1,7 +1,4 @@
-"""Provide the loss-scaling names of `tf.compat.v1`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the loss-scaling names of `tf.compat.v1`."""
 
 from tf_lso import keras
 from tf_lso import mixed_precision as _of_v2

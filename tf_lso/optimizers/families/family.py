@@ -2,7 +2,7 @@
 
 Each `LossScaleOptimizer` has one adapter. To support another family of optimizers, derive a
 class from `Family` and define the abstract methods. The docstrings in `Family` apply to all
-adapters. Comments in the adapters explain what differs in a family.
+adapters.
 """
 
 import abc
@@ -28,7 +28,7 @@ def _sum_over_replicas(grads_and_vars):
     # variable. Each replica keeps its own next value, as Keras does without a wrapper.
     to_sum = [g for g, v in grads_and_vars if not gradients_lib.overwrites(v)]
     # `all_reduce` needs the device of each gradient. A gradient that no operation of this
-    # replica has computed may lack a device, but the result of `tf.identity` has one.
+    # replica has computed may have no device. `tf.identity` makes a copy that has one.
     to_sum = tf.nest.map_structure(
         lambda tensor: tensor if tensor.device else tf.identity(tensor),
         to_sum,
@@ -46,8 +46,8 @@ def load_by_wrapper(inner, wrapper):
     """Make Keras load the state of the inner optimizer only through the wrapper.
 
     Files contain the state of the inner optimizer twice: with the wrapper and alone. Keras
-    would load it a second time by its order, even if the wrapper has refused it or has sorted
-    it.
+    would also load the second copy, in the order of its arrays, even if the wrapper has refused
+    the state or has sorted it.
     """
 
     def load(store):
@@ -104,13 +104,13 @@ class Family(abc.ABC):
     def prepare(self, wrapper, variables, used):
         """Build the optimizer for a step. Raise an error if it cannot update a variable.
 
-        `used` contains those of the variables that have a gradient.
+        `used` contains the variables that have a gradient.
         """
         del used
         unchecked = [v for v in variables if id(v) not in self._checked]
         if unchecked:
             validation.check_variables(unchecked)
-            # Another thread may still be building a wrapper that is marked as built.
+            # Even if the wrapper is marked as built, another thread may still be building it.
             tf_private.once_for_replicas(wrapper.build, variables)
             self._check_built(unchecked)
             self._checked.update({id(v): v for v in variables})
@@ -204,9 +204,9 @@ class Family(abc.ABC):
     def layouts(self, scale_variables):
         """Return a list of the layouts that a file may have, and a list for `set_weights`.
 
-        New files are written in the first layout of the first list. If several layouts in a
-        list have the same order of slots, the layout with the most variables comes first.
-        Some layouts contain the loss scale's variables, `scale_variables`.
+        New files have the first layout of the first list. If several layouts in a list have the
+        same order of slots, the layout with the most variables comes first. Some layouts
+        contain the loss scale's variables, `scale_variables`.
         """
 
     # --- Files and checkpoints.
@@ -248,12 +248,12 @@ class Family(abc.ABC):
         tf_lso cannot read the values of these slots until the build, so a file or a copy would
         lack them.
         """
-        # TensorFlow creates the slots of a legacy optimizer when it restores a checkpoint.
+        # Legacy slots never wait: TensorFlow creates them when it restores a checkpoint.
         wait = getattr(self.slots, "wait", None)
         return bool(wait) and not self.built_variables() and wait()
 
     def order_slots(self, wrapper, variables):  # noqa: B027
-        """Sort the slots in the order of the model variables, for files without names."""
+        """Sort the slots in the order of the model variables, for files that name no slots."""
 
     def deep_copied(self, memo):
         """Return Python's deep copy, or None if the copy must be made from the config."""

@@ -1,6 +1,6 @@
 """The base class of the adapters to Keras 2 optimizers, and the adapter to the newer ones.
 
-The modules `of_keras` and `of_tf_keras` derive the final adapter classes from these classes.
+The modules `of_keras` and `of_tf_keras` derive an adapter class for each package of Keras 2.
 """
 
 import inspect
@@ -65,7 +65,7 @@ class Keras2(family.Family):
         if wrapper.dynamic:
             # In checkpoints, the loss scale is a dependency of the inner optimizer. If
             # `compile` wraps the inner optimizer again, the new loss scale must replace the
-            # earlier one, because TensorFlow refuses a second one (tensorflow#48862).
+            # earlier one: TensorFlow refuses two entries of one name (tensorflow#48862).
             tf_private.track(wrapper, loss_scale, "loss_scale", overwrite=True)
         self._below = _Below(self.inner, wrapper)
         self._initialize_in_sessions(v for _, v in loss_scale.named_variables())
@@ -90,7 +90,7 @@ class Keras2(family.Family):
 
     def apply(self, gradients, variables, *args, name=None, **kwargs):
         keywords = self._keywords(name)
-        # The first element of `args` is already the argument `name`.
+        # `apply_gradients` gets the first element of `args` as the argument `name`.
         if args:
             keywords.pop("name", None)
         pairs = list(zip(gradients, variables))
@@ -120,7 +120,7 @@ class Keras2(family.Family):
         return list(variables() if callable(variables) else variables)
 
     def layouts(self, scale_variables):
-        # An OptimizerV2 creates its step counter, which `weights` contains, at the first read.
+        # Read the counter first: an OptimizerV2 then creates it and adds it to `weights`.
         counter = self.counter()
         slots = [v for v in self.weights() if v is not counter]
         hidden = private.unlisted_variables(self.inner)
@@ -218,7 +218,7 @@ class Newer(Keras2):
         return self.inner.compute_gradients(loss, var_list, tape=tape)
 
     def build(self, wrapper, variables):
-        # Another thread may still be building the optimizer.
+        # Take the lock before the check, because another thread may be building the optimizer.
         with variables_lib.building:
             known, key = self.known_variables() if self._built else ((), None)
             if not (
@@ -227,7 +227,7 @@ class Newer(Keras2):
                 super().build(wrapper, variables)
 
     def _build_inner(self, variables):
-        # `being_built` compares the variables with those in a restored checkpoint.
+        # `being_built` compares `_built` with the variables of a restored checkpoint.
         before, self._built = self._built, variables
         try:
             with self.slots.being_built():

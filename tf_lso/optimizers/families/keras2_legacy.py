@@ -16,12 +16,11 @@ from tf_lso.optimizers.families import family, keras2
 from tf_lso.scaling import gradients as gradients_lib
 
 # After `install(like=...)`, the method `_aggregate_gradients` of legacy optimizers may return
-# only gradients. While this switch is on, the method returns (gradient, variable) pairs.
+# gradients without variables. While this switch is on, the method returns pairs of both.
 aggregates_pairs = graphs.ThreadSwitch()
 
 
 def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
-    """Restore a slot of the inner optimizer from a checkpoint, or raise ValueError."""
     inner = self.inner_optimizer
     if table.differing_slots([slot_name], inner)[0]:
         raise ValueError(slots.too_many(inner))
@@ -64,7 +63,7 @@ class Legacy(keras2.Keras2):
             super().build(wrapper, [*others, *variables])
 
     def built_variables(self):
-        # The build sorts the slots, which TensorFlow may have restored in another order.
+        # TensorFlow may have restored the slots in another order, and the build sorts them.
         # Methods that need sorted slots call `built_variables` first.
         restored, self.restored = self.restored, {}
         if restored:
@@ -81,8 +80,8 @@ class Legacy(keras2.Keras2):
             return children
         # If a checkpoint was restored before the first step, TensorFlow restores the step
         # counter and the hyperparameters only when their variables are created. Without these
-        # variables, the next checkpoint would lack the restored values. But
-        # `assert_existing_objects_matched` reports hyperparameters that the checkpoint lacks.
+        # variables, the next checkpoint would lack the values. If the checkpoint itself lacks
+        # hyperparameters, `assert_existing_objects_matched` would report their variables.
         self.counter()
         if waiting & hyperparameters.delegated_names(self.inner):
             private.create_hyperparameters(self.inner)
@@ -101,7 +100,7 @@ class Legacy(keras2.Keras2):
 
     def expect(self, saved, own):
         # TensorFlow itself restores each slot of a legacy optimizer by its model variable. So
-        # the order does not matter, and a variable without slots in the file keeps its own.
+        # the order does not matter. If the file has no slots for a variable, its slots stay.
         names = own.names
         if not own.is_built:
             more, fewer = table.differing_slots(saved.names, self.inner)
@@ -117,9 +116,9 @@ class Legacy(keras2.Keras2):
 
     def _build_inner(self, variables):
         # Sort the inner optimizer's list of weights as if this build had created all slots:
-        # first the step counter, and then the slots in the order of the `add_slot` calls, which
-        # a build makes even for slots that exist already. The list can have another order,
-        # because a restored checkpoint creates slots before the step counter.
+        # first the step counter, and then the slots in the order of the `add_slot` calls. A
+        # build makes these calls even for slots that exist. The list can have another order,
+        # because the restore of a checkpoint creates slots before the step counter.
         inner, place = self.inner, {}
 
         def add_slot(*args, **kwargs):

@@ -41,7 +41,6 @@ def _aggregate_gradients(self, grads_and_vars):
 
 
 def _with_summed_rows(grads_and_vars):
-    """Sum duplicate rows of IndexedSlices in (gradient, variable) pairs."""
     pairs = list(grads_and_vars)
     summed = gradients_lib.with_summed_rows([gradient for gradient, _ in pairs])
     return [(gradient, v) for gradient, (_, v) in zip(summed, pairs)]
@@ -103,8 +102,8 @@ class Keras3(family.Family):
         """Change the methods of the optimizers in `_parts` for the steps of the wrapper.
 
         If `strategy` is not None, the optimizers will create their variables under this
-        strategy. A MultiOptimizer may create the optimizers inside it only when it is built, so
-        `build` calls this method both before and after the inner optimizer is built.
+        strategy. `build` calls this method before and after it builds the inner optimizer,
+        because a MultiOptimizer may create the optimizers in it only when it is built.
         """
         for part in self._parts:
             if strategy is not None:
@@ -121,9 +120,9 @@ class Keras3(family.Family):
 
     @property
     def sums_rows(self):
-        # `_change_parts` makes Keras 3 sum duplicate rows where it would otherwise aggregate
-        # over replicas. But gradient accumulation runs earlier, and would use only one of
-        # several duplicate rows.
+        # `_change_parts` replaces Keras 3's sum over replicas by a sum of duplicate rows. But
+        # gradient accumulation comes before that, and would use only one of several duplicate
+        # rows.
         accumulate = any(part.gradient_accumulation_steps for part in self._parts)
         return private.aggregates() and not accumulate
 
@@ -209,7 +208,7 @@ class Keras3(family.Family):
     def set_iterations(self, value):
         steps = self.inner.gradient_accumulation_steps or 1
         if self.inner.iterations is private.iteration_variable(self.inner):
-            # This is the case without gradient accumulation, and always in Keras 3.0.
+            # Both are the same variable without gradient accumulation, and always in Keras 3.0.
             steps = 1
         value = tf.cast(tf.convert_to_tensor(variables_lib.raw(value)), tf.int64)
         self.counter().assign(value * steps)
@@ -237,8 +236,8 @@ class Keras3(family.Family):
         return [*self._own, *self.views.values(), *self.inner.variables]
 
     def weights(self):
-        # OptimizerV2 returns the step counter, all slots with the first slot name, all slots
-        # with the second slot name, and so on, but not the learning rate.
+        # As in OptimizerV2, the step counter comes first, then all slots with the first slot
+        # name, then all slots with the second, and so on. The learning rate is absent.
         rates = {id(private.learning_rate(part)) for part in self._parts}
         listed = [v for v in self.inner.variables if id(v) not in rates]
         return table.by_slot(self.inner, listed)
@@ -254,18 +253,18 @@ class Keras3(family.Family):
         by_slot = state.Layout("weights", [counter], slots_by_slot, scale_variables)
         files = [
             all_state,
-            # Keras 3's own wrapper writes this layout if the loss scale is fixed, or if the
-            # wrapper is not built yet.
+            # Keras 3's own wrapper writes this layout before it is built. tf_lso's wrapper
+            # writes the same one if the loss scale is fixed.
             state.Layout("variables", [*own, *heads], slots),
-            # Without variables of a loss scale, these layouts can look the same as the layout
-            # at the end of this list.
+            # Without variables of a loss scale, these layouts are left out, because they can
+            # look like the last layout of this list.
             *(_of_keras2(all_state, by_slot) if scale_variables else []),
             state.Layout("variables", heads, slots),
         ]
         weights = [all_state, by_slot, by_slot._replace(tail=())]
         if number == 1:
             # With a schedule, the list `variables` of an optimizer without a wrapper is as long
-            # as the lists of Keras 2, in which the slots have another order.
+            # as a list of Keras 2, whose slots have another order. So it is a layout, too.
             weights.insert(1, state.Layout("variables", heads, slots))
         return files, weights
 

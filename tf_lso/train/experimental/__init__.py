@@ -1,7 +1,4 @@
-"""Provide the loss-scaling names of `tf.train.experimental`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the loss-scaling names of `tf.train.experimental`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.graph_rewrite import (

@@ -1,7 +1,4 @@
-"""Provide the loss-scaling names of `tf.compat.v1.train`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the loss-scaling names of `tf.compat.v1.train`."""
 
 from tf_lso.compat.v1.train import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes

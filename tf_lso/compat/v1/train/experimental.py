@@ -1,7 +1,4 @@
-"""Provide the loss-scaling names of `tf.compat.v1.train.experimental`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the loss-scaling names of `tf.compat.v1.train.experimental`."""
 
 from tf_lso.compat.v1.mixed_precision import (
     DynamicLossScale,

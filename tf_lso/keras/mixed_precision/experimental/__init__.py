@@ -1,7 +1,4 @@
-"""Provide the names of `tf.keras.mixed_precision.experimental`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the names of `tf.keras.mixed_precision.experimental`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer
