@@ -46,7 +46,7 @@ class ModelTargets:
 
     def at(self, path):
         """Return the `Target` to which one of `Entry.paths` leads, or None."""
-        # .keras files name the items of a dict by their classes, and checkpoints by their keys.
+        # Items of a dict are named by their classes in .keras files, by their keys elsewhere.
         is_keras_file = any(step.startswith(f"{layouts.VARS_STEP}:") for step in path)
         return self._by_variable.get(id(self._find(path, is_keras_file)))
 
@@ -110,9 +110,10 @@ def _by_class(layers):
 
 
 def _layers_of_2_12(model):
-    """Return the layers of a model as TensorFlow 2.12 counted them for .keras files.
+    """Return a list in which each layer has the number that TensorFlow 2.12 gave it.
 
-    It counted a layer with weights twice, but stored the layer only under the first number.
+    In .keras files of this version, a layer with weights has two numbers. Its weights are
+    stored under the first one.
     """
     return [part for part in _layers(model) for _ in range(2 if part.weights else 1)]
 
@@ -137,15 +138,15 @@ def _own_variables(layer):
 def _weights(layer):
     """Return a layer's weights in the order of .h5 files of Keras 2.
 
-    If the layer itself has weights, the weights of its inner layers are omitted.
+    If the layer has weights of its own, those of its inner layers are omitted.
     """
     inside = {id(w) for part in _layers(layer) for w in part.weights}
     alone = [w for w in layer.weights if id(w) not in inside] if inside else []
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Maps the prefix of a step to a function, which returns the list in which the number of the
-# step is an index. The function gets the object from which the step leads.
+# Maps the prefix of a step to a function. For the object from which the step leads, the
+# function returns the list in which the number of the step is an index.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

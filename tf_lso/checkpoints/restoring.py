@@ -52,7 +52,7 @@ def restore(
         Defaults to None.
 
     Returns:
-      A `Report`, which names every key and variable.
+      A `RestoreReport`, which names every key and variable.
 
     Raises:
       CheckpointError: if the file cannot be read, is damaged, or does not fit.
@@ -210,7 +210,7 @@ def _gaps(made):
 def _keys_by_target(made):
     """Return a dict {name of a variable: keys of its tensors}.
 
-    Several variables may have the same name, and so a name may have several keys.
+    Several variables may have the same name, so a name may have several keys.
     """
     found = collections.defaultdict(set)
     for key, target, *_ in (*made.report.restored, *made.report.converted):
