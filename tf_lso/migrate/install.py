@@ -11,7 +11,7 @@ from tf_lso.migrate.nodes import imported_module
 _DOCSTRING = m.SimpleStatementLine(
     body=[m.Expr(m.SimpleString() | m.ConcatenatedString()), m.ZeroOrMore()]
 )
-# The module `notebooks` replaces each line that only IPython understands by `pass`.
+# In the code of notebooks, `pass` stands for each line that only IPython understands.
 _IMPORTS = m.SimpleStatementLine(
     body=[m.AtLeastN(m.Import() | m.ImportFrom() | m.Pass(), n=1)]
 )
@@ -48,7 +48,7 @@ def with_install(module: cst.Module, like: str) -> cst.Module:
     index = 0
     while index < len(body) and _may_precede(body[index]):
         index += 1
-    # Linters would report, and remove, an import whose name the program does not use.
+    # Without the comment, linters would remove the import, because its name is not used.
     texts = [_IMPORT, line(like)] if like else [f"{line('')}  # noqa: F401"]
     added = [cst.parse_statement(t, module.config_for_parsing) for t in texts]
     following: Any = body[index] if index < len(body) else None
