@@ -19,10 +19,7 @@ class ConflictError(CheckpointError):
 
 
 def match_model(source, model, mapping=None):
-    """Return a dict {key of `source.variables`: `Target`} of the tensors that match.
-
-    Raise ConflictError if everything matches by path and also by name, but differently.
-    """
+    """Return {key of `source.variables`: `Target`} of the matches, or raise ConflictError."""
     mapped = _mapped(source, model, mapping or {})
     used = set(mapped.values())
     rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
@@ -203,10 +200,7 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Match tensors without names by the one list in `orders` that fits them.
-
-    Raise CheckpointError if several lists fit.
-    """
+    """Match tensors without names by the only list in `orders` that fits them."""
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -220,10 +214,7 @@ def _by_order(source, entries, orders):
 
 
 def _fit(entries, targets):
-    """Return whether each tensor fits its variable, and both lists have the same length.
-
-    A variable that is None fits every tensor.
-    """
+    """Return whether all tensors fit, one for each variable. None fits every tensor."""
     pairs = zip(entries, targets)
     fit = not any(target and target.problem(entry) for entry, target in pairs)
     return fit and len(entries) == len(targets)

@@ -96,10 +96,7 @@ def _by_number(listed, prefix=""):
 
 
 def _by_class(layers):
-    """Return a dict {name of a layer in .keras files: layer}.
-
-    For example, two Dense layers are called `dense` and `dense_1`.
-    """
+    """Return {name in .keras files: layer}. Two Dense layers are `dense` and `dense_1`."""
     found, counts = {}, collections.Counter()
     for layer in layers:
         words = re.sub(_BETWEEN_WORDS, "_", type(layer).__name__)

@@ -273,7 +273,6 @@ def listed_slots(graph, node, at):
 
 
 def _of_traced_steps(graph, node):
-    """Return the set of the nodes at `layouts.OF_TRACED_STEPS`."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
     # A user's optimizer may have an attribute such as "overflowed". So these paths count only
     # if the first two exist.

@@ -34,10 +34,7 @@ class Target:
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
-        """Return why a tensor does not fit the variable, or None if it fits.
-
-        The dtypes int32 and int64 fit each other.
-        """
+        """Return why a tensor does not fit, or None. int32 and int64 fit each other."""
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
         if {entry.dtype, self.dtype} not in ({self.dtype}, {"int32", "int64"}):

@@ -58,10 +58,7 @@ class Plan:
             assign(value)
 
     def _move(self, entry, target):
-        """Plan to assign a tensor to a variable, or report why not.
-
-        `entry` is None if the file has no tensor for the variable.
-        """
+        """Plan to assign a tensor, or report why not. `entry` is None if the file lacks it."""
         report, name = self.report, target.name
         if entry is None:
             report.missing.append(name)

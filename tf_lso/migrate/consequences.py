@@ -41,8 +41,7 @@ def is_old(path: str) -> bool:
 def moves_whole(path: str) -> bool:
     """Return whether `migrate` may change an import of `path` to an import from tf_lso.
 
-    The result is False for a module such as `tf.train.experimental`, because it also has names
-    that do not concern loss scaling.
+    It is False for a module such as `tf.train.experimental`, which also has other names.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 

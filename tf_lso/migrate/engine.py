@@ -136,10 +136,7 @@ def _installs(
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Return the findings of selected rules that no comment silences.
-
-    A fix that shares an edit with a silenced finding is removed.
-    """
+    """Return the findings of selected rules that no comment silences."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()

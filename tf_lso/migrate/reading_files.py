@@ -112,8 +112,7 @@ def _read(path: str) -> bytes:
 def _entry(path: str) -> str:
     """Return the program in which a person must call `install()`, or "".
 
-    The result is "" if the file is not a module of a package, because `migrate` can then add
-    the call to the file.
+    The result is "" outside of packages, where `migrate` can add the call to the file.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):

@@ -160,10 +160,7 @@ def _why_not(
 
 
 def _unseen(program: Program, node: cst.Attribute) -> bool:
-    """Report a chain that ends like an old name, such as `x.experimental.Policy`.
-
-    Return whether the chain was reported.
-    """
+    """Report a chain that ends like an old name, such as `x.experimental.Policy`."""
     new = _meant(program, node)
     if new:
         consequence = Consequence(program.code(node), UNSURE, _ONLY_A_RUN)
