@@ -5,7 +5,7 @@ import dataclasses
 # These values say what became of an old name in TensorFlow 2.16 and later, with Keras 3.
 
 MISSING = "missing"
-# The name still exists, but the class or function does something else than before.
+# The name still exists, but the class or function behaves differently.
 CHANGED = "changed"
 SAME = "same"
 
@@ -116,5 +116,5 @@ SYMBOLS = {
     ),
 }
 
-# These differ between `keras` and `tf_keras`, because each package has its own policies.
+# `keras` and `tf_keras` each have their own classes and functions of these names.
 POLICIES = tuple(symbol for symbol in SYMBOLS if "policy" in symbol.lower())
