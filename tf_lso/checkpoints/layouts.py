@@ -42,7 +42,7 @@ OF_CONFIGS = {
 # The attribute of the step counter: the first name in an OptimizerV2, the second in others.
 ITERATIONS = ("iter", "_iterations")
 
-# Maps a path from an optimizer to a variable of its loss scale to a field of `OptimizerState`.
+# {path from an optimizer to a variable of its loss scale: field of `OptimizerState`}. Only
 # Keras 3's own LossScaleOptimizer has the last two paths.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
@@ -104,7 +104,7 @@ def owner(name, variables, slot=None):
 
 
 def _longest(lengths):
-    """Return the key of the greatest length, or `UNKNOWN` if this is not exactly one key."""
+    """Return the key with the greatest length, or `UNKNOWN` unless there is exactly one."""
     found = [key for key, length in lengths.items() if length == max(lengths.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 

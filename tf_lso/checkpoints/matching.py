@@ -97,7 +97,7 @@ def _mapped(source, model, mapping):
     return found
 
 
-# --- The variables of an optimizer match by name if the file has names, else by order.
+# --- The variables of an optimizer.
 
 
 def match_optimizer(source, optimizer, matched):

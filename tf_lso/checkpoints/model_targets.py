@@ -35,7 +35,6 @@ class ModelTargets:
         # `Variable.trainable` of Keras 2 does not say whether the layer is frozen.
         trainable = {id(variable) for variable in model.trainable_variables}
         self.trainable = [t for t in self.targets if id(t.variable) in trainable]
-        # A cache for `_find`.
         self._model, self._found = model, {}
 
     def trained_layers(self):
@@ -107,7 +106,7 @@ def _by_class(layers):
 
 
 def _layers_of_2_12(model):
-    """Return a list in which each layer has the number that TensorFlow 2.12 gave it.
+    """Return a list in which the index of a layer is its number in TensorFlow 2.12.
 
     In .keras files of this version, a layer with weights has two numbers. Its weights are
     stored under the first one.

@@ -76,7 +76,7 @@ class Source:
     path: str
     # See `RestoreReport.layout`.
     layout: str
-    # The model variables, in the order of their creation.
+    # The model variables. Each format has its own kind of keys.
     variables: dict[Any, Entry]
     optimizer: OptimizerState | None
     # The keys of all tensors in the file.

@@ -42,7 +42,8 @@ def keras_of(model):
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
     if is_keras2:
-        # The metrics of a Keras 2 model that was made for several replicas fail in every scope.
+        # If a Keras 2 model was made for several replicas, its metrics fail in every scope. So
+        # the strategy of the model decides.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(

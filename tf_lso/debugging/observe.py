@@ -107,7 +107,6 @@ def run(model, keras, batch, loss, scale):
 
 
 def _variables(weights, calls):
-    """Return a list of `Variable`s for pairs (Keras variable, TensorFlow variable)."""
     owners = {}
     # An outer layer also lists the variables of its inner layers, but its call begins before
     # theirs. So the last call that is stored belongs to the innermost layer.

@@ -15,7 +15,7 @@ _seeds = itertools.count(0x5CA1E)
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore variables that the model tracks, random generators, and eager mode at the end."""
+    """Restore the model's variables, random generators and eager mode after a `with` block."""
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(value, "state", None) for _, _, value in generators]

@@ -1,1 +1,1 @@
-"""Example programs that train with tf_lso. Run one of them with `python -m`."""
+"""An example program. `tf-lso run tf_lso/examples/digits.py` trains with it."""

@@ -18,7 +18,7 @@ from tf_lso.migrate.nodes import (
 )
 from tf_lso.names.runtimes import TODAY, Runtime
 
-# For example, `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
+# The nested module `tensorflow.compat.v2.compat.v1` is the same as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 

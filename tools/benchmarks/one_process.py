@@ -32,7 +32,6 @@ _BATCH = 64
 
 
 def _optimizer(family, candidate, momentum):
-    """Return the optimizer of a candidate."""
     if family.startswith("keras3"):
         optimizers, own = keras.optimizers, keras.optimizers.LossScaleOptimizer
     else:
