@@ -42,8 +42,8 @@ OF_CONFIGS = {
 # The attribute of the step counter: the first name in an OptimizerV2, the second in others.
 ITERATIONS = ("iter", "_iterations")
 
-# {path from an optimizer to a variable of its loss scale: field of `OptimizerState`}. Only
-# Keras 3's own LossScaleOptimizer has the last two paths.
+# {path from an optimizer to a variable of its loss scale: field of `OptimizerState`}. The last
+# two paths are those of Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
     "loss_scale/good_steps": "count",
@@ -51,8 +51,8 @@ LOSS_SCALE = {
     "step_counter": "count",
 }
 
-# If a training step was traced, a SavedModel by tf_lso also contains the variables at these
-# paths. They are not part of the optimizer's state.
+# tf_lso adds the variables at these paths to a SavedModel if a training step was traced. They
+# are not part of the optimizer's state.
 OF_TRACED_STEPS = (
     "skipped_steps",
     "consecutive_skipped_steps",

@@ -1,1 +1,1 @@
-"""An example program. `tf-lso run tf_lso/examples/digits.py` trains with it."""
+"""An example program. Run it with `tf-lso run tf_lso/examples/digits.py`."""
