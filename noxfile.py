@@ -1,4 +1,4 @@
-"""The tests on each supported pair of TensorFlow and Keras, by nox.
+"""Run the tests by nox on each supported pair of TensorFlow and Keras.
 
     nox --list                               the pairs
     nox -s "matrix(2.15)"                    one of them: the core and the programs
@@ -23,8 +23,8 @@ import nox
 
 # A pair is an environment: the versions of Python and of the packages. `keras` is the version
 # of `tf.keras`, and `tf_keras` is None if that package is not installed. TensorFlow 2.16 is the
-# first one with Keras 3. The Python versions are spread over the pairs, but the pairs that
-# .ci/run names use the same Python. TensorFlow 2.12-2.14 have the Keras of their own version.
+# first version with Keras 3. Together the pairs use all supported versions of Python. The pairs
+# that .ci/run names use the same one.
 PAIRS = {
     "2.12": {"python": "3.11", "tensorflow": "2.12", "keras": "2.12", "tf_keras": None},
     "2.13": {"python": "3.10", "tensorflow": "2.13", "keras": "2.13", "tf_keras": None},
@@ -88,7 +88,7 @@ NIGHTLY_BUILDS = [
 ]
 PYTHON_OF_NEXT = "3.12"
 
-# Of the extra `test`, what the core and the programs need.
+# The core and the programs need these packages of the extra `test`.
 NEEDED = [
     "hypothesis",
     "libcst",
@@ -99,7 +99,7 @@ NEEDED = [
 ]
 PYTEST = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 IN_PROCESSES = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
-# The programs start as many processes as there are cores themselves.
+# These tests run in one process of pytest, because they start a process for each core.
 PROGRAMS = [
     "tests/old_programs",
     "tests/migrate/test_goes_on.py",
@@ -112,7 +112,7 @@ nox.options.error_on_missing_interpreters = True
 # At SIGTERM, nox ends the running tests as it does at Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
-# Otherwise the shims of pyenv are found, which refuse to run most of its Pythons.
+# Put the Pythons of pyenv on the PATH before its shims, which refuse to run most of them.
 pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
 pythons = [os.path.dirname(os.environ.get("PYTHON", "")), os.environ["PATH"]]
 pythons[1:1] = sorted(glob.glob(f"{pyenv}/versions/*/bin"))
@@ -140,7 +140,7 @@ def matrix(session, pair):
     packages, without_dependencies = requirements(pair)
     if "--all" in session.posargs:
         packages += [*extras("test", "demo", "matrix"), "setuptools"]
-    # One installation, so that pip chooses a NumPy that fits TensorFlow.
+    # Install everything at once, so that pip chooses a NumPy that fits TensorFlow.
     session.install("pip", *packages, *NEEDED)
     if without_dependencies:
         session.install("--no-deps", *without_dependencies)
@@ -155,17 +155,17 @@ def matrix(session, pair):
 
 
 def requirements(pair):
-    """Return the requirements of a pair, and those to install without their dependencies."""
+    """Return two lists: what to install, and what to install without its dependencies."""
     if pair == NEXT:
         return list(NIGHTLY_BUILDS[:2]), NIGHTLY_BUILDS[2:]
     versions = PAIRS[pair]
-    # The tests use no GPU, so the smaller distribution serves.
+    # The tests use no GPU, so the smaller distribution is enough.
     tensorflow = os.environ.get("TF_LSO_TENSORFLOW") or "tensorflow-cpu"
     packages = [
         f"{tensorflow}=={versions['tensorflow']}.*",
         f"keras=={versions['keras']}.*",
     ]
-    # tf_keras requires the distribution `tensorflow`, whichever one is installed.
+    # The dependencies of tf_keras would add the distribution `tensorflow` to tensorflow-cpu.
     more = [f"tf-keras=={versions['tf_keras']}.*"] if versions["tf_keras"] else []
     return packages, more
 
@@ -190,7 +190,7 @@ def test(session, *arguments):
 
 
 def show(session, pair):
-    """Check what installing tf_lso would install, and print the row of the support page."""
+    """Check that installing tf_lso installs nothing else. Print the row of the support page."""
     pip = [
         "python",
         "-m",
@@ -215,8 +215,8 @@ def show(session, pair):
     session.log(f"| {pair} | {shown} | {datetime.date.today().isoformat()} |")
 
 
-# Program in tests/packages: the version for `--like`, and what the program needs. The packages
-# are installed without their own requirements, which would replace TensorFlow and NumPy.
+# Maps a program in tests/packages to the version for `--like` and the packages that it needs.
+# These are installed without their dependencies, which would replace TensorFlow and NumPy.
 PACKAGES = {
     "transformers_bert": (
         "2.12",

@@ -83,6 +83,6 @@ def __dir__() -> list[str]:
 _load("install.import_hooks").register_optimizers()
 
 if not _typing.TYPE_CHECKING:
-    # `register_optimizers` has bound the name `install` to the package
-    # `tf_lso.install`.
+    # `register_optimizers` has bound the name `install` to a package, not to the
+    # function.
     install = _load("install").install

@@ -25,10 +25,10 @@ class _Callback(_KerasCallback):
 
     _optimizer = None
     # Without this attribute, tf_keras waits for the device in every batch, to pass numbers in
-    # `logs`. These callbacks read no value of `logs`.
+    # `logs`. These callbacks do not read `logs`.
     _supports_tf_logs = True
 
-    # tf_keras calls these methods to find out which batch methods a callback defines.
+    # tf_keras asks these methods for which batches it must call the callback.
     def _implements_train_batch_hooks(self):
         return True
 
@@ -113,7 +113,7 @@ class LossScaleMonitor(_Callback):
             self._writer = tf.summary.create_file_writer(os.fspath(self.log_dir))
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
-        """If `per_batch` is True, do what `on_epoch_end` does, also after each batch."""
+        """Do what `on_epoch_end` does, if `per_batch` is True."""
         if self.per_batch:
             self._show(logs)
 

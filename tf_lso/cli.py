@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _similar(word: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests the word of `known` that is most similar, or ""."""
+    """Return a sentence that suggests the most similar of the `known` words, or ""."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean `{found[0]}`?" if found else ""
 
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _set_output(command: str) -> None:
     """Set the encoding of the output, so that no character raises an encoding error.
 
-    The patches that `tf-lso migrate` writes to a file or a pipe are encoded in UTF-8.
+    Patches from `tf-lso migrate` to a file or a pipe are in UTF-8.
     """
     if command != "run" and isinstance(sys.stdout, io.TextIOWrapper):
         errors = "replace" if command == "help" else "backslashreplace"

@@ -81,7 +81,7 @@ def _begins_a_word(word: str, text: str) -> bool:
 def nearest(message: str, known: list[HelpEntry], count: int = 3) -> list[HelpEntry]:
     """Return the entries that have the most words of a message in common, best first.
 
-    A word counts more if few entries have it, and most if the heading has it.
+    A word counts more if few entries have it, and three times as much in the heading.
     """
     scores = dict.fromkeys(range(len(known)), 0.0)
     for word in set(re.findall(r"\w+", message)):
@@ -100,7 +100,7 @@ def _is_in(form: str, message: str) -> bool:
 
 
 def entries(page: str = "troubleshooting.md") -> list[HelpEntry]:
-    """Return the entries of a page as a list, in the order of the page."""
+    """Return the entries of a page, in their order."""
     text = Path(__file__).with_name(page).read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, flags=re.M)
     return [

@@ -1,12 +1,12 @@
 # The tools in this folder source this file. It makes or updates a virtual environment if
 # necessary, and sets `environment` to the path of that environment. It also sets the variables
-# of python.sh. The variables PYTHON and TF_LSO_TENSORFLOW choose the environment, see
+# of python.sh. The variables PYTHON and TF_LSO_TENSORFLOW choose the environment: see
 # tools/run --help.
 
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 
-# Prints a checksum of all that determines the environment. If the checksum changes, everything
-# is installed again.
+# Prints a checksum of everything that determines the environment. When the checksum changes,
+# everything is installed again.
 fingerprint() {
   { printf '%s\n' "$root" "$distribution"; cat "$root/setup.cfg" "$root/pyproject.toml"; } |
     cksum
@@ -17,21 +17,22 @@ is_ready() { [ "$(cat "$stamp" 2>/dev/null)" = "$(fingerprint)" ]; }
 make_environment() {
   local program wanted
   say "Making or updating $(basename "$environment") (takes a few minutes the first time)"
-  # --clear, since an interrupted installation may have left incomplete packages.
+  # --clear removes incomplete packages that an interrupted installation may have left.
   [ -e "$stamp" ] || "$python" -m venv --clear "$environment" ||
     fail "$python could not make a virtual environment. On Debian and Ubuntu:" \
       "apt-get install python$version-venv"
   # The stamp is removed first and written last, so that an interrupted installation does not
   # look complete.
   rm -f "$stamp"
-  # uv needs a sixth of pip's time, so uv is tried first if it is installed. uv does not read
-  # pip's settings, so pip may find packages that uv does not find. TensorFlow is the first
-  # package, because uv chooses the newest version of the first package.
+  # If uv is installed, it is tried first, because it needs a sixth of pip's time. But uv does
+  # not read pip's settings, so pip may find packages that uv does not find. TensorFlow comes
+  # first in the list, because uv chooses the newest version of the first package.
   wanted=("$distribution" -e "$root[$distribution,tf-keras,benchmark,demo,docs,test]")
   { command -v uv >/dev/null && uv pip install -q --python "$environment/bin/python" "${wanted[@]}"; } \
     >&2 || "$environment/bin/python" -m pip install -q "${wanted[@]}" >&2 ||
     fail "the installation failed; see pip's message above. The next call tries again."
-  # tf-keras requires `tensorflow`, which shares its files with tensorflow-cpu.
+  # tf-keras also installs `tensorflow`, which has the same files as tensorflow-cpu. So both
+  # must have the same version.
   program='import sys; from importlib.metadata import version as of
 sys.exit(of("tensorflow") != of(sys.argv[1]))'
   "$environment/bin/python" -c "$program" "$distribution" ||

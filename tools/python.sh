@@ -1,6 +1,6 @@
-# The tools in this folder source this file. It sets `root` to the path of the checkout. It sets
-# `python` and `version` to a Python and its version. This is the Python that the variable
-# PYTHON names, or else the first suitable Python on the PATH.
+# The tools in this folder source this file. It sets `root` to the path of the checkout, and
+# `python` and `version` to a Python and its version. The Python is the one that the variable
+# PYTHON names, or else the first suitable one on the PATH.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

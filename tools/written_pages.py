@@ -85,7 +85,7 @@ def _begin(text):
 
 
 def _with_dashes(text):
-    # Versions are joined by a hyphen in the code and by a dash on pages.
+    # A range of versions has a hyphen in the code and a dash on pages.
     return re.sub(r"(\d\.\d+)-(\d\.\d+)", rf"\1{DASH}\2", text)
 
 

@@ -27,11 +27,11 @@ from tf_lso.optimizers import manifest as manifest_lib
 
 WEIGHTS = "optimizer_weights"
 
-# The weights of the model itself, outside its layers. TensorFlow 2.6 and later write this
-# group.
+# The group with the weights that belong to the model itself and to none of its layers.
+# TensorFlow 2.6 and later write it.
 _OF_THE_MODEL = "top_level_model_weights"
 
-# A path in a .keras file that begins with one of these leads to no variable of the model.
+# The variables at paths in a .keras file that begin with one of these are not the model's.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
@@ -59,14 +59,14 @@ def opened(path):
 
 
 def manifest_of(file):
-    """Return the manifest in an open .h5 file, or None if it has none."""
+    """Return the manifest in an open .h5 file, or None."""
     group = file.get(WEIGHTS)
     text = group and file_stores.read_text(group, manifest_lib.NAME)
     return manifest_lib.from_json(text) if text else None
 
 
 def weights_of(file, path):
-    """Return a list with the values of the optimizer's variables in an open .h5 file."""
+    """Return the values of the optimizer's variables in an open .h5 file."""
     names = Reader(path, file).texts(file[WEIGHTS], "weight_names")
     return [np.array(file[WEIGHTS][name]) for name in names]
 
@@ -104,7 +104,7 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return the list of the strings that the attribute `name` of a group contains."""
+        """Return the strings in the attribute `name` of a group."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []
@@ -130,9 +130,9 @@ def _in_lists(reader):
     if WEIGHTS not in file:
         return variables, None
     entries = list(_weights(reader, reader.at(file, WEIGHTS)))
-    # A `LossScaleOptimizer` of Keras 3 lists its own variables before those of the inner
-    # optimizer, which begin at the last step counter. Its own variables begin with a step
-    # counter and a learning rate, which have no meaning (keras#20878).
+    # Keras 3's `LossScaleOptimizer` lists its own variables first. The first two of these, a
+    # step counter and a learning rate, have no meaning (keras#20878). The variables of the
+    # inner optimizer follow, and begin with the last step counter.
     counters = [n for n, e in enumerate(entries) if layouts.last(e.name) == "iteration"]
     start = max(counters, default=0)
     outer, inner = entries[2:start], entries[start:]
@@ -175,7 +175,7 @@ def _weights(reader, group, layer=None, *path):
 
 def _in_groups(reader, config):
     """Return a dict {key: `Entry`} of the model variables, and an `OptimizerState` or None."""
-    # Maps the path of an object to a dict {number of a variable of this object: `Entry`}.
+    # {path of an object: {number of one of its variables: `Entry`}}
     groups = {}
     for key in reader.keys():
         *path, number = key.split("/")
@@ -204,9 +204,9 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
     """Return the `OptimizerState` of the optimizer in a file.
 
     `outer` lists the entries of a `LossScaleOptimizer` itself, and `inner` those of its inner
-    optimizer. An optimizer without a loss scale is in `outer` if the file is a .keras or
-    .weights.h5 file, and in `inner` if it is an .h5 file. `default_family` is the family of an
-    inner optimizer of Keras 2 whose config does not show the family.
+    optimizer. An optimizer without a loss scale is in `outer` for .keras and .weights.h5
+    files, and in `inner` for .h5 files. `default_family` is the family of an inner optimizer
+    of Keras 2 whose config does not show it.
     """
     class_name, config = _class_of(config)
     families = (f for key, f in layouts.OF_CONFIGS.items() if key in config)
@@ -216,13 +216,14 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
     # - Newer versions of Keras 3: two meaningless scalars, the count, the loss scale, and all
     #   variables of the inner optimizer a second time.
     # - Keras 2 without tf_lso: neither a count nor a loss scale.
-    # - Keras 2 with tf_lso: all variables of the inner optimizer a second time, a variable
-    #   that only Nadam has, the loss scale and the count.
+    # - Keras 2 with tf_lso: all variables of the inner optimizer a second time, for Nadam its
+    #   product of momentums, the loss scale and the count.
     shapes = [entry.shape for entry in inner]
     own = outer[2:4] if len(outer) == len(inner) + 4 else outer
     if not shapes:
         inner = _without_scale(state, outer)
-        # Only a legacy optimizer that tf_lso wrapped ends with a loss scale and a count.
+        # Only the list of a legacy optimizer that tf_lso wrapped ends with a loss scale and a
+        # count.
         state.family = "legacy" if state.scale else state.family
     elif [entry.shape for entry in own] == [(), ()] and _is_count(own[0]):
         state.count, state.scale = own

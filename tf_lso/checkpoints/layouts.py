@@ -23,7 +23,7 @@ LAYER_STEP = "layer_with_weights-"
 WEIGHT_STEP = "#"
 VARS_STEP = "vars"
 
-# The ways in which checkpoints store an optimizer. The dict maps the name of each layout to the
+# A layout is a way in which checkpoints store an optimizer. Maps the name of each layout to the
 # optimizer family and to the programs that wrote such checkpoints.
 LAYOUTS = {
     "2.0-2.2": ("legacy", "TensorFlow 2.0-2.2, with a loss scale"),
@@ -39,12 +39,11 @@ OF_CONFIGS = {
     "decay": "legacy",
 }
 
-# An OptimizerV2 has its step counter in the first attribute, and other optimizers in the
-# second.
+# The attribute of the step counter: the first name in an OptimizerV2, the second in others.
 ITERATIONS = ("iter", "_iterations")
 
-# Maps paths, which lead from an optimizer to its loss scale, to fields of `OptimizerState`. The
-# last two paths belong to Keras 3's own LossScaleOptimizer.
+# {path from an optimizer to a variable of its loss scale: field of `OptimizerState`}. The last
+# two paths are those of Keras 3's own LossScaleOptimizer.
 LOSS_SCALE = {
     "loss_scale/current_loss_scale": "scale",
     "loss_scale/good_steps": "count",
@@ -68,10 +67,10 @@ HYPERPARAMETERS = {
     **{n: n for facts in table.OPTIMIZERS.values() for n in facts.hyperparameters},
 }
 
-# The names of Nadam's product of momentums, and the name that tf_lso uses for it.
+# Maps each name of Nadam's product of momentums to the name that tf_lso uses.
 SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_cache")
 
-# tf_keras stores the current rate of a schedule in this attribute. Each step computes it again.
+# The attribute in which tf_keras stores the current rate of a schedule, at each step.
 COMPUTED = "_current_learning_rate"
 
 # A search for the slots and hyperparameters of an optimizer ignores these attributes.
@@ -105,7 +104,7 @@ def owner(name, variables, slot=None):
 
 
 def _longest(lengths):
-    """Return the only key with the greatest of `lengths`, or `UNKNOWN`."""
+    """Return the key with the greatest length, or `UNKNOWN` unless there is exactly one."""
     found = [key for key, length in lengths.items() if length == max(lengths.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 
@@ -140,7 +139,7 @@ def slot_of(name, class_name):
 
 
 def list_of(name, attributes):
-    """Return which of `attributes` lists the slot variable `name` of Keras 3, or None."""
+    """Return the attribute whose list contains the Keras 3 slot called `name`, or None."""
     own = f"_{last(name)}"
     return next((a for a in attributes if own.endswith(f"_{table.ENDS[a]}")), None)
 

@@ -19,10 +19,7 @@ class ConflictError(CheckpointError):
 
 
 def match_model(source, model, mapping=None):
-    """Return a dict {key of `source.variables`: `Target`} of the tensors that match.
-
-    Raise ConflictError if everything matches by path and also by name, but differently.
-    """
+    """Return {key of `source.variables`: `Target`} of the matches, or raise ConflictError."""
     mapped = _mapped(source, model, mapping or {})
     used = set(mapped.values())
     rest = {k: entry for k, entry in source.variables.items() if k not in mapped}
@@ -68,7 +65,7 @@ def _unique(found, used):
 
 
 def _short(name):
-    """Return the last two parts of a name, which name the layer and the variable."""
+    """Return the last two parts of a name: the layer and the variable."""
     return tuple(layouts.plain(name).split("/")[-2:])
 
 
@@ -100,7 +97,7 @@ def _mapped(source, model, mapping):
     return found
 
 
-# --- The variables of an optimizer match by name if the file has names, else by order.
+# --- The variables of an optimizer.
 
 
 def match_optimizer(source, optimizer, matched):
@@ -123,8 +120,8 @@ def match_optimizer(source, optimizer, matched):
     free = [target for target in optimizer.own if target not in found]
     orders = _known_orders(state, optimizer, order, len(nameless))
     if not orders and order == optimizer.order:
-        # `optimizer_table` lacks this class. If nothing speaks against it, assume that the file
-        # has the order of today's variables.
+        # `optimizer_table` lacks this class. Assume that the file has the order of today's
+        # variables, unless something in the file contradicts this.
         is_same = _are_in_same_order(source, optimizer, matched, nameless, free)
         orders = [free] if is_same else []
     return found | _by_order(source, nameless, orders)
@@ -133,7 +130,7 @@ def match_optimizer(source, optimizer, matched):
 def _check_trained_layers(source, optimizer):
     """Raise CheckpointError if the program that wrote a .keras file froze other layers.
 
-    Without a manifest, only the config of the model says for which layers the slots are.
+    Without a manifest, only the config of the model says to which layers the slots belong.
     """
     in_file, here = source.trained_layers, optimizer.trained_layers
     if len(in_file) == len(here) and in_file != here:
@@ -153,7 +150,8 @@ def _by_manifest(state, optimizer):
     try:
         path_in_file = manifest_lib.variables_in_order(saved, own)
     except ValueError:
-        # Other layers were trained. The report shows what belongs to none of today's layers.
+        # Other layers were trained. Match the layers that were trained and still are. The
+        # report shows the rest.
         path_in_file = manifest_lib.paths_in_common(saved, own)
     entries = {
         (entry.slot, path): entry for entry, (_, path) in zip(state.made, saved.slots)
@@ -177,8 +175,8 @@ def _by_names(state, optimizer, matched, order):
     """Match by the name of the slot and by the model variable.
 
     If the file does not say to which model variables the tensors of a slot belong, these
-    tensors are in the order of `order`. At the end, if one scalar without a name and one
-    variable that is not a slot remain, these two match.
+    tensors are in the order of `order`. If exactly one scalar without a name and one variable
+    that is not a slot are left at the end, they are matched to each other.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()
@@ -202,10 +200,7 @@ def _by_names(state, optimizer, matched, order):
 
 
 def _by_order(source, entries, orders):
-    """Match tensors without names by the one list in `orders` that fits them.
-
-    Raise CheckpointError if several lists fit.
-    """
+    """Match tensors without names by the only list in `orders` that fits them."""
     fitting = [targets for targets in orders if _fit(entries, targets)]
     if len(fitting) > 1:
         raise CheckpointError(
@@ -213,16 +208,13 @@ def _by_order(source, entries, orders):
             "optimizer of Keras 2 or of a newer one, whose orders differ. Save the whole "
             "model, or a tf.train.Checkpoint, and restore that."
         )
-    # If no order fits, the report shows which tensors do not fit the first one.
+    # If no order fits, the report shows which tensors do not fit the first order.
     targets = next(iter(fitting or orders), [])
     return {t: entry for t, entry in zip(targets, entries) if t is not None}
 
 
 def _fit(entries, targets):
-    """Return whether each tensor fits its variable, and both lists have the same length.
-
-    A variable that is None fits every tensor.
-    """
+    """Return whether all tensors fit, one for each variable. None fits every tensor."""
     pairs = zip(entries, targets)
     fit = not any(target and target.problem(entry) for entry, target in pairs)
     return fit and len(entries) == len(targets)
@@ -256,7 +248,8 @@ def _groups_of_slots(known, averages, family):
     always = [slot for slot in known if slot not in table.MADE_BY]
     by_argument = [[slot] for slot in known if slot in table.MADE_BY]
     newer = [averages, always, *by_argument]
-    # In an OptimizerV2 each group is one slot. Only Ftrl has the groups of newer optimizers.
+    # In an OptimizerV2 each slot is a group of its own, except that Ftrl groups its slots as
+    # newer optimizers do.
     legacy = newer if "linear" in known else [[slot] for slot in known]
     return {"legacy": [legacy], None: [newer, legacy]}.get(family, [newer])
 
@@ -270,21 +263,21 @@ def _are_in_same_order(source, optimizer, matched, entries, targets):
     # slots.
     if (state.slots ^ optimizer.slots) & optimizer.optional:
         return False
-    # If the name of a tensor contains the name of a model variable, this variable must be the
-    # same as that of the optimizer variable at this position.
+    # If the name of a tensor contains the name of a model variable, the optimizer variable at
+    # the same position must belong to this model variable.
     owners = [matched.get(layouts.any_owner(e.name, source.variables)) for e in entries]
     return all(owner in (None, t.of) for owner, t in zip(owners, targets))
 
 
 def never_made(source, optimizer, matched, found):
-    """Return a dict {`Target`: initial value} of slots that the saved optimizer lacked."""
+    """Return {`Target`: initial value} of slots that the saved optimizer had not created."""
     state, without = source.optimizer, {target.of for target in optimizer.own}
     slots = optimizer.slots
     if state.made or state.iterations is None or source.number(state.iterations):
         if state.family != "legacy":
             return {}
-        # A legacy optimizer creates the slots of a variable at its first gradient. So a
-        # variable in an unused head has no slots.
+        # A legacy optimizer creates the slots of a variable at the first gradient of this
+        # variable. So a variable that never had a gradient has no slots.
         without = set(matched.values()) - {target.of for target in found}
         slots = {target.slot for target in found}
     values = {slot: optimizer.first_value(slot) for slot in slots}

@@ -35,7 +35,6 @@ class ModelTargets:
         # `Variable.trainable` of Keras 2 does not say whether the layer is frozen.
         trainable = {id(variable) for variable in model.trainable_variables}
         self.trainable = [t for t in self.targets if id(t.variable) in trainable]
-        # A cache for `_find`.
         self._model, self._found = model, {}
 
     def trained_layers(self):
@@ -46,7 +45,7 @@ class ModelTargets:
 
     def at(self, path):
         """Return the `Target` to which one of `Entry.paths` leads, or None."""
-        # .keras files name the items of a dict by their classes, and checkpoints by their keys.
+        # Items of a dict are named by their classes in .keras files, by their keys elsewhere.
         is_keras_file = any(step.startswith(f"{layouts.VARS_STEP}:") for step in path)
         return self._by_variable.get(id(self._find(path, is_keras_file)))
 
@@ -96,10 +95,7 @@ def _by_number(listed, prefix=""):
 
 
 def _by_class(layers):
-    """Return a dict {name of a layer in .keras files: layer}.
-
-    For example, two Dense layers are called `dense` and `dense_1`.
-    """
+    """Return {name in .keras files: layer}. Two Dense layers are `dense` and `dense_1`."""
     found, counts = {}, collections.Counter()
     for layer in layers:
         words = re.sub(_BETWEEN_WORDS, "_", type(layer).__name__)
@@ -110,9 +106,10 @@ def _by_class(layers):
 
 
 def _layers_of_2_12(model):
-    """Return the layers of a model as TensorFlow 2.12 counted them for .keras files.
+    """Return a list in which the index of a layer is its number in TensorFlow 2.12.
 
-    It counted a layer with weights twice, but stored the layer only under the first number.
+    In .keras files of this version, a layer with weights has two numbers. Its weights are
+    stored under the first one.
     """
     return [part for part in _layers(model) for _ in range(2 if part.weights else 1)]
 
@@ -137,15 +134,15 @@ def _own_variables(layer):
 def _weights(layer):
     """Return a layer's weights in the order of .h5 files of Keras 2.
 
-    If the layer itself has weights, the weights of its inner layers are omitted.
+    If the layer has weights of its own, those of its inner layers are omitted.
     """
     inside = {id(w) for part in _layers(layer) for w in part.weights}
     alone = [w for w in layer.weights if id(w) not in inside] if inside else []
     return alone or [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
-# Maps the prefix of a step to a function, which returns the list in which the number of the
-# step is an index. The function gets the object from which the step leads.
+# Maps the prefix of a step to a function. For the object from which the step leads, the
+# function returns the list in which the number of the step is an index.
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,

@@ -26,17 +26,18 @@ from tf_lso.optimizers import manifest as manifest_lib
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter"
 
-# The most paths that `Entry.paths` has, since the graph contains a layer under several names.
+# A layer has several names in the graph, so a variable has many paths. At most this many are
+# kept in `Entry.paths`.
 _MOST_PATHS = 6
 
-# Only a Keras model itself has children whose names begin with one of these.
+# Only Keras models have children whose names begin with one of these.
 _OF_A_MODEL = ("layer-", layouts.LAYER_STEP, "_functional", "_operations")
 
 
 class ObjectGraph:
     """The objects and tensors of a checkpoint.
 
-    A *node* is the number of an object in the graph of saved objects, whose root is the node 0.
+    A *node* is the number of an object in the graph of saved objects. The root is node 0.
     `prefix` is the path of the checkpoint without `.index`.
     """
 
@@ -191,7 +192,7 @@ def models(graph, of_optimizers):
 
 
 def source(graph, model, optimizer):
-    """Return the `Source` of the model and the optimizer at two nodes, which may be None."""
+    """Return the `Source` for the nodes of a model and an optimizer. Each may be None."""
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
     variables = {} if model is None else graph.variables(model, others)
     read = None if optimizer is None else _state(graph, optimizer, variables)
@@ -200,7 +201,7 @@ def source(graph, model, optimizer):
 
 
 def _state(graph, node, variables):
-    """Return the `OptimizerState` at a node. The keys of `variables` are nodes, too."""
+    """Return the `OptimizerState` at a node. The keys of `variables` are nodes."""
     at, family = inner(graph, node), layouts.LAYOUTS[layout(graph, node)][0]
     below, counter = graph.children(at), _counter(graph, at)
     state = OptimizerState(family, iterations=graph.entry(counter))
@@ -221,7 +222,7 @@ def _state(graph, node, variables):
             state.hyperparameters[layouts.HYPERPARAMETERS[name]] = entry
             others.add(child)
     labels = _labels(graph, node, state.order, variables, others)
-    # Keras 3.1-3.9 saved empty lists of slots. The slots are then only in `_variables`.
+    # Keras 3.1-3.9 saved the lists of slots empty, so the slots are only in `_variables`.
     named = {slot for slot, _ in labels.values()}
     empty = table.ENDS.keys() & below.keys() - named if family == "keras3" else ()
     for child, (slot, of) in labels.items():
@@ -247,9 +248,9 @@ def has_manifest(graph, node):
 def listed_slots(graph, node, at):
     """Return what an optimizer lists: the names of its first variables, and its slots.
 
-    Each slot is a pair (name of the slot, node of the model variable). The name is None, or the
-    node is `UNKNOWN`, if the checkpoint does not contain them. The node is None if the variable
-    belongs to no model variable. `at` is the inner optimizer of `node`.
+    Each slot is a pair (name of the slot, node of the model variable). If the checkpoint does
+    not say, the name is None or the node is `UNKNOWN`. If the slot belongs to no model
+    variable, the node is None. `at` is the inner optimizer of `node`.
     """
     below = graph.children(at)
     listed = graph.elements(below.get("_variables"))
@@ -259,8 +260,8 @@ def listed_slots(graph, node, at):
     variables = graph.variables(0, optimizers(graph).values())
     variables |= {child: graph.entry(child) for child in order}
     labels = _labels(graph, node, order, variables, {*heads, *order})
-    # Manifests have the name of the attribute for such a variable as Nadam's product of
-    # momentums, which the newer optimizers of Keras 2 do not list.
+    # The newer Nadam of Keras 2 does not list its product of momentums. A manifest calls this
+    # variable by its attribute.
     scalars = {
         child: (name, None) for name, child in below.items() if name in layouts.SCALARS
     }
@@ -272,10 +273,9 @@ def listed_slots(graph, node, at):
 
 
 def _of_traced_steps(graph, node):
-    """Return the set of the nodes at `layouts.OF_TRACED_STEPS`."""
     found = [graph.follow(node, path.split("/")) for path in layouts.OF_TRACED_STEPS]
-    # A user's optimizer may have an attribute with one of these names, such as "overflowed". So
-    # the first two must exist.
+    # A user's optimizer may have an attribute such as "overflowed". So these paths count only
+    # if the first two exist.
     return set(found) if None not in found[:2] else set()
 
 
@@ -301,7 +301,7 @@ def _labels(graph, node, order, variables, others):
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return the labels of the list that an optimizer has in the attribute `name`.
+    """Return the labels of the variables in the list that is the attribute `name`.
 
     The result is empty if an element of the list is not a variable.
     """

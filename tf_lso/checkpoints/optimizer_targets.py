@@ -34,10 +34,7 @@ class Target:
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
-        """Return the reason why a tensor does not fit the variable, or None if it fits.
-
-        The dtypes int32 and int64 fit each other.
-        """
+        """Return why a tensor does not fit, or None. int32 and int64 fit each other."""
         if entry.shape != self.shape:
             return f"shape {entry.shape}, not {self.shape}"
         if {entry.dtype, self.dtype} not in ({self.dtype}, {"int32", "int64"}):
@@ -51,7 +48,7 @@ def is_variable(value):
 
 
 def name_of(variable):
-    """Return the name of a variable as files contain it, which is without ":0"."""
+    """Return the name of a variable as in files, without ":0"."""
     return layouts.plain(variables_lib.name_of(variable))
 
 
@@ -98,7 +95,8 @@ class OptimizerTargets:
         # None stands for a variable of another model.
         self.built = self._built(model)
         self.order = self.built or trainable
-        # The list is empty if the optimizer was not built for what the model trains now.
+        # The list is empty if the optimizer was built for other variables than the model
+        # trains now.
         is_of_model = {*self.order} == {*trainable}
         self.trained_layers = model.trained_layers() if is_of_model else []
         # All variables of the optimizer except for the step counter and the hyperparameters.
@@ -166,7 +164,7 @@ class OptimizerTargets:
 
     @property
     def loss_scale(self):
-        """A dict of the `Target`s "scale" and "count" of a dynamic loss scale, or {}."""
+        """The dict {"scale": `Target`, "count": `Target`} of a dynamic loss scale, or {}."""
         state = self.optimizer.loss_scale_state if self.is_wrapper else None
         if not isinstance(state, loss_scale_lib.DynamicLossScale):
             return {}

@@ -58,10 +58,7 @@ class Plan:
             assign(value)
 
     def _move(self, entry, target):
-        """Plan to assign a tensor to a variable, or report why not.
-
-        `entry` is None if the file has no tensor for the variable.
-        """
+        """Plan to assign a tensor, or report why not. `entry` is None if the file lacks it."""
         report, name = self.report, target.name
         if entry is None:
             report.missing.append(name)
@@ -116,7 +113,7 @@ class Plan:
             else:
                 self._move(None, target)
                 lacking.add(target.slot)
-        # The SGD of tf_keras creates and saves its slots even without momentum.
+        # The newer SGD of tf_keras creates and saves its slots even without momentum.
         is_idle = optimizer.is_sgd and state.config.get("momentum") == 0
         unmatched = [] if is_idle else matching.unmatched(state, found)
         for entry in unmatched:
@@ -127,9 +124,9 @@ class Plan:
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Report if the saved optimizer was created with other arguments than `optimizer`.
 
-        The number of slots does not show this, since different arguments may create equally
-        many. `lacking` names the slots that the file lacks. `unmatched` are the entries of the
-        file for which `optimizer` has no variable.
+        Different arguments may create the same number of slots. `lacking` names the slots that
+        the file lacks. `unmatched` are the entries of the file for which `optimizer` has no
+        variable.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():

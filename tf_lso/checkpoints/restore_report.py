@@ -2,7 +2,7 @@
 
 import dataclasses
 
-# Maps a field of `Report` to the format of the rows in this field.
+# Maps a field of `RestoreReport` to the format of its rows.
 _ROWS = {
     "restored": "{} -> {}",
     "converted": "{} -> {} ({})",
@@ -17,7 +17,7 @@ _ROWS = {
 class RestoreReport:
     """What a restore did with each tensor of a file and each variable.
 
-    Print the report to see all rows. The rows for variables include hyperparameters.
+    Print the report to see all rows. Hyperparameters have the same rows as variables.
 
     Attributes:
       path: str, the path of the file.

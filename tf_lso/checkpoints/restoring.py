@@ -52,7 +52,7 @@ def restore(
         Defaults to None.
 
     Returns:
-      A `Report`, which names every key and variable.
+      A `RestoreReport`, which names every key and variable.
 
     Raises:
       CheckpointError: if the file cannot be read, is damaged, or does not fit.
@@ -208,10 +208,7 @@ def _gaps(made):
 
 
 def _keys_by_target(made):
-    """Return a dict {name of a variable: keys of its tensors}.
-
-    Several variables may have the same name, and so a name may have several keys.
-    """
+    """Return {name of one or several variables: keys of their tensors}."""
     found = collections.defaultdict(set)
     for key, target, *_ in (*made.report.restored, *made.report.converted):
         found[target].add(key)

@@ -36,10 +36,10 @@ class Entry:
     dtype: str
     # The paths from the model to the variable. `layouts` explains their steps.
     paths: tuple[tuple[str, ...], ...] = ()
-    # None if the file does not contain a name. For an optimizer variable that is not a slot, a
-    # name such as "momentum_cache".
+    # The name of the slot, or of another optimizer variable, such as "momentum_cache". None if
+    # the file does not contain a name.
     slot: str | None = None
-    # The key in `Source.variables` of the model variable to which a slot belongs. None if the
+    # The model variable to which a slot belongs, as a key of `Source.variables`. None if the
     # tensor is not a slot.
     of: Any = UNKNOWN
 
@@ -60,7 +60,7 @@ class OptimizerState:
     manifest: Any = None
     # All other variables. Those that the file lists come first, in the order of their creation.
     made: list[Entry] = dataclasses.field(default_factory=list)
-    # The keys in `Source.variables` of the variables for which the optimizer was built.
+    # The model variables for which the optimizer was built, as keys of `Source.variables`.
     order: list[Any] = dataclasses.field(default_factory=list)
 
     @property
@@ -74,9 +74,9 @@ class Source:
     """An open file or checkpoint."""
 
     path: str
-    # See `Report.layout`.
+    # See `RestoreReport.layout`.
     layout: str
-    # The model variables, in the order of their creation.
+    # The model variables. Each format has its own kind of keys.
     variables: dict[Any, Entry]
     optimizer: OptimizerState | None
     # The keys of all tensors in the file.

@@ -10,7 +10,7 @@ from tf_lso.frameworks import layers as layers_lib
 
 
 def keras_of(model):
-    """Return the public module of a model's Keras. Refuse models that do not fit."""
+    """Return the public module of a model's Keras. Refuse what `explain` cannot run."""
     for package in keras_versions.imported():
         keras = keras_versions.public(package)
         if isinstance(model, keras.layers.Layer):
@@ -42,7 +42,8 @@ def keras_of(model):
 def _require_one_replica(model, is_keras2):
     strategy = tf.distribute.get_strategy()
     if is_keras2:
-        # If a model of Keras 2 was made for several replicas, its metrics fail in every scope.
+        # If a Keras 2 model was made for several replicas, its metrics fail in every scope. So
+        # the strategy of the model decides.
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
@@ -79,8 +80,8 @@ def batch_of(x, y, sample_weight, keras):
             "`explain(model, next(iter(dataset)))`."
         )
     if y is None and isinstance(x, tuple) and len(x) in (2, 3):
-        # Keras also splits a tuple from a data set. So a model with several inputs and no
-        # targets needs a list or a dict of inputs, not a tuple.
+        # Keras splits a tuple from a data set in the same way. So a model with several inputs
+        # and no targets needs a list or a dict of inputs.
         x, y, sample_weight = (*x, sample_weight)[:3]
 
     def tensor(value):
@@ -94,8 +95,7 @@ def batch_of(x, y, sample_weight, keras):
     batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
     tensors = [value for value in tf.nest.flatten(batch) if value is not None]
     if any(0 in tensor.shape for tensor in tensors):
-        # Keras 2 computes a loss of 0 for an empty batch. The report would say that nothing is
-        # wrong.
+        # The loss of Keras 2 for an empty batch is 0, so the report would find nothing wrong.
         raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
     return batch
 

@@ -80,7 +80,7 @@ def _first_on_the_way_back(seen, is_bad):
                 return call, "on the way back through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
-    # The gradient of a variable is a sum of many terms, so it may be the only bad one.
+    # The gradient of a variable is a sum of many terms, so it may be the only bad gradient.
     for variable in reversed(seen.variables):
         for gradient in filter(is_bad, seen.gradients_of([variable.raw])):
             return variable.call, f"at the variable {variable.name} of", gradient

@@ -30,7 +30,7 @@ def explain(
     """Explain where values of one batch overflow or become 0, and find a suitable loss scale.
 
     The function runs one forward pass, as in training, and several backward passes in eager
-    mode, each with another loss scale. They show which zeros of the first backward pass are
+    mode, each with another loss scale. These show which zeros of the first backward pass are
     numbers too small for float16, and whether the loss scale causes an overflow.
 
     Afterwards, even after an exception, the function restores variables (weights, batch

@@ -56,7 +56,7 @@ def first_in_forward_pass(seen):
 
 
 def _in_input(call):
-    """Return a `First` for a layer call whose inputs are the first that are not finite."""
+    """Return a `First` for a layer call whose inputs have the first non-finite values."""
     values, is_overflow = call.input_values, call.input_values.infinite > 0
     made = f"makes {values.kinds}. {_NO_SCALE}"
     if call.parent is None or call.parent.is_container:
@@ -81,10 +81,10 @@ def _in_input(call):
 
 
 def _in_output(call):
-    """Return a `First` for a layer call with finite inputs, whose outputs are not finite."""
+    """Return a `First` for a layer call with finite inputs and non-finite outputs."""
     values = call.output_values
-    # An overflow may also end as NaN, as in a softmax. So large inputs or weights count as an
-    # overflow, too.
+    # An overflow may also end as NaN, as in a softmax. So NaN counts as an overflow if inputs
+    # or weights are large.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
     message = (
         f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
@@ -100,7 +100,7 @@ def _kind(is_overflow):
 
 
 def _largest(call):
-    """Return the largest magnitudes of a call's inputs, and of its layer's weights."""
+    """Return the largest magnitude of a call's inputs, and that of its layer's weights."""
     weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 

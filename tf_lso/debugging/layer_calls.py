@@ -55,10 +55,10 @@ class Call:
 
 @contextlib.contextmanager
 def observed(model, keras):
-    """Yield a list to which each call adds (`Call`, True) at its begin, and False at its end.
+    """Yield a list that records the calls of a model's layers.
 
-    Keras looks up `call` on the layer object, so it is enough to set an attribute of the
-    object.
+    A call appends (`Call`, True) when it begins, and (`Call`, False) when it ends. Keras looks
+    up `call` on the layer object, so setting an attribute of the object is enough.
     """
     moments, open_calls = [], [None]
 

@@ -16,8 +16,8 @@ from tf_lso.debugging import (
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.scaling import gradients as gradients_lib
 
-# At the scale that `_fitting_scale` returns, no gradient is larger than this limit. It is only
-# half of the largest float16, since rounding to float16 can change a tiny gradient by half.
+# No gradient is larger than this limit at the scale that `_fitting_scale` returns. It is half
+# of the largest float16, because rounding to float16 can change a tiny gradient by half.
 _LARGEST = 2.0**15
 # The smallest positive number that float16 can hold.
 _SMALLEST = 2.0**-24
@@ -47,7 +47,7 @@ class Variable(NamedTuple):
 class Pass:
     """What `explain` has recorded in the forward and backward passes of one batch."""
 
-    # The list that `calls.observed` yields.
+    # The list that `layer_calls.observed` yields.
     moments: list
     loss: tf.Tensor
     scale: float
@@ -56,8 +56,8 @@ class Pass:
     # Maps the id of each tensor or variable to its `Gradient` at `scale`.
     gradients: dict
     variables: list[Variable]
-    # The loss scale by which nonfinite gradients are judged, and the gradients at this scale.
-    # It differs from `scale` if a dynamic loss scale would not shrink to one that fits.
+    # The loss scale at which `backward` looks for nonfinite gradients, and the gradients there.
+    # It is below `scale` if gradients overflow even at 1, where a dynamic scale stops.
     judged_scale: float
     judged: dict
 
@@ -72,7 +72,7 @@ class Pass:
 
 
 def run(model, keras, batch, loss, scale):
-    """Run the passes of a batch, a tuple (x, y, sample_weight). Return a `Pass`."""
+    """Run all passes of `batch`, which is (x, y, sample_weight), and return a `Pass`."""
     weights = [(v, variables_lib.raw(v)) for v in model.trainable_variables]
     tape = tf.GradientTape(persistent=True, watch_accessed_variables=False)
     with restored_state.restored(model):
@@ -107,7 +107,6 @@ def run(model, keras, batch, loss, scale):
 
 
 def _variables(weights, calls):
-    """Return a list of `Variable`s for pairs (Keras variable, TensorFlow variable)."""
     owners = {}
     # An outer layer also lists the variables of its inner layers, but its call begins before
     # theirs. So the last call that is stored belongs to the innermost layer.
@@ -124,7 +123,7 @@ def _scales(gradients_at, scale):
     """Return the reference scale, the fitting scale or None, and the judged scale.
 
     The gradients at the reference scale are finite, if there is such a scale. Values that are 0
-    at `scale` but not there are lost. `Pass` explains the other two scales.
+    at `scale`, but not at the reference scale, are lost. `Pass` explains the other two scales.
     """
     if fits := _fitting_scale(gradients_at(scale), scale):
         # At a large scale that fits, small gradients do not become 0.
@@ -165,8 +164,8 @@ def _statistics(sources, gradients, at_reference):
 def _fitting_scale(gradients, scale):
     """Return about the largest loss scale at which no gradient overflows float16.
 
-    The result is `scale`, the loss scale of `gradients`, times a power of two. It is None if a
-    gradient is not finite, or if there are no gradients.
+    The result is `scale` times a power of two, where `scale` is the loss scale of `gradients`.
+    It is None if a gradient is not finite, or if there are no gradients.
     """
     values = statistics.values_of(g for g in gradients if g is not None)
     if values.nonfinite or not values.size:

@@ -28,11 +28,11 @@ def draw(report, path=None):
         "A plot needs the package matplotlib, which is not installed: "
         "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
     )
-    # Make the figure without pyplot, which has global state and may open a window.
+    # Do not use pyplot, which has global state and may open a window.
     from matplotlib import figure
 
     rows = [*report.layers, *report.variables]
-    # Limit the height, because matplotlib raises an error for 2**16 pixels.
+    # Limit the height, because matplotlib cannot draw 2**16 pixels.
     size = (13, 2 + min(0.4 * len(rows), 100))
     picture = figure.Figure(figsize=size, layout="constrained")
     picture.suptitle(f"First: {report.first.title}", x=0.01, ha="left")

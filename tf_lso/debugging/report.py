@@ -64,8 +64,8 @@ class Row:
       gradient: `Values` of the gradient of the scaled loss with respect to the first output
         or the variable. None if training computes no such gradient.
       lost: float, the share of the gradient's nonzero values that become 0 at the loss
-        scale. A value counts as nonzero if it is not 0 at a larger loss scale that fits, or,
-        if gradients overflow at the loss scale itself, at 1 or a smaller one.
+        scale. A value counts as nonzero if it is not 0 at a larger loss scale that fits. If
+        gradients overflow at the loss scale, a scale of at most 1 is used instead.
     """
 
     name: str

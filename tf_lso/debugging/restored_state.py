@@ -15,7 +15,7 @@ _seeds = itertools.count(0x5CA1E)
 
 @contextlib.contextmanager
 def restored(model):
-    """Restore the variables that the model tracks, all random generators and run_eagerly."""
+    """Restore the model's variables, random generators and eager mode after a `with` block."""
     parts, generators = _parts(model), _global_generators()
     metrics = [variable for metric in model.metrics for variable in metric.variables]
     states = [getattr(value, "state", None) for _, _, value in generators]
@@ -56,7 +56,7 @@ def _parts(model):
 
 
 def _global_generators():
-    """Return a list of (owner, attribute, value), one for each global random generator."""
+    """Return (owner, attribute, value) for each global random generator."""
     owners = [(tf_private.generators(), "global_generator")]
     if keras_versions.has_keras3():
         state = keras_versions.state_of_keras3().GLOBAL_STATE_TRACKER
@@ -74,5 +74,5 @@ def _local_variables(*objects):
 def _use_other_seeds(undo):
     # The kernel of an operation such as `tf.random.uniform` has a counter that cannot be reset,
     # and TensorFlow caches kernels for each seed (tensorflow#23882). With a seed of its own,
-    # `explain` uses new ones. `tf.random.set_seed` would delete the program's kernels.
+    # `explain` uses new kernels. `tf.random.set_seed` would delete the program's kernels.
     undo.callback(tf_private.use_seed(next(_seeds)))

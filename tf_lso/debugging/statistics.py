@@ -38,7 +38,7 @@ class Values:
 
 
 def values_of(tensors):
-    """Return one `Values` for all given tensors and variables. Integer tensors are ignored."""
+    """Return one `Values` for all floating-point tensors and variables in `tensors`."""
     floating = [tensor for tensor in tensors if tensor.dtype.is_floating]
     parts = [tf.cast(tensor, tf.float32).numpy().ravel() for tensor in floating]
     flat = np.concatenate([np.zeros(0, np.float32), *parts])

@@ -1,1 +1,1 @@
-"""Example programs that train with tf_lso. Run one of them with `python -m`."""
+"""An example program. Run it with `tf-lso run tf_lso/examples/digits.py`."""

@@ -85,8 +85,8 @@ def make_model():
             keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
             keras.layers.Flatten(),
             keras.layers.Dense(64, activation="relu"),
-            # The outputs are float32, because the loss computes their exponentials.
-            # The range of float16 is too small for these exponentials.
+            # The outputs are float32, because the loss computes their exponentials, which may
+            # be too large for float16.
             keras.layers.Dense(10, dtype="float32"),
         ]
     )
@@ -95,8 +95,8 @@ def make_model():
 def make_dataset(strategy, images, labels):
     """Return shuffled training batches, each divided among the replicas.
 
-    Each worker reads all images, but trains only on its own part of the images. So all workers
-    must shuffle the images with the same seed.
+    Each worker reads all images, but trains only on its own part of them. So all workers must
+    shuffle with the same seed.
     """
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
     dataset = dataset.shuffle(len(images), seed=SEED)

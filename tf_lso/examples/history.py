@@ -12,8 +12,8 @@ import numpy as np
 class History(NamedTuple):
     """The results of a training run. Each list has one element per step.
 
-    `scales` has the loss scale after each step, and `skipped` says whether it was
-    skipped.
+    `scales` contains the loss scale after each step. `skipped` contains True for each step
+    that was skipped.
     """
 
     losses: list[float]

@@ -41,7 +41,7 @@ def is_old(path: str) -> bool:
 def moves_whole(path: str) -> bool:
     """Return whether `migrate` may change an import of `path` to an import from tf_lso.
 
-    A module such as `tf.train.experimental` also has names that do not concern loss scaling.
+    It is False for a module such as `tf.train.experimental`, which also has other names.
     """
     return is_old(path) and not (path in MODULES and _is_shared(path))
 
@@ -64,11 +64,11 @@ def _is_shared(module: str) -> bool:
 def of_path(
     path: str, imported: bool = False, target: Runtime = TODAY
 ) -> Consequence | None:
-    """Return what happens today with an old name, as a `Verdict`.
+    """Return what happens today with an old name.
 
-    The result is None if `path` is not an old name, or if the old module still exists but also
-    has names that do not concern loss scaling. `imported` says whether an import statement has
-    the path, since a few modules can be reached as attributes but cannot be imported.
+    The result is None if `path` is not an old name, or is a module that still exists and also
+    has names that do not concern loss scaling. `imported` says whether the path is in an import
+    statement: a few modules can be reached as attributes but cannot be imported.
     """
     module, _, name = path.rpartition(".")
     if name == "*" and module in MODULES:

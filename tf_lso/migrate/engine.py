@@ -61,11 +61,11 @@ def examine(
 ) -> Examined:
     """Return an `Examined` with the findings in a program, and with the migrated program.
 
-    Without `may_install` the line that installs tf_lso is not added, but the result still has
-    the reasons why the program needs it. If `source` is not Python, one of `ERRORS` is raised.
+    Without `may_install` the line that installs tf_lso is not added, but the result still says
+    why the program needs this line. If `source` is not Python, one of `ERRORS` is raised.
     """
-    # The error of Python's own parser says more than the error of LibCST. Python's parser also
-    # refuses code that is nested too deeply.
+    # Python's own parser has clearer errors than LibCST, and refuses code that is nested too
+    # deeply.
     check_syntax(source)
     text = source if isinstance(source, str) else source.decode("utf-8", "replace")
     if not may_have_old_names(text):
@@ -136,7 +136,7 @@ def _installs(
 def _selected(
     program: Program, findings: list[Finding], options: Options
 ) -> list[Finding]:
-    """Drop silenced findings, and any fix that shares an edit with a silenced finding."""
+    """Return the findings of selected rules that no comment silences."""
     lines = _LINE.split(program.module.code)
     comments = {program.line(node): node.value for node in program.nodes(cst.Comment)}
     kept, silenced = list[Finding](), set[cst.CSTNode]()

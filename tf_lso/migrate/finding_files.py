@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 Failed = Callable[[str, Exception], None]
 SUFFIXES = (".py", ".pyw", ".ipynb")
-# Folders of these names are skipped, because they contain compiled code or other projects.
+# Folders with these names contain compiled code or other projects.
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def find(paths: Iterable[str], failed: Failed) -> list[str]:
-    """Return each file in `paths` and in the folders in `paths` once, if possible by no link.
+    """Return the files in `paths` and the programs in the folders in `paths`, each once.
 
-    `failed` is called with (path, error) for each path that cannot be read.
+    If a file has several paths, one that is not a link is preferred. `failed` is called with
+    (path, error) for each path that cannot be read.
     """
     found = [file for path in paths for file in _below(path, failed)]
     listed: dict[str, str] = {}

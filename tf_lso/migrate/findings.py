@@ -20,7 +20,7 @@ RULES = (
 # --- The statuses, which say what happens today if a program uses an old name.
 
 WRONG = "wrong"  # the program runs without an error, but trains incorrectly
-BREAKS = "breaks"  # the program fails, or does something else than before
+BREAKS = "breaks"  # the program fails, or behaves differently than before
 UNSURE = "unsure"  # only a run can show what happens
 WORKS = "works"
 
@@ -69,7 +69,7 @@ class Finding:
         return self.consequence.status != WORKS
 
     def leave(self, why: str) -> None:
-        """Remove the fix, for the reason `why`. "" if the use works unchanged."""
+        """Remove the fix. `why` is the reason, or "" if the use works unchanged."""
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
@@ -102,7 +102,7 @@ def unreadable(error: BaseException, cell: int | None = None) -> Unreadable:
 
 @dataclasses.dataclass
 class Examined:
-    """The result of the examination of one program or file."""
+    """The result of examining one program or file."""
 
     # The program before and after the fixes, as a text or as bytes.
     old: Any = b""
@@ -117,5 +117,5 @@ class Examined:
 
     @property
     def is_read(self) -> bool:
-        """Whether the file was read, if perhaps without some cells of a notebook."""
+        """Whether the file was read. A notebook counts even if some cells were not read."""
         return all(item.cell for item in self.unreadable)

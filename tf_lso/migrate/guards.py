@@ -27,13 +27,13 @@ _LOOKS_UP = m.Call(
     args=[m.Arg(), m.Arg(), m.ZeroOrMore()],
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# A `try` around one of these definitions does not catch the errors of the code inside the
-# definition, because this code may run later.
+# The code inside one of these definitions may run later, so a `try` around the definition may
+# not catch its errors.
 _LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 def guard(program: Program, node: cst.CSTNode) -> str:
-    """Return a phrase that describes the guard around a node, or "" if there is no guard."""
+    """Return a phrase that describes the guard around a node, or ""."""
     caught = True
     for parent in program.parents(node):
         if isinstance(parent, _LATER):
@@ -66,7 +66,7 @@ def _asks(node: cst.CSTNode) -> bool:
 
 
 def raises(program: Program, node: cst.CSTNode) -> bool:
-    """Return whether a `hasattr` decides that the program raises an error."""
+    """Return whether the test `node`, such as `hasattr`, decides if an error is raised."""
     for parent in program.parents(node):
         if isinstance(parent, cst.Assert):
             return True

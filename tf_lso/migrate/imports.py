@@ -21,7 +21,7 @@ class Apply(cst.CSTTransformer):
         done: Any = super().on_leave(original_node, updated_node)
         new = self.edits.get(original_node)
         if new is None or isinstance(original_node, cst.ImportAlias):
-            # Imported names are changed by the methods for import statements below.
+            # The methods for import statements below change imported names.
             return done
         if isinstance(original_node, cst.Arg):
             return done.with_changes(keyword=cst.Name(new))
@@ -35,8 +35,8 @@ class Apply(cst.CSTTransformer):
         names = []
         for old, new in zip(original_node.names, updated_node.names):
             if old in self.edits:
-                # Without `as`, `import a.b` binds only the package `a`. So the new import
-                # imports just the package. Separate edits replace all uses of `a.b`.
+                # Without `as`, `import a.b` binds only the package `a`. It becomes `import a`,
+                # because separate edits replace all uses of `a.b`.
                 path = self.edits[old] if old.asname else bound_name(old)
                 new = new.with_changes(name=cst.parse_expression(path))
             names.append(new)
@@ -45,7 +45,7 @@ class Apply(cst.CSTTransformer):
     def leave_ImportFrom(
         self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
     ) -> cst.ImportFrom | cst.FlattenSentinel[cst.ImportFrom]:
-        """Rewrite a `from` import, so that its old names are imported from tf_lso."""
+        """Rewrite a `from` import so that it imports its old names from tf_lso."""
         names = zip(imported_names(original_node), imported_names(updated_node))
         kept = [new for old, new in names if old not in self.edits]
         moved = [old for old in imported_names(original_node) if old in self.edits]
@@ -66,7 +66,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        """Give each new import a line of its own, if the old one had a line of its own."""
+        """Give each new import a line of its own if the old import had one."""
         above = [cst.EmptyLine(comment=comment) for comment in self._comments]
         self._comments = []
         line = updated_node.with_changes(
@@ -82,7 +82,7 @@ class Apply(cst.CSTTransformer):
 def _ended(
     statement: cst.ImportFrom, names: list[cst.ImportAlias]
 ) -> list[cst.ImportAlias]:
-    """Return `names` without the last comma, a syntax error outside of parentheses."""
+    """Return `names` without a trailing comma, which needs parentheses around the names."""
     if statement.lpar:
         return names
     return [*names[:-1], names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]

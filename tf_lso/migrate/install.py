@@ -11,7 +11,7 @@ from tf_lso.migrate.nodes import imported_module
 _DOCSTRING = m.SimpleStatementLine(
     body=[m.Expr(m.SimpleString() | m.ConcatenatedString()), m.ZeroOrMore()]
 )
-# The module `notebooks` replaces each line that only IPython understands by `pass`.
+# In code from notebooks, `pass` may stand for a line that only IPython understands.
 _IMPORTS = m.SimpleStatementLine(
     body=[m.AtLeastN(m.Import() | m.ImportFrom() | m.Pass(), n=1)]
 )
@@ -40,15 +40,12 @@ def with_import(module: cst.Module) -> cst.Module:
 
 
 def with_install(module: cst.Module, like: str) -> cst.Module:
-    """Return the tree with the line that installs tf_lso.
-
-    The line comes before the first import of a module that may import TensorFlow.
-    """
+    """Return the tree with the line that installs tf_lso before imports of TensorFlow."""
     body = list(module.body)
     index = 0
     while index < len(body) and _may_precede(body[index]):
         index += 1
-    # Linters would report, and remove, an import whose name the program does not use.
+    # Without `noqa`, linters would remove the import, because its name is not used.
     texts = [_IMPORT, line(like)] if like else [f"{line('')}  # noqa: F401"]
     added = [cst.parse_statement(t, module.config_for_parsing) for t in texts]
     following: Any = body[index] if index < len(body) else None

@@ -1,4 +1,4 @@
-"""Define small functions that read or make nodes of a syntax tree of LibCST."""
+"""Define small functions that read nodes of LibCST's syntax tree."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from libcst.helpers import get_full_name_for_node
 
 
 def nodes_by_type(module: cst.Module) -> dict[type[cst.CSTNode], list[Any]]:
-    """Return a dict that maps each type of node to its nodes, in the order of the program."""
+    """Return {type of node: its nodes in the order of the program}."""
     nodes: dict[type[cst.CSTNode], list[Any]] = {}
     for node in m.findall(module, m.MatchIfTrue(lambda node: True)):
         nodes.setdefault(type(node), []).append(node)
@@ -45,7 +45,7 @@ def imported_module(node: cst.ImportFrom) -> str:
 
 
 def imported_names(node: cst.ImportFrom) -> list[cst.ImportAlias]:
-    """Return the list of names of a `from` import. The list is empty for a star import."""
+    """Return the names of a `from` import, or [] for a star import."""
     return [] if isinstance(node.names, cst.ImportStar) else list(node.names)
 
 
@@ -58,7 +58,7 @@ def literal(node: cst.CSTNode | None) -> str | None:
 
 
 def keywords(call: cst.Call) -> Mapping[str, cst.Arg]:
-    """Return a dict that maps the keywords in a call to their argument nodes."""
+    """Return {keyword: argument node} of a call."""
     return {arg.keyword.value: arg for arg in call.args if arg.keyword}
 
 

@@ -63,7 +63,7 @@ def python(text: str) -> str:
     """Return the source code of a cell in a form that Python can parse, or raise SyntaxError.
 
     The result is "" if the cell is blank or not Python. Lines are hidden only if Python cannot
-    parse the cell. So a line that begins with the operator `%` stays unchanged.
+    parse the cell. So a line of valid code that begins with the operator `%` stays unchanged.
     """
     stripped = text.lstrip()
     magic = re.match(r"%%\s*(\S*)", stripped)
@@ -138,7 +138,7 @@ def _restored(text: str) -> str:
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:
-    """Raise ValueError if `json` cannot write the rest of the file byte for byte."""
+    """Return `data` with new sources. Raise ValueError if other bytes would change."""
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     text = data.removeprefix(mark).decode()
     newline = "\r\n" if "\r\n" in text else "\n"

@@ -18,7 +18,7 @@ from tf_lso.migrate.nodes import (
 )
 from tf_lso.names.runtimes import TODAY, Runtime
 
-# For example, `tensorflow.compat.v2.compat.v1` is the same module as `tensorflow.compat.v1`.
+# The nested module `tensorflow.compat.v2.compat.v1` is the same as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -26,9 +26,11 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 class Program:
     """A parsed program with LibCST's metadata and the findings of the rules.
 
-    `imported` has the full names of all imports and `packages` their first parts, `defined` the
-    names of all functions, `called` the paths of all called objects and base classes, and
-    `words` the names of all attributes and the texts of all string literals.
+    Attributes:
+      imported: the full names of all imports. `packages` contains their first parts.
+      defined: the names of all functions.
+      called: the paths of all called objects and of all base classes.
+      words: the names of all attributes and the texts of all string literals.
     """
 
     def __init__(self, module: cst.Module, target: Runtime = TODAY) -> None:
@@ -40,10 +42,10 @@ class Program:
         self._parents = wrapper.resolve(md.ParentNodeProvider)
         self._contexts = wrapper.resolve(md.ExpressionContextProvider)
         self._nodes = nodes_by_type(module)
-        # The names that patterns of `match` statements bind, which LibCST does not record.
+        # LibCST does not record the names that patterns of `match` statements bind.
         patterns: list[Any] = [*self.nodes(cst.MatchAs), *self.nodes(cst.MatchStar)]
         self._captured = {p.name.value for p in patterns if p.name}
-        # Maps the target of `x = a.b` to the dotted name, and that of `x = f()` to the call.
+        # `_assigned` maps the target of `x = a.b` to `a.b`, `_made` that of `x = f()` to `f()`.
         self._assigned: dict[Any, cst.BaseExpression] = {}
         self._made: dict[Any, cst.Call] = {}
         for node in self.nodes(cst.Assign):
@@ -122,7 +124,7 @@ class Program:
         return f"{imported_module(statement)}.{alias.evaluated_name}"
 
     def path(self, node: cst.CSTNode) -> str:
-        """Return the dotted path of an expression, or "" if it is unknown or one of several.
+        """Return the dotted path of an expression, or "" unless exactly one is possible.
 
         The path begins with a dot if it comes from a relative import.
         """

@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def left(self) -> list[Finding]:
-        """The findings that `migrate` does not fix, so that a person must decide."""
+        """The findings that `migrate` does not fix, so a person must decide."""
         return [found for found in self.findings if found.why_not]
 
     @property
@@ -112,7 +112,7 @@ def _read(path: str) -> bytes:
 def _entry(path: str) -> str:
     """Return the program in which a person must call `install()`, or "".
 
-    `migrate` can add the call to a file itself, unless the file is a module of a package.
+    The result is "" outside of packages, where `migrate` can add the call to the file.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if path == STDIN or not os.path.exists(os.path.join(folder, "__init__.py")):

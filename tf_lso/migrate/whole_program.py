@@ -37,7 +37,7 @@ _INSTALLED = "This file installs tf_lso."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
-# The rules for uses that a guard around them may serve.
+# The rules for uses that a guard may handle.
 _GUARDABLE = (GONE, CHANGED, SAME, ARGUMENTS, METHOD, OPTIMIZER)
 
 
@@ -59,7 +59,7 @@ def adjusted(program: Program) -> list[Finding]:
 
 
 def adjust_to_install(findings: list[Finding], like: str) -> None:
-    """Set the fix of the findings that need no change but the line that installs tf_lso."""
+    """Set the fix of findings that need only the line that installs tf_lso."""
     for found in findings:
         of_method = found.rule in (METHOD, SILENT) and found.why_not not in _BARE
         if of_method or (found.needs_install and not found.guarded):
@@ -80,7 +80,7 @@ def is_installed(program: Program) -> bool:
 
 
 def _adjust_guard(program: Program, found: Finding) -> None:
-    """Remove the fix of a finding whose use, or the import behind it, is below a guard."""
+    """Remove the fix of a finding if its use, or code that the fix edits, is inside a guard."""
     if found.rule not in _GUARDABLE:
         return
     phrases = [guards.guard(program, node) for node in (found.node, *found.edits)]
@@ -133,7 +133,7 @@ def _is_for_keras_3(program: Program, findings: list[Finding]) -> bool:
 
 
 def _adjust_methods(program: Program, findings: list[Finding]) -> None:
-    """Let methods work if the program makes tf_lso's optimizer, perhaps once it is migrated."""
+    """Adjust findings about methods if the migrated program makes tf_lso's optimizers."""
     already = any(map(_wraps_already, program.called))
     if already or any(_moving_symbol(path) in _WRAPPING for path in program.called):
         for found in findings:

@@ -43,7 +43,7 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
                 raise OSError("it was changed meanwhile")
         os.replace(temporary, path)
     finally:
-        # There is no temporary file to remove if `os.replace` has moved it.
+        # After `os.replace` there is no temporary file.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
 

@@ -1,4 +1,4 @@
-"""Define tables of the old names, which TensorFlow 2.0-2.15 had for loss scaling.
+"""Define tables of the old names that TensorFlow 2.0-2.15 had for loss scaling.
 
 The tables say which module had each name, and what replaces the name. This package does not
 import TensorFlow.

@@ -12,7 +12,7 @@ from typing import Any
 
 from tf_lso import names
 
-# Names of the tools, which programs look for at the top level.
+# Programs look for these names in `tf_lso`. Maps each name to the module that has it.
 _TOOLS = {
     "LossScaleMonitor": "callbacks",
     "TerminateOnStuckScale": "callbacks",
@@ -32,18 +32,18 @@ def attribute_error(module: str, name: str, known: Collection[str]) -> Attribute
         message += f" Did you mean {similar[0]!r}?"
     elif known:
         message += f" It has: {', '.join(sorted(known))}."
-    # Do not pass `name=` and `obj=`, since Python would then add a suggestion of its own.
+    # With `name=` and `obj=`, Python would add a suggestion of its own.
     return AttributeError(message)
 
 
 def _elsewhere(module: str, name: str) -> str:
-    """Return how a program writes the module that has the name that `module` lacks, or ""."""
+    """Return the path of another module that has the missing name, or ""."""
     spaces = [space for space, has in names.NAMESPACES.items() if name in has]
     if "experimental" in module:
-        # The program means a name of the experimental API.
+        # The program probably means a name of the experimental API.
         spaces.sort(key=lambda space: "experimental" not in space)
     if spaces:
-        # After `install()`, both modules have the same class or function.
+        # Suggest the module of `tf` if `install()` has put the class or function there.
         own, installed = (
             getattr(sys.modules.get(f"{package}.{spaces[0]}"), "__dict__", {}).get(name)
             for package in ("tf_lso", "tensorflow")
@@ -56,8 +56,8 @@ def _elsewhere(module: str, name: str) -> str:
 def mirror_getattr(module: str, known: Collection[str]) -> Callable[[str], Any]:
     """Return a `__getattr__` for a mirror that defines the names `known`.
 
-    The function imports submodules that replace private modules of Keras or TensorFlow. For
-    any other name it raises an AttributeError.
+    It imports the submodules that replace private modules of Keras or TensorFlow, and raises
+    an AttributeError for any other name.
     """
 
     def __getattr__(name: str) -> Any:

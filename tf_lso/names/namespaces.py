@@ -62,8 +62,8 @@ _V2 = {
 # Maps each old public namespace, without `tf.`, to what tf_lso knows about its names.
 NAMESPACES = {
     **_V2,
-    # In TensorFlow 2.4-2.15, `tf.compat.v1.keras.mixed_precision` had no dtype policies. So the
-    # versions for `Policy` and its functions differ from those in `tf.keras.mixed_precision`.
+    # In TensorFlow 2.4-2.15, `tf.compat.v1.keras.mixed_precision` had no dtype policies, unlike
+    # `tf.keras.mixed_precision`.
     "compat.v1.keras.mixed_precision": {
         **_STABLE,
         **_each(("Policy", "global_policy", "set_global_policy"), "2.16-", SAME),
@@ -84,7 +84,7 @@ NAMESPACES = {
 }
 
 _DEVICE = ("log_device_compatibility_check",)
-# The same for private modules. Some old programs import from them, so tf_lso has a module for
+# The same for private modules, from which some old programs import. tf_lso has a module for
 # each of them.
 PRIVATE = {
     "keras.mixed_precision.loss_scale_optimizer": {

@@ -16,7 +16,7 @@ METHODS = {
 
 SCALING = ("get_scaled_loss", "get_unscaled_gradients")
 
-# The names of the old classes, and of a function that returns one, as in `symbols.SYMBOLS`.
+# Keys in `symbols.SYMBOLS`: the old optimizer classes, and a function that returns one.
 OPTIMIZERS = (
     "LossScaleOptimizer",
     "experimental.LossScaleOptimizer",

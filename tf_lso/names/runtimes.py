@@ -11,7 +11,7 @@ NEWEST = "2.21"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Runtime:
-    """Which old names exist on the TensorFlow that will run a program.
+    """The old names that exist on one TensorFlow.
 
     `modules` maps each old module that exists to the old names in the module. `like` is the
     version that is passed to `tf-lso run --like`, or "" without this option.
@@ -41,8 +41,8 @@ def minor(version: str) -> tuple[int, int] | None:
 TODAY = Runtime(keras3_names.MODULES_TODAY, keras3_names.BY_ATTRIBUTE_TODAY)
 
 _STABLE = ("LossScaleOptimizer", "Policy", "global_policy", "set_global_policy")
-# The old names in the modules of Keras, if `tf.keras` is Keras 2. `tf-lso run --like` makes
-# `keras` the same Keras as `tf.keras`.
+# The old names in Keras's modules under `tf-lso run --like`, where both `keras` and `tf.keras`
+# are Keras 2.
 _TF_KERAS_2 = {
     "keras.mixed_precision": _STABLE,
     "tensorflow.keras.mixed_precision": _STABLE,
@@ -52,7 +52,7 @@ _TF_KERAS_2 = {
 
 
 def like(version: str) -> Runtime:
-    """Return which old names exist under `tf-lso run --like VERSION`, as a `Runtime`."""
+    """Return the old names that exist under `tf-lso run --like VERSION`."""
     if (minor(version) or (2, 0)) >= (2, 16):
         return TODAY
     return Runtime({**TODAY.modules, **_TF_KERAS_2}, (), version)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Maps the package names under which programs for TensorFlow 2.0-2.15 imported Keras to the
-# modules of tf_lso that replace them, without the leading `tf_lso.`.
+# Programs for TensorFlow 2.0-2.15 import Keras under these package names. Maps each name to the
+# module of tf_lso that replaces it, without the leading `tf_lso.`.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -16,15 +16,14 @@ _KERAS = {
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
 }
-# The same for tf_keras. This dict is separate from `_KERAS`, because tf_keras still has the
-# old API for its own optimizers.
+# The same for tf_keras, which still has the old API for its own optimizers.
 _TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
     "tf_keras.api._v2.keras": "keras",
     "tf_keras.api._v1.keras": "compat.v1.keras",
 }
-# The packages from which programs can also import the private modules of Keras.
+# The packages that also contain the private modules of Keras.
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 

@@ -5,7 +5,7 @@ import dataclasses
 # These values say what became of an old name in TensorFlow 2.16 and later, with Keras 3.
 
 MISSING = "missing"
-# The name still exists, but the class or function does something else than before.
+# The name still exists, but the class or function behaves differently.
 CHANGED = "changed"
 SAME = "same"
 

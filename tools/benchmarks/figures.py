@@ -44,8 +44,8 @@ def figures(setting, measured):
         row |= {"added_quartiles": [low, high], "added_iqr_ms": high - low}
         if row.get("peak_bytes") and not is_limit:  # not every system reports the peak
             row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
-    # A ratio means nothing unless the time that the framework's own wrapper adds is at least
-    # twice the random error of the median of this time.
+    # A ratio means something only if the median time that the framework's own wrapper adds is
+    # more than twice the random error of this median.
     error = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
     if own["added_ms"] > max(2 * error, _CLOCK_MS):
         for row in rows:
@@ -83,7 +83,7 @@ def draw(rows, folder):
             panels = plots.setdefault((row["strategy"], row["mode"]), {})
             panels.setdefault(row["workload"], []).append(row)
     for (strategy, mode), panels in plots.items():
-        # Two columns, since smaller labels could not be read in the width of a page.
+        # With more than two columns, the labels would be too small on a page.
         columns = min(2, len(panels))
         lines = -(-len(panels) // columns)
         size = (0.8 + 3.6 * columns, 1.4 + 2.9 * lines)
@@ -109,7 +109,7 @@ def _draw_bars(panel, rows):
     for row in rows:
         is_ours, value = row["candidate"] == OURS, row["added_ms"]
         position = families.index(row["family"]) + (0.2 if is_ours else -0.2)
-        # Take `abs`, since rounding can make a difference negative if all rounds are equal.
+        # If all rounds are equal, rounding can make a difference negative. So take `abs`.
         spread = [[abs(value - quartile)] for quartile in row["added_quartiles"]]
         color = "tab:blue" if is_ours else "tab:red"
         bar = panel.bar(position, value, 0.4, yerr=spread, color=color)

@@ -32,7 +32,6 @@ _BATCH = 64
 
 
 def _optimizer(family, candidate, momentum):
-    """Return the optimizer of a candidate."""
     if family.startswith("keras3"):
         optimizers, own = keras.optimizers, keras.optimizers.LossScaleOptimizer
     else:
@@ -89,7 +88,8 @@ class Steps:
         def on_replica(*inputs):
             if not is_default:
                 # Keras 3's sum over the replicas needs the device of each tensor. Arguments of
-                # a traced function have no device. `tf.identity` does not copy their values.
+                # a traced function have no device, but the results of `tf.identity` have one.
+                # The values are not copied.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))
             if candidate == LIMIT:
@@ -201,7 +201,7 @@ def measure_memory(steps, candidate):
 
 
 def main(job, file):
-    """Measure a job, which is described in JSON, and write the result to a file.
+    """Measure the job that a JSON text describes, and write the result to a file.
 
     `__main__.measure` starts this process.
     """

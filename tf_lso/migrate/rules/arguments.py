@@ -1,4 +1,4 @@
-"""Rules LSO104, LSO109: find arguments that today's classes refuse or understand otherwise."""
+"""Rules LSO104, LSO109: find arguments that today's classes refuse or treat differently."""
 
 import libcst as cst
 
@@ -13,7 +13,7 @@ _TODAY = (
     "It refuses these arguments, or they mean something else."
 )
 _POLICY_TODAY = "TypeError: Keras 3's dtype policy has no argument `loss_scale`."
-# The reasons why `migrate` leaves a call whose arguments no old version accepted.
+# Why `migrate` does not change a call whose arguments no old version accepted.
 NUMBER = (
     "Only Keras 3 accepts a number as the second argument. Write dynamic=False, "
     "initial_scale=… for a fixed scale."

@@ -10,7 +10,7 @@ from tf_lso.migrate.findings import BREAKS, OPTIMIZER, WRONG, Consequence
 from tf_lso.migrate.nodes import positional
 from tf_lso.migrate.program import Program
 
-# Keras 3's optimizers lack these names. LSO105 reports those that belong to loss scaling.
+# Keras 3's optimizers lack these names. Rule LSO105 reports the names of loss scaling.
 _GONE = {
     *("get_slot_names", "get_slot", "add_slot", "get_weights", "weights", "add_weight"),
     *("get_updates", "get_gradients", "minimize", "compute_gradients", "lr", "decay"),

@@ -21,8 +21,8 @@ from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules import bare
 
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "tf_lso"})
-# Other libraries that have optimizers. The optimizers of a program that imports one of them,
-# and no package of `FRAMEWORKS`, are not those of Keras.
+# Other libraries that have optimizers. If a program imports one of them and no package of
+# `FRAMEWORKS`, its optimizers are not those of Keras.
 OTHERS = frozenset({"torch", "apex", "jax", "optax", "mindspore", "mxnet", "paddle"})
 _ELSEWHERE = (
     "Nothing in this file makes the optimizer. Migrate the file that wraps it, compiles "

@@ -40,7 +40,8 @@ _DECIDES = "It depends on where the name comes from."
 _RELATIVE = "It comes from another module of the program, which is not read for this."
 
 _ONLY_A_RUN = "Only a run can show what this refers to."
-# The other rules know the names of `FRAMEWORKS`. `OTHERS` do not concern Keras.
+# The meaning of names from these packages is not guessed. Other rules know the names of
+# `FRAMEWORKS`, and `OTHERS` do not concern Keras.
 _KNOWN = FRAMEWORKS | OTHERS
 # What `x` may mean in a chain such as `x.experimental.Policy` or `x.FixedLossScale`.
 _STABLE = "tensorflow.keras.mixed_precision"
@@ -135,7 +136,7 @@ def _rule(program: Program, path: str, consequence: Consequence) -> str:
 
 
 def _use(program: Program, node: cst.Attribute) -> bool:
-    """Return whether a chain of attributes is an old name. If so, report it."""
+    """Report a chain of attributes that is an old name. Return whether it is one."""
     path = program.path(node)
     if not consequences.is_old(path):
         return False
@@ -159,7 +160,7 @@ def _why_not(
 
 
 def _unseen(program: Program, node: cst.Attribute) -> bool:
-    """Return whether a chain such as `self.tf.Policy` ends like an old name. Report it."""
+    """Report a chain that ends like an old name, such as `x.experimental.Policy`."""
     new = _meant(program, node)
     if new:
         consequence = Consequence(program.code(node), UNSURE, _ONLY_A_RUN)
@@ -173,7 +174,7 @@ def _meant(program: Program, node: cst.Attribute) -> str:
     if path.partition(".")[0] in _KNOWN:
         return ""
     steps = path.split(".") if path else [program.code(root(node)), *attributes(node)]
-    # The last three or more names may be the end of a path of TensorFlow or of Keras.
+    # The last three or more names may be the end of a path in TensorFlow or Keras.
     ends = [".".join(steps[start:]) for start in range(len(steps) - 2)]
     guesses = [f"tensorflow.{more}{end}" for end in ends for more in ("", "keras.")]
     if not path or path.startswith("."):

@@ -1,4 +1,4 @@
-"""Rule LSO111: find calls that may read files which an older version has written.
+"""Rule LSO111: find calls that may read files of an older version.
 
 After tf_lso.install() such a call either restores the whole optimizer or raises an error.
 """
@@ -10,7 +10,7 @@ from tf_lso.migrate.nodes import literal
 from tf_lso.migrate.program import Program
 
 _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.", "keras.")
-# The ends of the paths of Keras functions that may read what an older version has written.
+# The ends of the paths of Keras functions that may read files or configs of older versions.
 _LOADING = (
     *(".load_model", ".model_from_config", ".model_from_json"),
     *(".optimizers.deserialize", ".optimizers.get"),
