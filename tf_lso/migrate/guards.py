@@ -27,9 +27,8 @@ _LOOKS_UP = m.Call(
     args=[m.Arg(), m.Arg(), m.ZeroOrMore()],
 )
 _SUPPRESS = m.Call(m.Name("suppress") | m.Attribute(attr=m.Name("suppress")))
-# The code inside one of these definitions may run later, so a `try` around the definition may
-# not catch its errors.
-_LATER = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+# The code of a function may run later, so a `try` around the function may not catch its errors.
+_LATER = (cst.FunctionDef, cst.Lambda)
 
 
 def guard(program: Program, node: cst.CSTNode) -> str:
