@@ -103,7 +103,7 @@ def strategy_of(variable):
 
 
 def once_for_replicas(function, *args):
-    """Call `function` once for all replicas, which share the variables that it creates."""
+    """Call `function` once for all replicas if they can merge, and otherwise once for each."""
     if needs_no_merge_call():
         function(*args)
     else:

@@ -807,7 +807,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def dynamic_counter(self) -> tf.Variable | None:
         """The number of finite steps since the last skipped step or change of the scale.
 
-        The value is an int64 variable. If the scale is fixed, the value is None.
+        The value is an int64 variable. It is None if the scale is fixed, or if your own
+        `LossScale` updates the scale.
         """
         return getattr(self.loss_scale_state, "_num_good_steps", None)
 
@@ -822,7 +823,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def dynamic_growth_steps(self) -> int | None:
         """The number of consecutive finite steps after which the scale grows, as an int.
 
-        If the scale is fixed, the value is None.
+        If the scale is fixed, the value is None. Raises AttributeError if your own `LossScale`
+        updates the scale and has no attribute `increment_period`.
         """
         return self.loss_scale_state.increment_period if self.dynamic else None
 

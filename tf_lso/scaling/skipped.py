@@ -99,7 +99,7 @@ class Skipped:
         return [self._in_a_row.assign(0, read_value=False)]
 
     def note_skipped(self, kinds, variables):
-        """Count a skipped step, before the scale changes. Return the assign ops.
+        """Count a skipped step, before the scale changes. Return what a step must depend on.
 
         `kinds` contains the kind of each variable's gradient, as `finite` defines it.
         """
