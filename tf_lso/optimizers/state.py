@@ -39,7 +39,7 @@ _OF_KERAS2 = (
 BUILD_FIRST = (
     "The optimizer is not built, and the slots that were restored or loaded wait for its "
     "build. Build it before saving or copying: "
-    "optimizer.build(model.trainable_variables). See `tf-lso help build-before-saving`"
+    "optimizer.build(model.trainable_variables). See `tf-lso help not-built`"
 )
 
 
