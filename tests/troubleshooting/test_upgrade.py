@@ -50,7 +50,7 @@ def test_dynamic_false():
 @needs_keras3
 def test_loss_scale_argument():
     sgd = tf.keras.optimizers.SGD(0.5)
-    with raises("loss-scale-argument"):
+    with raises("dynamic-bool"):
         tf.keras.mixed_precision.LossScaleOptimizer(sgd, loss_scale="dynamic")
 
 
