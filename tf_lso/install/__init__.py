@@ -16,8 +16,7 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
-# While tf_lso is installed, this list contains one ledger, which can undo all changes.
-# Otherwise the list is empty.
+# One ledger while tf_lso is installed, otherwise empty.
 _made: list[ledger_lib.Ledger] = []
 
 

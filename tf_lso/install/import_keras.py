@@ -106,8 +106,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         # Remove the empty module first, so that `undo` does not put it back.
         del sys.modules[name]
         self._ledger.set_item(sys.modules, name, found)
-        # Python also makes `found` an attribute of the parent package. Set the attribute here
-        # by the ledger, so that `undo` removes it.
+        # Python would set this attribute too, but the ledger could not remove it.
         parent, _, last = name.rpartition(".")
         if vars(sys.modules[parent]).get(last) is not found:
             self._ledger.set_attribute(sys.modules[parent], last, found)
