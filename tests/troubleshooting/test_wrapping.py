@@ -91,7 +91,7 @@ x, y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
 
 def test_no_float16_layer():
     model = one_layer(wrapped_sgd())
-    with pytest.raises(ValueError, match="Pass a model whose layers"):
+    with pytest.raises(ValueError, match="Create the layers with"):
         tf_lso.debugging.explain(model, x, y)
 
 

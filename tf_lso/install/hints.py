@@ -16,8 +16,8 @@ from tf_lso.install import like as like_lib
 
 _LINE = (
     "tf_lso: This error comes from Keras 3, and not from loss scaling. If an earlier "
-    "TensorFlow ran the program, run it with the Keras of that time: {} (put the "
-    "program's TensorFlow version)"
+    "TensorFlow ran the program, run it with the Keras of that time: {} (replace 2.4 by "
+    "the program's TensorFlow version)"
 )
 _RUN = "tf-lso run --like 2.4 {}"
 _INSTALL = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'

@@ -66,27 +66,28 @@ def choose(like: str, import_keras: bool = True) -> None:
         if not of_keras2:
             raise ImportError(
                 f"like={like!r} means Keras 3, which TensorFlow {here[0]}.{here[1]} does "
-                'not have. Install a later one, `pip install "tensorflow>=2.16"`.',
+                'not have. Install a later one: `pip install "tensorflow>=2.16"`.',
                 name="tensorflow",
             )
         return
     start = (
         "Call install() before the first import of TensorFlow and of Keras, or start the "
-        f"program by `tf-lso run --like {like}`."
+        f"program with `tf-lso run --like {like}`."
     )
     importer = _importer_of_keras3() if of_keras2 and import_keras else None
     if importer is not None:
         raise RuntimeError(
-            f"like={like!r} makes `import keras` Keras 2, but {importer} imported Keras "
-            f"{keras_versions.version('keras')} before. {start} If it needs Keras 3, pass "
-            "import_keras=False to install(). See `tf-lso help import-keras`"
+            f"like={like!r} makes `import keras` Keras 2, but {importer} has already "
+            f"imported Keras {keras_versions.version('keras')}. {start} If that module "
+            "needs Keras 3, pass import_keras=False to install(). See "
+            "`tf-lso help import-keras`"
         )
     if "tensorflow" in sys.modules:
         package = keras_versions.package_of_tensorflow()
         if keras_versions.is_keras2(package) != of_keras2:
             raise RuntimeError(
                 f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
-                f"imported before, with {package} {keras_versions.version(package)}. "
+                f"already imported, with {package} {keras_versions.version(package)}. "
                 f"{start}"
             )
     else:

@@ -18,7 +18,7 @@ DESCRIPTION = """\
 Run a program as `python` would, with every old loss-scaling name in place.
 
 The program needs no change. With --like it also gets the Keras of its time, so that it
-does what it did. One line at the top of its own file does the same:
+does what it did then. One line at the top of its own file does the same:
 
     import tf_lso; tf_lso.install(like="2.4")
 """
@@ -44,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VERSION",
         help="version of the TensorFlow that the program was written for, such as 2.4: "
         "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
-        "the legacy ones; by default the Keras that TensorFlow takes",
+        "the legacy ones; by default the Keras that TensorFlow uses",
     )
     parser.add_argument(
         "--no-import-keras",
         dest="import_keras",
         action="store_false",
-        help="with --like up to 2.15: `import keras` stays Keras 3 and is not what tf.keras "
-        "is; for programs with a library that needs Keras 3",
+        help="with --like up to 2.15: `import keras` stays Keras 3, while tf.keras is "
+        "Keras 2; for programs with a library that needs Keras 3",
     )
     parser.add_argument(
         "-m",
@@ -132,8 +132,8 @@ def _warn_about_order(arguments: list[str], like: str | None) -> None:
     found = [one for one in arguments[1:] if one.partition("=")[0] == "--like"]
     if found and like is None:
         print(
-            f"tf-lso run: {found[0]} stands behind {arguments[0]!r}, so the program gets "
-            "it. If it is for tf-lso, write it first: `tf-lso run --like VERSION "
+            f"tf-lso run: {found[0]} comes after {arguments[0]!r}, so the program gets "
+            "it. If it is meant for tf-lso, write it first: `tf-lso run --like VERSION "
             f"{shlex.quote(arguments[0])}`",
             file=sys.stderr,
         )

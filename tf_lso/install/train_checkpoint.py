@@ -41,11 +41,11 @@ def refuse_other_generations(keras, ledger):
         writer = _other_writer(graph, found)
         if writer is not None:
             raise source.CheckpointError(
-                f"{save_path}: was written by {writer}. tf.train.Checkpoint would restore "
+                f"{save_path} was written by {writer}. tf.train.Checkpoint would restore "
                 "only a part of it into this program's Keras, so nothing was restored. "
                 f"Call tf_lso.checkpoints.restore({str(save_path)!r}, model=..., "
                 "optimizer=...), or run the program with the Keras that wrote the file: "
-                "tf-lso run --like 2.4 (put the program's TensorFlow version). See "
+                "tf-lso run --like 2.4 (replace 2.4 by the program's TensorFlow version). See "
                 "`tf-lso help part`"
             )
         for node, owner in found:
