@@ -25,7 +25,6 @@ QUICK_PAGE = "README.md"
 IMPORT_TF_LSO_FIRST = ("README.md", "compat_docs/how-to/run.md")
 # Pages whose code needs something that Keras 3.0 lacks, such as `int()` of a variable.
 NEED_KERAS_AFTER_3_0 = {
-    "compat_docs/explanation/verdict.md",
     "compat_docs/how-to/accumulate.md",
     "compat_docs/how-to/checkpoints.md",
     "compat_docs/how-to/gan.md",

@@ -51,7 +51,7 @@ def test_the_repr_of_a_handle_says_what_is_installed():
     assert first.startswith("<tf_lso is installed: the old names lead to tf_lso, on ")
     assert f"TensorFlow {tf.__version__} with {generation}." in first
     assert first.endswith("Undo it: tf_lso.uninstall()>")
-    assert second.startswith("<tf_lso was installed before")
+    assert second.startswith("<tf_lso was already installed")
     assert repr(handle) == "<tf_lso is not installed any more>"
 
 

@@ -61,7 +61,7 @@ class HelpEntry(NamedTuple):
     def explains(self, message: str) -> bool:
         """Return whether `message` contains the heading or a message quoted in the text."""
         spans = [span for _, span in _SPAN.findall(_CODE.sub("", self.text))]
-        others = [span for span in spans if len(span.split()) > 2]
+        others = [s for s in spans if len(s.split()) > 2 or "Error: " in s]
         forms = [form for form in others if not form.startswith(_COMMANDS)]
         return any(_is_in(form, message) for form in [self.heading, *forms])
 

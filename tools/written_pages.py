@@ -40,9 +40,8 @@ def _symbols():
     rows = []
     for name, symbol in names.SYMBOLS.items():
         own = f"`{symbol.current}`" if symbol.current else DASH
-        today = f"The name today: {symbol.breaks}" if symbol.breaks else ""
         before = f"In 2.12{DASH}2.15: {symbol.keras_2}" if symbol.keras_2 else ""
-        rows.append((f"`{name}`", symbol.does, f"{own} {today} {before}".strip()))
+        rows.append((f"`{name}`", symbol.does, f"{own} {before}".strip()))
     return _table(("Name", "In `tf_lso`", "Today's successor"), rows)
 
 

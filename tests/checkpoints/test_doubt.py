@@ -46,7 +46,7 @@ def test_a_checkpoint_whose_names_and_places_contradict_is_refused_until_mapped(
     )
     model = make_model(KERASES[reader], "b", "a")
     assert_refused(
-        path, model, wrapped(reader), "by its place .* by its name", "mapping="
+        path, model, wrapped(reader), "by its position .* by its name", "mapping="
     )
     restore_completely(path, model, wrapped(reader), mapping={"a": "b", "b": "a"})
 
@@ -61,7 +61,7 @@ def test_a_model_without_the_first_layer_does_not_shift_the_others(
     model = trained_model(keras, optimizer, "a", "b", "c")
     path = save(model, optimizer, format_, tmp_path)
     with pytest.raises(
-        checkpoints.CheckpointError, match=r"by its place .* by its name"
+        checkpoints.CheckpointError, match=r"by its position .* by its name"
     ):
         checkpoints.restore(path, model=make_model(keras, "b", "c"))
     new = make_model(keras, "b", "c")

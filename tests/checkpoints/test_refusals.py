@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_refused(
 def test_a_file_without_an_optimizer_says_how_to_restore_the_model(tmp_path):
     path = tf.train.Checkpoint(model=recorded_model()).save(str(tmp_path / "ckpt"))
     model = recorded_model()
-    assert_refused(path, model, wrapped(), "Leave out optimizer=, which restores")
+    assert_refused(path, model, wrapped(), "Leave out optimizer= to restore")
     assert checkpoints.restore(path, model=model).complete
 
 

@@ -143,7 +143,7 @@ def test_a_pickle_in_place_of_a_file_is_refused_and_not_run(tmp_path, name):
     canary = tmp_path / "canary"
     path = tmp_path / name
     path.write_bytes(f"cbuiltins\nopen\n(S'{canary}'\nS'w'\ntR.".encode())
-    assert_refused(str(path).removesuffix(".index"), "can be read|no HDF5|no .keras")
+    assert_refused(str(path).removesuffix(".index"), "not a readable")
     assert not canary.exists()
 
 

@@ -230,7 +230,7 @@ def test_the_unused_slots_of_a_newer_sgd_without_momentum_are_left_out(
     # A checkpoint does not show whether the optimizer used the slots, so the user must decide.
     is_unclear = target != "new" and format_ == "checkpoint"
     if is_unclear:
-        remedy = "If it had none, leave them: tf_lso.checkpoints.restore"
+        remedy = "If it had none, skip them: tf_lso.checkpoints.restore"
         assert_refused(path, model, opt, remedy)
     checkpoints.restore(path, model=model, optimizer=opt, partial=is_unclear)
     assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) > 0

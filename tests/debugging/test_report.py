@@ -170,7 +170,7 @@ class TestText:
         message = report_of("kernel_beyond_float16").first.message
         assert "bad/kernel" in message and "65504" in message
         assert "bad/kernel" in report_of("kernel_of_nan").first.message
-        assert "y holds inf" in report_of("inf_in_y").first.message
+        assert "y contains inf" in report_of("inf_in_y").first.message
 
 
 class TestAdvice:
@@ -240,7 +240,7 @@ class TestAdvice:
         weights = np.array([1, np.nan, 1, 1], "float32")
         first = planted.explained(case, loss=loss, sample_weight=weights).first
         assert first.kind == "input"
-        assert "sample_weight holds NaN" in first.message
+        assert "sample_weight contains NaN" in first.message
 
     def test_a_loss_that_overflows(self):
         case = planted.CASES["healthy"](keras)

@@ -165,7 +165,7 @@ def test_the_last_line_of_tf_lso_run_is_the_hint(tmp_path):
     assert error.startswith(f"AttributeError: {MISSING_METHOD}")
     assert line.startswith(HINT)
     command = f"tf-lso run --like 2.4 {program} --epochs 3"
-    assert line.endswith(f"{command} (put the program's TensorFlow version)")
+    assert line.endswith(f"{command} (replace 2.4 by the program's TensorFlow version)")
     assert done.returncode == 1
 
 

@@ -178,7 +178,8 @@ def test_keras_3_that_was_imported_before_is_refused(tmp_path):
         TF_USE_LEGACY_KERAS="1",
     )
     assert refused.startswith(
-        "like='2.4' makes `import keras` Keras 2, but the module 'library' imported Keras 3."
+        "like='2.4' makes `import keras` Keras 2, but the module 'library' has already "
+        "imported Keras 3."
     )
     assert_explained("import-keras", refused)
     assert versions == "3 2.4.0"

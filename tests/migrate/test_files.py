@@ -105,7 +105,7 @@ def test_a_file_is_left_alone_if_its_migration_would_not_be_python(monkeypatch):
     path = write("a.py", old)
     code, printed = migrate("--write", "--like", "2.4", "a.py")
     assert (code, path.read_text()) == (2, old)
-    assert "left alone  its migration would not be Python" in printed
+    assert "left alone  the result would not be valid Python" in printed
 
 
 # Files that `migrate` must not change, with bytes that a program easily loses. They contain
@@ -193,7 +193,9 @@ class TestWhatIsLeftAlone:
         call_after_examination(
             monkeypatch, lambda: pathlib.Path("a.py").write_text(changed_text)
         )
-        assert left_alone() == {"./a.py": "cannot be written: it was changed meanwhile"}
+        assert left_alone() == {
+            "./a.py": "cannot be written: it was changed in the meantime"
+        }
         assert pathlib.Path("a.py").read_text() == changed_text
         assert sorted(os.listdir()) == ["a.py", "z.py"]
 

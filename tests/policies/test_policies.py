@@ -90,7 +90,7 @@ class TestTheExperimentalPolicy:
     ):
         monkeypatch.setattr(policies.experimental, "_once", log.Once())
         api.ExperimentalPolicy(name, loss_scale=8)
-        assert ("A loss scale is of use only" in caplog.text) == warns
+        assert ("A loss scale is useful only" in caplog.text) == warns
 
     def test_refuses_a_list(self, api):
         with pytest.raises(ValueError, match=r"\[8\]"):

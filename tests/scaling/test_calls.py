@@ -170,7 +170,7 @@ def test_gradients_of_functions_are_refused_after_both_protocols(bench):
     for _ in range(2):
         for gradient in gradients:
             with pytest.raises(
-                RuntimeError, match=r"cannot know.*make a new optimizer"
+                RuntimeError, match=r"cannot know.*use a second optimizer"
             ):
                 bench.apply(gradient)
         scaled = unscaled = None  # the answer does not depend on the garbage collector

@@ -2,7 +2,6 @@
 
 import logging
 import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -123,12 +122,9 @@ class TestAStuckScale:
         assert numbers == [1, 2, 4, 8, 16]
         assert len(reported(STUCK)) == 5
 
-    @pytest.mark.parametrize("page", ["how-to/scale.md", "reference/differences.md"])
-    def test_the_pages_say_at_which_steps_it_is_reported(self, page):
-        text = (PAGES / page).read_text(encoding="utf-8")
-        assert re.search(
-            "1st, 2nd, 4th, 8th,? (\\.\\.\\.|…) (skipped step )?in a row", text
-        )
+    def test_the_page_says_at_which_steps_it_is_reported(self):
+        text = (PAGES / "how-to" / "scale.md").read_text(encoding="utf-8")
+        assert "1st, 2nd, 4th, 8th, ... skipped step in a row" in text
 
     @pytest.mark.parametrize("growth", [1, 1000])
     def test_counts_only_steps_in_a_row(self, reported, growth):

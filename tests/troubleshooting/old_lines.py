@@ -1,7 +1,6 @@
 """Lines of Keras 2 programs. Keras 3 refuses these lines, but `--like 2.4` runs them.
 
-Each function has the name of an entry in the section "Old programs and Keras 3" of the page, or
-of a key in `SAID_BY_KERAS_3` of `test_old_keras.py`.
+`test_old_keras.py` says which entry of the page explains the message of each function.
 """
 
 import warnings

@@ -1,7 +1,6 @@
 """The entries of the page: each block of Python runs, and each named entry exists."""
 
 import re
-import textwrap
 
 import pytest
 import tensorflow as tf
@@ -10,44 +9,25 @@ import tf_lso
 from tests.families import needs_keras3
 from tests.generation import needs_tf_keras
 from tests.processes import ROOT
-from tests.troubleshooting import models, old_lines
+from tests.troubleshooting import models
 from tests.troubleshooting.page import ENTRIES, assert_not_explained
 from tf_lso.frameworks import tf_private
 
-# What a program has done before the block of an entry runs. The block of "super-init-self"
-# stands in a method.
+# What a program has done before the block of an entry runs.
 _HALF = (
     "keras.mixed_precision.set_global_policy('mixed_float16'); model = one_layer(opt)"
 )
 _STRATEGY = "strategy = tf.distribute.OneDeviceStrategy('/cpu:0'); step = lambda: None"
 _MOMENTUM = "opt = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))"
 _CHECKPOINT = f"path = old_checkpoint(); {_MOMENTUM}"
-_CONFIG = """
-class Own(tf.keras.optimizers.SGD):
-    pass
-opt = tf_lso.LossScaleOptimizer(Own(0.5))
-config = opt.get_config()
-"""
 BEFORE = {
-    "reset-states": "metric = tf.keras.metrics.Mean()",
-    "history-lr": "history = trained().history.history",
-    "fit-generator": "batches = batches()",
     "waiting-gradients": "grads = [tf.constant(8.0)]",
-    "set-after-trace": (
-        "opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.Adam())\n"
-        "step = tf.function(lambda: opt.beta_1)"
-    ),
-    "read-in-graph": (
-        "step = lambda: opt.apply_gradients([(tf.constant(float('nan')), *variables)])"
-    ),
     **dict.fromkeys(("stuck", "always-1", "nan-loss"), _HALF),
     **dict.fromkeys(("replica-context", "scope"), _STRATEGY),
     "saved-model": "old_model().save('model', save_format='tf')",
-    "h5-loss": "old_model().save('model.h5')",
-    **dict.fromkeys(("part", "kinds", "whose-state", "checkpoint-error"), _CHECKPOINT),
+    "quantization-mode": "old_model().save('model.h5')",
+    **dict.fromkeys(("part", "whose-state", "checkpoint-error"), _CHECKPOINT),
     "wrapped-twice": "wrapped = wrapped_sgd()",
-    "copies": "inner = keras.optimizers.SGD(0.1); opt.build(variables)",
-    "config": _CONFIG,
 }
 
 
@@ -73,12 +53,9 @@ def test_the_block_of_an_entry_runs_without_its_message(name, shown):
     import tf_keras
 
     _, code = fix_of(ENTRIES[name])
-    if name == "super-init-self":
-        method = textwrap.indent(code, " " * 8)
-        code = f"class Own(keras.Model):\n    def __init__(self):\n{method}\nOwn()"
     model, x = models.new_model(), tf.ones((4, 2))
     model.compile(models.wrapped_sgd(), "mse")
-    scope = {**vars(models), **vars(old_lines), "tf_lso": tf_lso, "tf_keras": tf_keras}
+    scope = {**vars(models), "tf_lso": tf_lso, "tf_keras": tf_keras}
     scope |= {"model": model, "x": x, "y": x, "opt": models.wrapped_sgd()}
     scope |= {"variables": [tf.Variable(2.0)], "loss": tf.constant(2.0)}
     scope |= {"sgd": tf.keras.optimizers.SGD(0.5)}

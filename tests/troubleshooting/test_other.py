@@ -1,9 +1,6 @@
 """The entries of "Other messages of tf_lso"."""
 
-import copy
-import pickle
-import unittest
-
+import pytest
 import tensorflow as tf
 
 import tf_lso
@@ -22,26 +19,8 @@ def test_build_before_saving():
 
     opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
     tf.train.Checkpoint(optimizer=opt).restore(path)
-    with raises("build-before-saving"):
+    with raises("not-built"):
         opt.get_weights()
-
-
-@needs_keras3
-def test_copies():
-    class Own(keras.optimizers.SGD):
-        def __init__(self, rate, factor):
-            super().__init__(rate)
-
-    with raises("copies"):
-        copy.deepcopy(tf_lso.LossScaleOptimizer(Own(0.1, 2)))
-
-    def pickled(inner):
-        return pickle.loads(pickle.dumps(tf_lso.LossScaleOptimizer(inner)))
-
-    inner = keras.optimizers.AdamW(0.1)
-    inner.exclude_from_weight_decay(var_names=["bias"])
-    with raises("copies"):
-        pickled(inner)
 
 
 def test_config():
@@ -51,7 +30,7 @@ def test_config():
     inner = {"class_name": "Own", "config": {"learning_rate": 0.5}}
     scale = {"dynamic": True, "initial_scale": 8.0, "dynamic_growth_steps": 5}
     config = {"inner_optimizer": inner, **scale}
-    with raises("config"):
+    with pytest.raises(ValueError, match=r"Unknown optimizer 'Own'.*custom_objects"):
         tf_lso.LossScaleOptimizer.from_config(config)
 
 
@@ -65,11 +44,8 @@ def test_checkpoint_error():
 
 
 def test_type_of_optimizer():
-    opt, case = wrapped_sgd(), unittest.TestCase()
-    for compare in (case.assertEqual, case.assertIs):
-        with raises("type-of-optimizer"):
-            compare(type(opt), tf_lso.LossScaleOptimizer)
-
+    opt = wrapped_sgd()
+    assert type(opt) is not tf_lso.LossScaleOptimizer
     assert isinstance(opt, tf_lso.LossScaleOptimizer)
 
 

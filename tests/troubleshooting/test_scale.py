@@ -1,6 +1,7 @@
-"""The entries of "The loss scale and NaN"."""
+"""The entries of "The loss scale and NaN", and messages that need no entry."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_lso
@@ -53,7 +54,7 @@ def test_two_scales(shown):
     sgd = tf.keras.optimizers.SGD(0.1)
     model = one_layer(mixed_precision.LossScaleOptimizer(sgd, loss_scale=64))
     assert float(model.optimizer.loss_scale) == 64
-    assert_explained("two-scales", shown())
+    assert "the model's policy has another" in shown()
 
 
 def test_fixed_scale():
@@ -65,7 +66,7 @@ def test_fixed_scale():
 def test_float32_vars():
     from tf_lso.keras.mixed_precision import experimental
 
-    with raises("argument"):
+    with pytest.raises(ValueError, match="use 'mixed_float16' instead"):
         experimental.Policy("float16_with_float32_vars")
 
 
@@ -73,5 +74,5 @@ def test_two_ways_to_float16():
     rewrite = tf_lso.train.experimental.enable_mixed_precision_graph_rewrite
     rewrite(keras.optimizers.SGD())
     set_policy = tf_lso.keras.mixed_precision.experimental.set_policy
-    with raises("argument"):
+    with pytest.raises(ValueError, match="because the mixed precision graph rewrite"):
         set_policy("mixed_float16")

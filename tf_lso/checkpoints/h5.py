@@ -40,7 +40,7 @@ def opened(path):
     """Open an HDF5 or .keras file for a `with` block, and yield a `Source`."""
     config, file = None, path
     with contextlib.ExitStack() as stack:
-        with refusing(f"{path}: no .keras and no HDF5 file that can be read"):
+        with refusing(f"{path}: not a readable .keras or HDF5 file"):
             if zipfile.is_zipfile(path):
                 archive = stack.enter_context(zipfile.ZipFile(path))
                 config = json.loads(archive.read("config.json"))
@@ -112,7 +112,7 @@ class Reader:
                 parts.append(group.attrs[f"{name}{len(parts)}"])
         if not parts:
             what = f"{group.name} has no attribute {name}"
-            raise CheckpointError(f"{self.path}: {what}: no file of a Keras 2 model.")
+            raise CheckpointError(f"{self.path}: {what}, so Keras 2 did not save it.")
         values = [value for part in parts for value in np.ravel(part)]
         return [v.decode() if isinstance(v, bytes) else str(v) for v in values]
 

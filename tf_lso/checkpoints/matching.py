@@ -45,9 +45,9 @@ def _conflict(source, by_path, by_name):
     place, name = (f[key].name if key in f else "nothing" for f in (by_path, by_name))
     entry = variables[key]
     return (
-        f"{source.path}: the key {entry.key} ({entry.name}) belongs to {place} by its place "
-        f"in the model, and to {name} by its name. Say which: mapping={{name in the file: "
-        "name in the model}, of layers or variables."
+        f"{source.path}: the key {entry.key} ({entry.name}) belongs to {place} by its "
+        f"position in the model, but to {name} by its name. Pass mapping={{name in the file: "
+        "name in the model}, with names of layers or variables."
     )
 
 
@@ -91,7 +91,7 @@ def _mapped(source, model, mapping):
             found[key] = model.named(wanted)
             if found[key] is None:
                 raise CheckpointError(
-                    f"'mapping' sends {name!r} of {source.path} to {wanted!r}, but the "
+                    f"'mapping' maps {name!r} of {source.path} to {wanted!r}, but the "
                     f"model has only: {', '.join(t.name for t in model.targets)}."
                 )
     return found
@@ -135,9 +135,9 @@ def _check_trained_layers(source, optimizer):
     in_file, here = source.trained_layers, optimizer.trained_layers
     if len(in_file) == len(here) and in_file != here:
         raise CheckpointError(
-            f"{source.path}: its slots are of other layers, since other layers of the model "
-            "were frozen (`trainable=False`) when it was saved. Freeze the same layers, or "
-            "restore the model alone, without optimizer=."
+            f"{source.path}: its slots belong to other layers, because other layers of the "
+            "model were frozen (`trainable=False`) when it was saved. Freeze the same layers, "
+            "or restore the model alone, without optimizer=."
         )
 
 

@@ -28,7 +28,7 @@ class ModelTargets:
         if not variables:
             raise CheckpointError(
                 f"'model' ({getattr(model, 'name', model)}) has no variables yet. Build "
-                "it before: give it an Input, call it on a batch, or call model.build()."
+                "it first: give it an Input, call it on a batch, or call model.build()."
             )
         self.targets = [Target(name_of(v), v) for v in variables]
         self._by_variable = {id(t.variable): t for t in self.targets}

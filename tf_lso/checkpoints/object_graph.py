@@ -43,14 +43,14 @@ class ObjectGraph:
 
     def __init__(self, prefix):
         self.prefix = prefix
-        with refusing(f"{prefix}: no checkpoint that can be read"):
+        with refusing(f"{prefix}: not a readable checkpoint"):
             self._reader = tf.train.load_checkpoint(prefix)
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
         if GRAPH_KEY not in self._shapes:
             raise CheckpointError(
-                f"{prefix}: has no key {GRAPH_KEY}, so it was written by "
-                "tf.compat.v1.train.Saver or is no checkpoint of a model. Restore it "
+                f"{prefix} has no key {GRAPH_KEY}, so it was written by "
+                "tf.compat.v1.train.Saver, or is not the checkpoint of a model. Restore it "
                 "with tf.compat.v1.train.Saver, and save it with tf.train.Checkpoint."
             )
         proto = trackable_object_graph_pb2.TrackableObjectGraph()

@@ -79,7 +79,8 @@ class OptimizerTargets:
         if not is_same and (not slots or slots | table.AVERAGE != self.table):
             raise CheckpointError(
                 f"{source.path}: the optimizer in the file is of the class {name}, but "
-                f"'optimizer' is of {self.class_names[0]}. Pass one of the class in the file."
+                f"'optimizer' is of {self.class_names[0]}. Pass an optimizer of the class in "
+                "the file."
             )
 
     def build(self, model):

@@ -21,10 +21,10 @@ _UNTRAINED = "first value: the file was saved before the first step"
 _DECAY = ": give it learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
 _NO_STATE = (
     "The file has no state of an optimizer: it was saved before the first step, or without "
-    "its optimizer. Leave out optimizer=, which restores the model."
+    "its optimizer. Leave out optimizer= to restore the model alone."
 )
 _IDLE = (
-    " The newer SGD of Keras 2 has slots without momentum too. If it had none, leave them: "
+    " The newer SGD of Keras 2 has slots even without momentum. If it had none, skip them: "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True)."
 )
 
@@ -165,7 +165,9 @@ class Plan:
             what += _DECAY.format(value) if lacks_decay else ""
             report.wrong.append((entry.key, target, what))
         elif now == 0 != value and name in optimizer.optional - optimizer.slots:
-            what = f"{value:g}, but this optimizer was made without: it has no slots"
+            what = (
+                f"{value:g}, but this optimizer was made without it, and has no slots"
+            )
             report.wrong.append((entry.key, target, what))
             report.remedy = how_to_make(
                 self.source, optimizer, optimizer.slots | {name}
@@ -197,7 +199,8 @@ def _check_numbers(source):
             what = ("count", "loss scale")[is_scale]
             raise CheckpointError(
                 f"{source.path}: the {what} at the key {entry.key} is {value}. The file is "
-                "damaged, or the program that wrote it had failed by then; use an older one."
+                "damaged, or the program had already failed when it wrote it. Use an older "
+                "file."
             )
 
 

@@ -139,8 +139,8 @@ def _pairs(prefix, names):
     for kind, name in (names or {}).items():
         if name not in found.get(kind, ()):
             has = " and ".join(f"{kind} {sorted(found[kind])}" for kind in found)
-            what = f"has no {kind} called {name!r}; 'names' may have {has}."
-            raise CheckpointError(f"{prefix}: {what}")
+            what = f"has no {kind} called {name!r}. 'names' can choose from {has}."
+            raise CheckpointError(f"{prefix} {what}")
         found[kind] = {name: found[kind][name]}
     return [
         object_graph.source(graph, model, optimizer)
@@ -171,9 +171,9 @@ def _likeliest(sources, targets, optimizer, mapping):
     is_other = optimizer is not None and _may_be_other_optimizer(best, sources)
     if best.report.complete and (is_other or _may_be_other(best, plans)):
         raise CheckpointError(
-            f"{best.source.path}: has several models or optimizers that fit. Say "
-            "which: names={'model': ..., 'optimizer': ...}, with the names that the "
-            "program gave to tf.train.Checkpoint."
+            f"{best.source.path} has several models or optimizers that fit. Choose by "
+            "names={'model': ..., 'optimizer': ...}, with the names that the program gave "
+            "to tf.train.Checkpoint."
         )
     return best
 

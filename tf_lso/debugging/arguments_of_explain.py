@@ -31,10 +31,10 @@ def keras_of(model):
     if "float16" not in dtypes:
         raise ValueError(
             "No layer of 'model' computes in float16 (they compute in "
-            f"{', '.join(dtypes)}), so there is nothing to explain. Pass a model whose "
-            "layers are made with the policy mixed_float16, by "
-            "keras.mixed_precision.set_global_policy('mixed_float16') before them or "
-            "dtype='mixed_float16' for each."
+            f"{', '.join(dtypes)}), so there is nothing to explain. Create the layers with "
+            "the policy mixed_float16: call "
+            "keras.mixed_precision.set_global_policy('mixed_float16') first, or pass "
+            "dtype='mixed_float16' to each layer."
         )
     return keras
 
@@ -47,9 +47,10 @@ def _require_one_replica(model, is_keras2):
         strategy = getattr(model, "distribute_strategy", strategy)
     if strategy.num_replicas_in_sync > 1:
         raise RuntimeError(
-            "explain() runs on one replica, not in strategy.scope() of "
-            f"{strategy.num_replicas_in_sync} replicas. A model of Keras 2 must also be "
-            "made outside of it; copy.set_weights(model.get_weights()) makes it a copy."
+            "explain() runs on one replica, but was called for a strategy with "
+            f"{strategy.num_replicas_in_sync} replicas. Call it outside strategy.scope(). "
+            "Create a model of Keras 2 outside the scope too, and copy the weights into it: "
+            "copy.set_weights(model.get_weights())."
         )
 
 
@@ -95,8 +96,9 @@ def batch_of(x, y, sample_weight, keras):
     batch = tf.nest.map_structure(tensor, (x, y, sample_weight))
     tensors = [value for value in tf.nest.flatten(batch) if value is not None]
     if any(0 in tensor.shape for tensor in tensors):
-        # The loss of Keras 2 for an empty batch is 0, so the report would find nothing wrong.
-        raise ValueError("'x' and 'y' must have examples, but got empty arrays.")
+        # Keras 2 computes a loss of 0 for an empty batch. The report would say that nothing is
+        # wrong.
+        raise ValueError("'x' and 'y' must contain examples, but got empty arrays.")
     return batch
 
 

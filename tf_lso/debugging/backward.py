@@ -19,15 +19,15 @@ def first_that_is_not_finite(seen):
         return None
     call, where, gradient = found
     start = (
-        f"At the loss scale {seen.judged_scale:g} gradients cease to be finite {where} "
+        f"At the loss scale {seen.judged_scale:g} the gradients stop being finite {where} "
         f"{call}."
     )
     kind = "backward overflow"
     if seen.fitting_scale is None:
         kind = kind if gradient.values.infinite else "backward nan"
         rest = (
-            "No loss scale helps, since they become 0 at smaller ones or are not finite "
-            "either: look for a root, a norm or a division near 0, whose derivative is not "
+            "No loss scale helps, because at smaller scales they become 0 or are still not "
+            "finite: look for a root, a norm or a division near 0, whose derivative is not "
             "finite in float16."
         )
     elif seen.judged_scale == seen.scale and seen.scale > 1:

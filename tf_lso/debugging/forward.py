@@ -29,7 +29,7 @@ def first_in_data(batch):
         values = statistics.values_of(part for part in parts if part is not None)
         if values.nonfinite:
             message = (
-                f"{name} holds {values.kinds}, before any layer sees it. No loss scale "
+                f"{name} contains {values.kinds}, before any layer sees it. No loss scale "
                 "helps: look for missing values and divisions by 0 where the data is "
                 "prepared."
             )
@@ -46,10 +46,10 @@ def first_in_forward_pass(seen):
     loss = statistics.values_of([seen.loss])
     if loss.nonfinite:
         message = (
-            f"All layers are finite, the loss holds {loss.kinds}. {_NO_SCALE} Compute "
+            f"All layers are finite, but the loss is {loss.kinds}. {_NO_SCALE} Compute "
             "the loss in float32: cast the outputs first, or give the last layer "
             'dtype="float32". Look also at what the loss divides by and takes the '
-            "logarithm of: use for instance `from_logits=True` in place of a softmax."
+            "logarithm of: use for instance `from_logits=True` instead of a softmax."
         )
         return First(_kind(loss.infinite > 0), None, None, message)
     return None
@@ -87,7 +87,7 @@ def _in_output(call):
     # or weights are large.
     is_overflow = values.infinite > 0 or max(_largest(call)) > _LARGE
     message = (
-        f"The input of {call} is finite, its output holds {values.kinds}. {_NO_SCALE} "
+        f"The input of {call} is finite, but its output contains {values.kinds}. {_NO_SCALE} "
         f"{_cause(call, is_overflow)}"
     )
     if is_overflow and not values.infinite:
@@ -111,8 +111,8 @@ def _cause(call, is_overflow):
     for name, values in weights:
         if values.nonfinite:
             return (
-                f"The variable {name} itself holds {values.kinds}: load weights from before "
-                "it did, and find the step that wrote it."
+                f"The variable {name} itself contains {values.kinds}: load weights from "
+                "before that, and find the step that wrote it."
             )
     if not is_overflow:
         return _UNDEFINED

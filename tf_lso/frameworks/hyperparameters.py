@@ -70,8 +70,8 @@ def write(optimizer, name, value):
     if value != 0:
         raise ValueError(
             f"'decay' cannot be set to {value!r}: optimizers since TensorFlow 2.11 have "
-            "none. Give the optimizer the learning rate "
-            "InverseTimeDecay(learning_rate, decay_steps=1, decay_rate=decay) of its "
-            "Keras's optimizers.schedules, which computes the same."
+            "no decay. Give the optimizer the schedule InverseTimeDecay(learning_rate, "
+            "decay_steps=1, decay_rate=decay) of its Keras's optimizers.schedules as the "
+            "learning rate, which computes the same."
         )
     return False

@@ -141,8 +141,8 @@ def _class_of_keras(config, package, base):
                 return cls
     names = sorted(cls.__name__ for cls in classes)
     raise ValueError(
-        f"Unknown optimizer {config['class_name']!r}. {package} has {names}; give a "
-        "class of your own in `custom_objects`."
+        f"Unknown optimizer {config['class_name']!r}. {package} has {names}. Pass a class "
+        "of your own in `custom_objects`."
     )
 
 
@@ -182,8 +182,8 @@ def _arguments(cls, package, kind, config):
     for key, value in config.items():
         if given.setdefault("learning_rate" if key == "lr" else key, value) != value:
             raise ValueError(
-                f"The config of {cls.__name__} must not have two values of {key!r}, under "
-                f"either name, but got {config!r}."
+                f"The config of {cls.__name__} must not have different values of 'lr' and "
+                f"'learning_rate', but got {config!r}."
             )
     if isinstance(given.get("learning_rate"), dict):
         given["learning_rate"] = _schedule(given["learning_rate"], package)
@@ -197,8 +197,8 @@ def _arguments(cls, package, kind, config):
         if key not in takes and keras_versions.is_of_one(cls):
             raise ValueError(
                 f"{cls.__name__} of {package} does not have {key!r}, so the "
-                f"config's {key!r}: {value!r} cannot be kept. Take it out of the config, "
-                "or give a class of your own in `custom_objects`."
+                f"config's {key!r}: {value!r} cannot be kept. Remove it from the config, "
+                "or pass a class of your own in `custom_objects`."
             )
         # A user's class may accept a key in its **kwargs that no signature lists.
         arguments[key] = _as_default(cls, key, value, takes.get(key))
@@ -252,7 +252,7 @@ def _schedule(config, package):
     if cls is None or not issubclass(cls, schedules.LearningRateSchedule):
         raise (ValueError if cls is None else TypeError)(
             f"{name!r} of the 'learning_rate' must be a LearningRateSchedule of "
-            f"{package}, but got {cls!r}. Give a class of your own as "
+            f"{package}, but got {cls!r}. Pass a class of your own as "
             f"custom_objects={{{name!r}: ...}}."
         )
     if arguments.get("name", "") is None:

@@ -16,8 +16,7 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.install import like as like_lib
 
 _lock = threading.RLock()
-# While tf_lso is installed, this list contains one ledger, which can undo all changes.
-# Otherwise the list is empty.
+# One ledger while tf_lso is installed, otherwise empty.
 _made: list[ledger_lib.Ledger] = []
 
 
@@ -37,7 +36,7 @@ class Handle:
         if not _made:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
-            return "<tf_lso was installed before, and nothing has changed>"
+            return "<tf_lso was already installed, so this call changed nothing>"
         package = keras_versions.package_of_tensorflow()
         return (
             "<tf_lso is installed: the old names lead to tf_lso, on TensorFlow "
@@ -115,7 +114,7 @@ def install(*, like: str | None = None, import_keras: bool = True) -> Handle:
     ):
         raise RuntimeError(
             f"install(like={like!r}, import_keras={import_keras}) comes after another "
-            "install(), which has chosen already. Call tf_lso.uninstall() before."
+            "install() with other arguments. Call tf_lso.uninstall() first."
         )
     return Handle(None)
 

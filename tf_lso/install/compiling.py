@@ -10,19 +10,16 @@ import tensorflow as tf
 from tf_lso.frameworks import tf_private
 from tf_lso.optimizers import binding, wrapping
 
-# Contains the optimizers that `compile` has not wrapped, because the dtype policies of the
-# model or the argument `auto_scale_loss=False` of `compile` ask for no loss scaling. tf_lso
-# does not warn about these optimizers.
+# The optimizers that `compile` has not wrapped because the program asked for no loss scaling,
+# by its policies or by `auto_scale_loss=False`. tf_lso does not warn about them.
 _left_bare: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _compiled(optimizer, model, automatic=True):
     """Return the optimizer, or its new wrapper if the model needs loss scaling.
 
-    The program may ask for no loss scaling, by the dtype policies of the model or by
-    `automatic=False`. In this case the function adds the optimizer to `_left_bare`, so that
-    tf_lso does not warn about the optimizer. In Keras 3 `automatic` is the argument
-    `auto_scale_loss` of `compile`. A loss scale of a policy overrides `automatic=False`.
+    `automatic` is the argument `auto_scale_loss` of Keras 3's `compile`. A loss scale of a
+    policy overrides `automatic=False`.
     """
     loss_scale = wrapping.loss_scale_of(model)
     if loss_scale is None or (loss_scale is wrapping.DEFAULT and not automatic):
@@ -31,8 +28,8 @@ def _compiled(optimizer, model, automatic=True):
     layers = wrapping.float16_layers(model)
     is_mixed = any(layer.variable_dtype != "float16" for layer in layers)
     if loss_scale is wrapping.DEFAULT and not is_mixed:
-        # Do not wrap the optimizer if all float16 layers also have float16 variables. Old
-        # TensorFlow versions did the same. A warning appears when training begins.
+        # As in old versions of TensorFlow, an optimizer is not wrapped if all float16 layers
+        # also have float16 variables. A warning appears when training begins.
         return optimizer
     return wrapping.wrap(optimizer, model)
 
@@ -50,7 +47,7 @@ def wrap_in_keras3(keras, ledger):
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError:
-            # The arguments are wrong. Let Keras's own `compile` raise the error.
+            # Keras raises its own error about wrong arguments.
             return keras_compile(self, *args, **kwargs)
         given.apply_defaults()
         arguments = given.arguments
@@ -86,8 +83,6 @@ def wrap_in_keras2(keras, ledger):
     """Make `compile` wrap optimizers in tf_lso's wrapper if a layer computes in float16."""
     wrapped = _get_optimizer(keras)
 
-    # `compile` calls the private method `_get_optimizer` to wrap the given optimizers.
-    # TestCompile of tests/policies/test_policies.py fails if Keras moves the method.
     @ledger.around(keras.Model, "_get_optimizer")
     def get_optimizer(original, self, optimizer):
         return wrapped(self, optimizer)
@@ -99,8 +94,6 @@ def wrap_in_keras2(keras, ledger):
 
 def _model_without_eager_execution(keras):
     # Keras 2 has no public name for the class of models without eager execution.
-    # tests/optimizers/test_tensorflow_1.py fails if Keras moves the private module that
-    # contains this class.
     return importlib.import_module(f"{keras.Model.__module__}_v1").Model
 
 
@@ -125,8 +118,7 @@ def _optimizers_in(model):
     for name, value in list(vars(model).items()):
         values = list(value.values()) if isinstance(value, dict) else value
         for one in values if isinstance(values, (list, tuple)) else [value]:
-            # Skip the attributes in which TensorFlow itself tracks dependencies, because these
-            # attributes contain the same optimizers again.
+            # The attributes in which TensorFlow tracks dependencies repeat the optimizers.
             if binding.is_optimizer(one) and not tf_private.is_of_tracking(name):
                 found.setdefault(id(one), (name, one))
     return found.values()

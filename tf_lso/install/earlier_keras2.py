@@ -1,8 +1,7 @@
 """Restore what Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
 
 Today's Keras 2 is the Keras of TensorFlow 2.15. Each public function makes the change of
-one row of `table.PATCHES`. The row names the versions of TensorFlow for which the change is
-made.
+one row of `table.PATCHES`.
 """
 
 import contextlib
@@ -17,8 +16,7 @@ from tf_lso.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_lso.scaling import loss_scale_configs
 
 # Maps each version of TensorFlow to the value of `tf.keras.__version__`. TensorFlow
-# 2.1.1-2.1.4 had the value 2.3.0-tf. The dict has the value of TensorFlow 2.1.0, for which
-# programs of that time were written.
+# 2.1.1-2.1.4 had the value 2.3.0-tf, but programs of that time were written for 2.1.0.
 KERAS_VERSIONS = {
     (2, 0): "2.2.4-tf",
     (2, 1): "2.2.4-tf",
@@ -38,13 +36,13 @@ def say_version(keras, ledger):
     package = keras_versions.package_of(keras)
     modules = like.public_modules(package)
     # TensorFlow 2.12-2.15 copy the public names of Keras, such as `__version__`, into these two
-    # modules. So change the copies too.
+    # modules.
     for name in ("tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"):
         with contextlib.suppress(ImportError):
             modules.append(importlib.import_module(name))
     for module in modules:
-        # Do not change `__version__` of the Keras package itself, because tf_lso reads this
-        # version to find out which Keras is installed.
+        # tf_lso reads `__version__` of the Keras package itself to find out which Keras is
+        # installed.
         if module.__name__ != package:
             ledger.set_attribute(module, "__version__", version)
 
@@ -66,7 +64,6 @@ def log_first_replica(keras, ledger):
 
 
 def _predict_proba(self, x, batch_size=32, verbose=0):
-    """Return the result of `predict`."""
     return self.predict(x, batch_size=batch_size, verbose=verbose)
 
 
@@ -85,7 +82,6 @@ def predict_classes(keras, ledger):
 
 
 def _apply(self, inputs, *args, **kwargs):
-    """Call the layer and return the result."""
     return self(inputs, *args, **kwargs)
 
 
@@ -154,10 +150,7 @@ class MapVectorizationOptions(types.SimpleNamespace):
 
 
 def ignore_dataset_options(keras, ledger):
-    """Let programs set options that `tf.data` no longer has.
-
-    These options changed only the speed of a dataset.
-    """
+    """Let programs set options that `tf.data` no longer has."""
     del keras
     import tensorflow as tf
 

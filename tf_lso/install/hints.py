@@ -1,10 +1,7 @@
 """Suggest an option of `tf-lso run` below the traceback of an error about Keras 3.
 
-`tf-lso run --like VERSION` runs a program with the Keras of an earlier TensorFlow. The hint
-is shown if Keras 3 raised the error, or if the program used a name or an argument
-that Keras 3 does not have. For other errors of the program or of another library no hint is
-shown. With `--like`, the hint names the way back to Keras 3 if the program used a name that
-only Keras 3 has.
+The hint names `--like` if the error comes from the use of Keras 3. With `--like`, it names the
+way back if the program used a name that only Keras 3 has.
 """
 
 import os
@@ -19,8 +16,8 @@ from tf_lso.install import like as like_lib
 
 _LINE = (
     "tf_lso: This error comes from Keras 3, and not from loss scaling. If an earlier "
-    "TensorFlow ran the program, run it with the Keras of that time: {} (put the "
-    "program's TensorFlow version)"
+    "TensorFlow ran the program, run it with the Keras of that time: {} (replace 2.4 by "
+    "the program's TensorFlow version)"
 )
 _RUN = "tf-lso run --like 2.4 {}"
 _INSTALL = 'tf_lso.install(like="2.4"), in a new kernel before TensorFlow is imported'
@@ -58,16 +55,13 @@ def hint(error: BaseException | None, command: str | None = None) -> str | None:
 
 
 def _like_would_help():
-    """Return whether `tf-lso run --like` would change the Keras of the program.
-
-    That is so if the program runs on Keras 3 now. With `--like`, it would run on Keras 2.
-    """
+    """Return whether the program runs on Keras 3 because it did not choose another Keras."""
     if like_lib.VARIABLE in os.environ or "tensorflow" not in sys.modules:
         return False
     try:
         return not keras_versions.is_keras2(keras_versions.package_of_tensorflow())
     except ImportError:
-        # TensorFlow or its Keras cannot be imported. The program's error already says so.
+        # The program's own error already says that TensorFlow or Keras cannot be imported.
         return False
 
 
@@ -78,10 +72,8 @@ def _is_of_keras3(error):
     argument that Keras 3 does not have.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    # `names` contains the global names of the module that raised the error.
     names = frames[-1].f_globals if frames else {}
-    # Ignore an OSError that Keras raised, because its cause is a file of the program and not
-    # the version of Keras.
+    # The cause of an OSError is a file of the program and not the version of Keras.
     is_raised = isinstance(error, Exception) and not isinstance(error, OSError)
     if is_raised and _is_keras3(names.get("__name__")):
         return True
@@ -101,7 +93,6 @@ def _is_of_keras3(error):
 
 
 def _is_keras3(module):
-    """Return whether a module belongs to Keras 3. `module` is the module's name or None."""
     return str(module).partition(".")[0] == "keras"
 
 

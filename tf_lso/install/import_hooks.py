@@ -43,8 +43,6 @@ class ImportHook(importlib.abc.MetaPathFinder):
         finding = name, threading.get_ident()
         if name not in self._names or finding in self._finding:
             return None
-        # Let the other finders find the module. Do not call the hook's function yet, because
-        # some callers only need the spec and do not import the module.
         self._finding.add(finding)
         try:
             spec = importlib.util.find_spec(name)
@@ -85,8 +83,7 @@ def after_import_of_frameworks(function: Callable[[], object]) -> None:
         ImportHook(function, "tensorflow", *keras_versions.PACKAGES)
 
 
-# Maps the name of an optimizer class of tf_lso in saved files to the module that contains the
-# class.
+# Maps the name of an optimizer class in saved files to the module that contains the class.
 _OPTIMIZERS = {
     "tf_lso>LossScaleOptimizer": "tf_lso.optimizers.loss_scale_optimizer",
     "tf_lso>ExperimentalLossScaleOptimizer": "tf_lso.optimizers.experimental",
@@ -96,9 +93,7 @@ _OPTIMIZERS = {
 def _stand_in(module: str, package: str) -> types.SimpleNamespace:
     """Return an object that Keras can register instead of tf_lso's optimizer class.
 
-    The object lets Keras load files before the module of the class is imported. When Keras
-    calls `from_config`, this method imports `module` and returns an optimizer for the Keras
-    package `package`.
+    The object lets Keras load files before the module of the class is imported.
     """
 
     def from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -110,10 +105,7 @@ def _stand_in(module: str, package: str) -> types.SimpleNamespace:
 
 
 def register_optimizers() -> None:
-    """Let each Keras package load tf_lso's optimizers from files.
-
-    If a Keras package is not imported yet, wait until the package is imported.
-    """
+    """Let each Keras package load tf_lso's optimizers from files, once it is imported."""
     for package in keras_versions.PACKAGES:
         register = functools.partial(_register, package)
         # If the package has the attribute `utils`, it is already imported.

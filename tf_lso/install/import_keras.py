@@ -22,9 +22,8 @@ _PUBLIC, _PRIVATE, _ROOT = "tf_keras.api._v2.keras.", "tf_keras.src.", "tf_keras
 def lead_to_tf_keras(keras, ledger):
     """Make `import keras` lead to the Keras of `tf.keras`, as in TensorFlow 2.6-2.15.
 
-    `keras` and `tf.keras` are then the same module, and so are `keras.layers` and
-    `tf.keras.layers`. The private modules of that time, such as `keras.engine`, lead to the
-    private modules of tf_keras.
+    Then `keras.layers` and `tf.keras.layers` are the same module, too. The private modules of
+    that time, such as `keras.engine`, lead to the private modules of tf_keras.
     """
     is_keras3 = keras_versions.package_of_tensorflow() != "keras" and (
         keras_versions.has_keras3()
@@ -106,8 +105,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         # Remove the empty module first, so that `undo` does not put it back.
         del sys.modules[name]
         self._ledger.set_item(sys.modules, name, found)
-        # Python also makes `found` an attribute of the parent package. Set the attribute here
-        # by the ledger, so that `undo` removes it.
+        # Python would set this attribute too, but the ledger could not remove it.
         parent, _, last = name.rpartition(".")
         if vars(sys.modules[parent]).get(last) is not found:
             self._ledger.set_attribute(sys.modules[parent], last, found)

@@ -1,15 +1,12 @@
-"""Make `clear_session` of Keras 3 keep the dtype policy, and show hints in notebooks.
-
-A hint suggests `tf_lso.install(like=...)` below an error that Keras 3 caused.
-"""
+"""Make `clear_session` of Keras 3 keep the dtype policy, and show hints in notebooks."""
 
 import sys
 
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import hints
 
-# The attributes of Keras's global state that `clear_session` must keep. A program sets
-# these attributes for the rest of its run or inside a `with` block.
+# The attributes of Keras's global state that a program sets for the rest of its run or inside a
+# `with` block, so that `clear_session` must keep them.
 _KEPT = {
     *("custom_objects_scope_dict", "dtype_policy"),
     *("interactive_logging", "safe_mode_saving", "traceback_filtering"),

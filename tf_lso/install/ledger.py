@@ -19,7 +19,7 @@ _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 def _replace(name: str, before: object, after: object) -> None:
     """Replace `before` by `after` in the Keras modules whose attribute `name` is `before`."""
-    # Loop over a copy of the dict, since another thread may import a module meanwhile.
+    # A copy of the dict, because another thread may import a module in the meantime.
     for path, module in [*sys.modules.items()]:
         if _OF_KERAS.match(path) and vars(module).get(name) is before:
             setattr(module, name, after)
@@ -29,22 +29,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _function_of(before: object, bound: Any) -> Any:
-    """Return the function that an attribute of a class or module holds.
-
-    `before` is the attribute as the class stores it, and `bound` is the same attribute as
-    `getattr` returns it. The result is the function inside a property or a class method. For
-    any other attribute the result is `bound`.
-    """
+    """Return the function of the attribute `before`, which `getattr` returns as `bound`."""
     if isinstance(before, property):
         return before.fget
     return before.__func__ if isinstance(before, classmethod) else bound
 
 
 def _like(before: object, function: Any) -> Any:
-    """Return `function` as a property or class method if the attribute `before` is one.
-
-    Otherwise return `function` unchanged.
-    """
+    """Return `function` as a property or class method if the attribute `before` is one."""
     if isinstance(before, property):
         return before.getter(function)
     return classmethod(function) if isinstance(before, classmethod) else function
@@ -55,7 +47,6 @@ class Ledger:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
-        # `is_open` is True until `undo` is called.
         self.is_open = True
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
@@ -119,8 +110,7 @@ class Ledger:
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
                 if not self.is_open:
-                    # The change was undone, but the program still calls `replacement`. So
-                    # do the same as `original`.
+                    # The change was undone, but the program still has `replacement`.
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
@@ -128,8 +118,7 @@ class Ledger:
             self.set_attribute(owner, name, after)
             if isinstance(owner, types.ModuleType):
                 _replace(name, before, after)
-                # Search all modules again when `undo` is called, because modules that are
-                # imported until then may refer to the replacement.
+                # Modules that are imported later may refer to the replacement.
                 self.on_undo(functools.partial(_replace, name, after, before))
             return function
 

@@ -24,8 +24,8 @@ VARIABLE = "TF_LSO_LIKE"
 # Keras 2. Child processes read it too.
 IMPORT_KERAS = "TF_LSO_IMPORT_KERAS"
 
-# The environment variable that makes `tf.keras` the package tf_keras ("1") or keras ("0").
-# TensorFlow 2.15 and later versions read the variable when they are imported.
+# The environment variable that makes `tf.keras` the package tf_keras ("1") or keras ("0") when
+# TensorFlow 2.15 or later is imported.
 _CHOICE = "TF_USE_LEGACY_KERAS"
 _OLDEST, _KERAS3 = (2, 0), (2, 16)
 
@@ -66,27 +66,28 @@ def choose(like: str, import_keras: bool = True) -> None:
         if not of_keras2:
             raise ImportError(
                 f"like={like!r} means Keras 3, which TensorFlow {here[0]}.{here[1]} does "
-                'not have. Install a later one, `pip install "tensorflow>=2.16"`.',
+                'not have. Install a later one: `pip install "tensorflow>=2.16"`.',
                 name="tensorflow",
             )
         return
     start = (
         "Call install() before the first import of TensorFlow and of Keras, or start the "
-        f"program by `tf-lso run --like {like}`."
+        f"program with `tf-lso run --like {like}`."
     )
     importer = _importer_of_keras3() if of_keras2 and import_keras else None
     if importer is not None:
         raise RuntimeError(
-            f"like={like!r} makes `import keras` Keras 2, but {importer} imported Keras "
-            f"{keras_versions.version('keras')} before. {start} If it needs Keras 3, pass "
-            "import_keras=False to install(). See `tf-lso help import-keras`"
+            f"like={like!r} makes `import keras` Keras 2, but {importer} has already "
+            f"imported Keras {keras_versions.version('keras')}. {start} If that module "
+            "needs Keras 3, pass import_keras=False to install(). See "
+            "`tf-lso help import-keras`"
         )
     if "tensorflow" in sys.modules:
         package = keras_versions.package_of_tensorflow()
         if keras_versions.is_keras2(package) != of_keras2:
             raise RuntimeError(
                 f"like={like!r} means Keras {2 if of_keras2 else 3}, but TensorFlow was "
-                f"imported before, with {package} {keras_versions.version(package)}. "
+                f"already imported, with {package} {keras_versions.version(package)}. "
                 f"{start}"
             )
     else:
@@ -126,10 +127,7 @@ def _is_of_keras(value: object) -> bool:
 
 
 def is_in(like: str | None, versions: str) -> bool:
-    """Return whether the version `like` is one of `versions`, such as "2.4-2.15".
-
-    If `like` is None, the function returns False.
-    """
+    """Return whether the version `like` is one of `versions`, such as "2.4-2.15"."""
     if like is None:
         return False
     oldest, newest = versions.split("-")
@@ -142,8 +140,7 @@ def aggregate_gradients(keras, ledger):
     Today's `_aggregate_gradients` returns (gradient, variable) pairs. Some programs contain a
     copy of the training step of TensorFlow 2.2-2.3, which calls both methods.
     """
-    # Do not import `keras2_legacy` at the top of the file. `keras2_legacy` imports TensorFlow,
-    # and `choose` runs before TensorFlow is imported.
+    # `keras2_legacy` imports TensorFlow, and `choose` runs before TensorFlow is imported.
     from tf_lso.optimizers.families.keras2_legacy import aggregates_pairs
 
     owner = keras.optimizers.legacy.Optimizer
@@ -158,8 +155,7 @@ def aggregate_gradients(keras, ledger):
         pairs = original(self, grads_and_vars)
         return pairs if aggregates_pairs.is_on else [g for g, _ in pairs]
 
-    # `_clip_gradients` returns the gradients unchanged, because today's Keras 2 clips gradients
-    # when it applies the gradients.
+    # Today's Keras 2 clips gradients when it applies them.
     ledger.add_missing(owner, {"_clip_gradients": lambda self, grads: grads})
 
 

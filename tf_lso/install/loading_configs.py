@@ -16,10 +16,7 @@ def holds_wrapper(config):
 
 
 def deserialize_all_generations(keras, ledger):
-    """Make `deserialize` return tf_lso's optimizer for each LossScaleOptimizer config.
-
-    The config may be of any version of TensorFlow or Keras.
-    """
+    """Make `deserialize` return tf_lso's optimizer for each LossScaleOptimizer config."""
     package = keras_versions.package_of(keras)
 
     @ledger.around(keras.optimizers, "deserialize")
@@ -29,8 +26,7 @@ def deserialize_all_generations(keras, ledger):
         return original(config, custom_objects, *args, **kwargs)
 
 
-# Arguments of `compile` for which Keras 2 saves None, which means the default. Keras 3 refuses
-# None for these arguments.
+# Arguments of `compile` for which Keras 2 saves None, which Keras 3 refuses.
 _DEFAULTS_OF_KERAS_2 = ("steps_per_execution", "run_eagerly", "jit_compile")
 
 

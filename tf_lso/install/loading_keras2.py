@@ -34,11 +34,9 @@ def is_ours(optimizer):
 def save_in_keras_files(keras, ledger):
     """Make .keras and .weights.h5 files contain all state of wrapped legacy optimizers.
 
-    Keras saves only objects that its function `_is_keras_trackable` accepts. The original
-    function does not accept legacy optimizers, but the changed function accepts them. The
-    functions `_save_state` and `_load_state` are changed too, so that the file and the
-    optimizer have the same slots in the same order. Keras also calls these functions when a
-    program copies or pickles a model.
+    Keras saves only objects that its function `_is_keras_trackable` accepts. The other two
+    functions are changed so that the file and the optimizer have the same slots in the same
+    order. Keras also calls them when a program copies or pickles a model.
     """
     saving_lib = _private(keras, "saving.saving_lib")
 
@@ -53,9 +51,8 @@ def save_in_keras_files(keras, ledger):
 
     @ledger.around(saving_lib, "_load_state")
     def load_state(original, trackable, *args, **kwargs):
-        # A file contains the slots of all weights as a list without names. A legacy
-        # optimizer makes no slots for weights without a gradient. So make all slots before
-        # Keras reads the file.
+        # A file contains the slots of all weights as a list without names, but a legacy
+        # optimizer creates no slots for weights without a gradient.
         for optimizer, variables in _optimizers_of(trackable):
             if variables and optimizer._family.name == "legacy":
                 optimizer.build(variables)
@@ -80,7 +77,7 @@ def _optimizers_of(model):
 
 
 def _order_slots(model):
-    """Sort the slots of a model's wrapped optimizers into the order that files have."""
+    """Sort the slots of a model's wrapped optimizers into the order of files."""
     for optimizer, variables in _optimizers_of(model):
         optimizer._family.order_slots(optimizer, variables)
 
@@ -126,8 +123,7 @@ def save_in_h5(keras, ledger):
         optimizer = getattr(model, "optimizer", None)
         if is_ours(optimizer):
             with _opened(filepath) as file:
-                # `_load_own` shows the name of the file in a warning. Keras's `load_model`
-                # passes a GFile, whose attribute `name` is this name.
+                # Keras's `load_model` passes a GFile, whose attribute is `name`.
                 name = getattr(
                     filepath, "filename", getattr(filepath, "name", filepath)
                 )
@@ -136,7 +132,7 @@ def save_in_h5(keras, ledger):
 
 
 def refuse_waiting(optimizer):
-    """Raise ValueError if slots of a restored checkpoint wait, which a file would lack."""
+    """Raise ValueError if restored slots wait for the build, since a file would lack them."""
     if is_ours(optimizer) and optimizer._family.slots_wait():
         raise ValueError(state_lib.BUILD_FIRST)
 
@@ -170,10 +166,9 @@ def _load_own(file, optimizer, name, manifest):
 
 
 def _name_by_layers(model):
-    """Say in the names of a loaded model's variables to which layers they belong.
+    """Give the variables of a loaded model the names of their layers, for the manifest.
 
-    Under a strategy with several replicas, Keras 2 loads the variables without these names, and
-    a manifest needs them.
+    Under a strategy with several replicas, Keras 2 loads the variables without these names.
     """
     for layer in layers_lib.all_layers(model):
         for variable in layers_lib.own_variables(layer):
@@ -185,8 +180,6 @@ def _name_by_layers(model):
 def restore_saved_models(keras, ledger):
     """Make SavedModels restore the slots, the loss scale and the count of finite steps."""
 
-    # Only the function that loads SavedModels changes. Keras has other functions called `load`,
-    # which do not change.
     @ledger.around(_private(keras, "saving.legacy.saved_model.load"), "load")
     def load(original, path, *args, **kwargs):
         model = original(path, *args, **kwargs)
@@ -195,12 +188,10 @@ def restore_saved_models(keras, ledger):
             _name_by_layers(model)
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
-            # Read the checkpoint into the model and not only into the optimizer, because
-            # TensorFlow finds each slot through the model variable of the slot.
+            # TensorFlow finds each slot through its model variable, so the model is read too.
             status = tf.train.Checkpoint(model).read(variables)
-            # A file has no slots if the model was saved before the first step. Files of a
-            # legacy optimizer have no slots for weights without a gradient. Slots that are
-            # not in the file keep their initial values.
+            # A file has no slots if the model was saved before the first step, and files of
+            # a legacy optimizer have none for weights without a gradient.
             steps = int(variables_lib.numpy(optimizer._family.counter()))
             if steps and optimizer._family.name != "legacy":
                 status.assert_existing_objects_matched()

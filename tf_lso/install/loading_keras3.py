@@ -32,8 +32,7 @@ def load_models(keras, ledger):
     ):
         training = _training_config(filepath) if compile else None
         if training is not None:
-            # Keras 3.0 ignores the argument `custom_objects` for .h5 files. So pass the
-            # custom objects by a scope.
+            # Keras 3.0 ignores the argument `custom_objects` for .h5 files.
             with keras.saving.custom_object_scope(custom_objects or {}):
                 model = original(filepath, custom_objects, False, *args, **kwargs)
                 _compile(keras, model, training)
@@ -48,27 +47,20 @@ def load_models(keras, ledger):
 
 
 def _training_config(path):
-    """Return how the model in an .h5 file was compiled, as a dict.
-
-    If the file does not contain a `LossScaleOptimizer`, or is not an .h5 file, return None.
-    """
+    """Return how the model in an .h5 file with a `LossScaleOptimizer` was compiled, or None."""
     if not (isinstance(path, (str, os.PathLike)) and _is_h5(path)):
         return None
     try:
         with h5py.File(path, "r") as file:
             training = json.loads(file.attrs["training_config"])
     except (OSError, ValueError, KeyError):
-        # The file cannot be read, or was saved without an optimizer. Keras handles both.
+        # Keras handles files that cannot be read, and those without an optimizer.
         return None
     return training if holds_wrapper(training.get("optimizer_config")) else None
 
 
 def _compile(keras, model, training):
-    """Compile a model as `training`, the dict in an .h5 file, says.
-
-    Names of losses and metrics are passed to `compile` as they are, because `compile` finds the
-    function for a name. Keras 2 loaded .h5 files in the same way.
-    """
+    """Compile a model as `training`, the dict in an .h5 file, says."""
     model.compile(
         keras.optimizers.deserialize(training["optimizer_config"]),
         _from_config(keras.losses, training.get("loss")),
@@ -137,8 +129,7 @@ def find_policies(keras, ledger):
         if name not in registered:
             ledger.set_item(registered, name, _LegacyPolicy)
     if not hasattr(keras.dtype_policies, "deserialize"):
-        # Keras 3.0 has no function that loads a policy from a config, so there is nothing
-        # more to change.
+        # Keras 3.0 has no function that loads a policy from a config.
         return
 
     # The configs of TensorFlow 2.12-2.15 also name the module of the class. Keras 3 would
@@ -157,7 +148,7 @@ def _is_h5(path):
 def _is_of_keras2(path):
     """Return whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
     if not isinstance(path, (str, os.PathLike)):
-        # `path` is an open file. Do not read the file, because this would move its position.
+        # Reading an open file would move its position.
         return False
     try:
         if _is_h5(path):
@@ -167,14 +158,13 @@ def _is_of_keras2(path):
             with zipfile.ZipFile(path) as file:
                 version = json.loads(file.read("metadata.json"))["keras_version"]
     except (OSError, TypeError, ValueError, KeyError, zipfile.BadZipFile):
-        # The file cannot be read. Keras will raise an error that says why.
+        # Keras will raise an error that says why the file cannot be read.
         return False
     return (version.decode() if isinstance(version, bytes) else version)[:2] == "2."
 
 
 def _restore_optimizer(model, path):
-    # Keras 3 itself cannot load the optimizer's state from a file of Keras 2, because the file
-    # has other names for the variables and another order of the variables.
+    # Files of Keras 2 have other names for the variables, in another order.
     optimizer = getattr(model, "optimizer", None)
     if is_ours(optimizer) and model.built:
         try:

@@ -51,7 +51,6 @@ _PACKAGES = {
     "tensorflow.compat.v2.keras": "tensorflow.keras",
 }
 
-# Each empty package that tf_lso adds gets these attributes.
 _PACKAGE = {"__file__": __file__, "__path__": []}
 
 # The full names of the modules that programs reach by an attribute `compat.v2`, such as
@@ -65,8 +64,6 @@ _COMPAT_V2 = (
 
 def lead_to_tf_lso(keras, ledger):
     """Make every old spelling lead to tf_lso, by import and by attribute."""
-    # If `keras` is the package tf_keras, change only the old modules of tf_keras. Otherwise
-    # change the old modules of keras and TensorFlow.
     is_tf_keras = keras_versions.package_of(keras) == "tf_keras"
     roots = ("tf_keras",) if is_tf_keras else ("tensorflow", "keras")
     import_packages(roots)
@@ -81,7 +78,7 @@ def lead_to_tf_lso(keras, ledger):
 
 
 def import_mirrors():
-    """Import the mirrors, which are the modules of tf_lso with the old names."""
+    """Import all mirrors."""
     for namespace in names.NAMESPACES:
         importlib.import_module(f"tf_lso.{namespace}")
 
@@ -128,8 +125,7 @@ def _lead(ledger, spelled, namespace):
 def _let_import(ledger, name, module):
     """Let programs import `module` under the dotted name `name`.
 
-    The function also makes `module` an attribute of the parent package, unless this
-    attribute of the parent package refers to another object.
+    It also becomes an attribute of the parent package, unless that has another object there.
     """
     parent, _, last = name.rpartition(".")
     parent, before = sys.modules.get(parent), sys.modules.get(name)
@@ -163,9 +159,8 @@ def _set_all(ledger, owners, contents):
 
 # --- The contents of the modules.
 
-# The names in `tf_lso.policies` that have a different value for each Keras package. The
-# mirrors, which are the modules of tf_lso with the old names, contain the values for
-# `tf.keras`.
+# The names in `tf_lso.policies` that have a different value for each Keras package. The mirrors
+# contain the values for `tf.keras`.
 _POLICIES = (
     *("Policy", "global_policy", "set_global_policy", "get_layer_policy"),
     *("ExperimentalPolicy", "experimental_global_policy", "set_policy"),
@@ -173,15 +168,8 @@ _POLICIES = (
 
 
 def _contents(spelled, namespace):
-    """Return {name: object} for what the old module `spelled` must contain.
-
-    Args:
-      spelled: str, the full name of the old module, such as
-        "tensorflow.keras.mixed_precision".
-      namespace: str, the name of the mirror of the old module, without "tf_lso.".
-    """
-    # Do not import `policies` at the top of the file, because the import registers a policy
-    # class with Keras.
+    """Return {name: object} for what the old module `spelled` must contain."""
+    # The import registers a policy class with Keras.
     from tf_lso import policies
 
     own = policies.for_package(_package_of(spelled))
@@ -198,7 +186,6 @@ def _contents(spelled, namespace):
 
 
 def _package_of(spelled):
-    """Return the name of the Keras package to which the old module `spelled` belongs."""
     root = spelled.split(".")[0]
     return keras_versions.package_of_tensorflow() if root == "tensorflow" else root
 

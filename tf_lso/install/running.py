@@ -18,7 +18,7 @@ DESCRIPTION = """\
 Run a program as `python` would, with every old loss-scaling name in place.
 
 The program needs no change. With --like it also gets the Keras of its time, so that it
-does what it did. One line at the top of its own file does the same:
+does what it did then. One line at the top of its own file does the same:
 
     import tf_lso; tf_lso.install(like="2.4")
 """
@@ -31,8 +31,7 @@ examples:
 The exit code is the program's.
 """
 
-# The files that run the program. A traceback begins with frames of these files, and `_show`
-# removes these frames.
+# The files whose frames `_show` removes from the beginning of a traceback.
 _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
@@ -45,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VERSION",
         help="version of the TensorFlow that the program was written for, such as 2.4: "
         "tf.keras becomes the Keras of that version, and up to 2.10 its optimizers are "
-        "the legacy ones; by default the Keras that TensorFlow takes",
+        "the legacy ones; by default the Keras that TensorFlow uses",
     )
     parser.add_argument(
         "--no-import-keras",
         dest="import_keras",
         action="store_false",
-        help="with --like up to 2.15: `import keras` stays Keras 3 and is not what tf.keras "
-        "is; for programs with a library that needs Keras 3",
+        help="with --like up to 2.15: `import keras` stays Keras 3, while tf.keras is "
+        "Keras 2; for programs with a library that needs Keras 3",
     )
     parser.add_argument(
         "-m",
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refused(path: str) -> str | None:
-    """Return why a path is no program that can be run, and what to do, or None."""
+    """Return why a path cannot be run and what to do, or None."""
     if not os.path.exists(path):
         return f"can't open {path!r}: no such file"
     if path.endswith(".ipynb"):
@@ -130,12 +129,11 @@ def _refused(path: str) -> str | None:
 
 
 def _warn_about_order(arguments: list[str], like: str | None) -> None:
-    """Warn that an option which stands behind the program goes to the program."""
     found = [one for one in arguments[1:] if one.partition("=")[0] == "--like"]
     if found and like is None:
         print(
-            f"tf-lso run: {found[0]} stands behind {arguments[0]!r}, so the program gets "
-            "it. If it is for tf-lso, write it first: `tf-lso run --like VERSION "
+            f"tf-lso run: {found[0]} comes after {arguments[0]!r}, so the program gets "
+            "it. If it is meant for tf-lso, write it first: `tf-lso run --like VERSION "
             f"{shlex.quote(arguments[0])}`",
             file=sys.stderr,
         )
@@ -147,7 +145,7 @@ def _exit_code_of(run_main: Callable[[str], None], command: str) -> int:
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
-        # After `sys.exit("message")` Python itself also prints the message and exits with 1.
+        # As Python itself does after `sys.exit("message")`.
         print(end.code, file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
@@ -176,8 +174,8 @@ def _run_script(path: str) -> None:
     main = types.ModuleType("__main__")
     main.__file__ = path
     vars(main)["__builtins__"] = __builtins__
-    # Do not remove the module after the program has ended, since threads and functions
-    # registered by `atexit` may still use the module.
+    # The module stays after the program has ended, because threads and functions registered by
+    # `atexit` may still use it.
     sys.modules["__main__"] = main
     sys.path[0] = os.path.dirname(path)
     exec(compile(source, path, "exec"), vars(main))

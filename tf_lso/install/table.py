@@ -24,9 +24,8 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots
 from tf_lso.optimizers.families import family
 
-# Values of `Patch.when`. INSTALL means that `install()` makes the change. A range of versions
-# in LIKES means that `install(like=...)` makes the change for these versions. WRAPPED means
-# that the change is made to a single optimizer when that optimizer is wrapped.
+# Values of `Patch.when`: INSTALL by `install()`, a range of versions in LIKES by
+# `install(like=...)` for these versions, and WRAPPED in a single optimizer when it is wrapped.
 INSTALL, WRAPPED = "install", "wrapped"
 LIKES = (
     *("2.0-2.15", "2.4-2.15", "2.0-2.10", "2.0-2.8", "2.0-2.6", "2.0-2.5", "2.0-2.4"),
@@ -132,10 +131,7 @@ def is_in(patch: Patch, package: str) -> bool:
 
 
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
-    """Make the changes of `install(like=chosen)` to a Keras package.
-
-    If `install` was called without `like`, `chosen` is None.
-    """
+    """Make the changes of `install(like=chosen)` to a Keras package."""
     moments = [
         INSTALL,
         *(versions for versions in LIKES if like.is_in(chosen, versions)),

@@ -31,9 +31,8 @@ _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 def refuse_other_generations(keras, ledger):
     """Refuse a checkpoint that TensorFlow would silently restore only in part.
 
-    Such a checkpoint comes from another version of Keras or another family of optimizers. The
-    function `tf_lso.checkpoints.restore` restores the checkpoint completely. Only `read` is
-    changed, because `Checkpoint.restore` and CheckpointManager call `read`.
+    Such a checkpoint comes from another version of Keras or another family of optimizers. Only
+    `read` is changed, because `Checkpoint.restore` and CheckpointManager call it.
     """
 
     @ledger.around(tf.train.Checkpoint, "read")
@@ -42,11 +41,11 @@ def refuse_other_generations(keras, ledger):
         writer = _other_writer(graph, found)
         if writer is not None:
             raise source.CheckpointError(
-                f"{save_path}: was written by {writer}. tf.train.Checkpoint would restore "
+                f"{save_path} was written by {writer}. tf.train.Checkpoint would restore "
                 "only a part of it into this program's Keras, so nothing was restored. "
                 f"Call tf_lso.checkpoints.restore({str(save_path)!r}, model=..., "
                 "optimizer=...), or run the program with the Keras that wrote the file: "
-                "tf-lso run --like 2.4 (put the program's TensorFlow version). See "
+                "tf-lso run --like 2.4 (replace 2.4 by the program's TensorFlow version). See "
                 "`tf-lso help part`"
             )
         for node, owner in found:
@@ -58,8 +57,7 @@ def refuse_other_generations(keras, ledger):
 def refuse_to_lose_slots(keras, ledger):
     """Refuse to save before the optimizer is built if restored slots would be lost.
 
-    TensorFlow keeps restored slots until the optimizer is built. A checkpoint that is saved
-    before the build would not contain these slots.
+    TensorFlow keeps restored slots until the optimizer is built, and does not save them.
     """
 
     @ledger.around(tf.train.CheckpointManager, "save")
@@ -74,7 +72,6 @@ def refuse_to_lose_slots(keras, ledger):
 
 
 def _root(checkpoint):
-    """Return the root object of a checkpoint, or the checkpoint if it has no root."""
     root = getattr(checkpoint, "root", None)
     # In Keras 2 the attribute `root` is a weak reference to the root object.
     root = root() if isinstance(root, weakref.ref) else root
@@ -82,16 +79,14 @@ def _root(checkpoint):
 
 
 def _parts(root):
-    """Return a list of `root` and all objects that a checkpoint of `root` contains."""
     return tf.train.TrackableView(root).descendants()
 
 
 def _objects_in(path, root):
     """Return the object graph of a checkpoint, and its objects that the program has.
 
-    The objects are a list of pairs. Each pair is a node of the graph, and the object of the
-    program into which TensorFlow would restore this node. If the file cannot be read, the list
-    is empty.
+    The objects are pairs of a node of the graph and the object into which TensorFlow would
+    restore this node. If the file cannot be read, there are none.
     """
     if not tf.executing_eagerly():
         return None, []
@@ -112,10 +107,9 @@ def _objects_in(path, root):
 
 
 def _other_writer(graph, found):
-    """Return who wrote a checkpoint if TensorFlow would silently restore only a part of it.
+    """Return who wrote a checkpoint of which TensorFlow would silently restore only a part.
 
-    The result is a str for an error message, such as "Keras 3 or tf_lso". If TensorFlow would
-    restore the checkpoint completely, or would raise an error, the function returns None.
+    The result is a str such as "Keras 3 or tf_lso", or None for other checkpoints.
     """
     for node, owner in found:
         is_optimizer = binding.is_optimizer(owner)
@@ -129,7 +123,7 @@ def _other_writer(graph, found):
 def _manifest_of(graph, node, optimizer, found):
     """Return a `Manifest` for an optimizer in a checkpoint that has none, or None.
 
-    The object graph tells the slots and the model variables if the checkpoint also contains
+    The object graph shows the slots and the model variables if the checkpoint also contains
     the model. Otherwise TensorFlow restores the optimizer by the order of its variables.
     """
     family = optimizer._family
@@ -164,7 +158,6 @@ def _manifest_of(graph, node, optimizer, found):
 
 def _writer_of_optimizer(graph, node, optimizer):
     if object_graph.inner(graph, node) is None:
-        # The checkpoint has no state of the optimizer, so there is nothing to restore.
         return None
     layout = object_graph.layout(graph, node)
     is_own = layout in _OWN[binding.require_family(optimizer).name]
@@ -172,24 +165,13 @@ def _writer_of_optimizer(graph, node, optimizer):
 
 
 def _writer_of_layer(graph, node, layer):
-    """Return "Keras 2" if Keras 2 wrote a checkpoint and `layer` is a Keras 3 layer.
-
-    Otherwise the function returns None.
-
-    Args:
-      graph: the object graph of the checkpoint.
-      node: int, the node of this graph that belongs to `layer`.
-      layer: the object of the program into which the checkpoint would be restored.
-    """
+    """Return "Keras 2" if Keras 2 wrote the checkpoint of a Keras 3 layer, or None."""
     if not keras_versions.has_keras3():
         return None
     if not isinstance(layer, keras_versions.public("keras").layers.Layer):
         return None
     names = graph.children(node)
-    # Keras 2 and Keras 3 save some variables of a layer under different names. For instance,
-    # Keras 2 saves "kernel", and Keras 3 saves "_kernel". The list `renamed` contains the names
-    # of Keras 3 that the checkpoint contains only without the underscore. If there are such
-    # names, Keras 2 wrote the checkpoint.
+    # For instance, Keras 2 saves a variable as "kernel", and Keras 3 saves it as "_kernel".
     renamed = [
         name
         for name in tf.train.TrackableView.children(layer)

@@ -182,7 +182,7 @@ def _written(program: Program, module: cst.Module, source: str | bytes) -> str |
         raise ValueError("LibCST would not write it back unchanged")
     new = module.code if is_text else module.bytes
     if _compiles(source) and not _compiles(new):
-        raise ValueError("its migration would not be Python; it is not changed")
+        raise ValueError("the result would not be valid Python, so it is not changed")
     return new
 
 

@@ -40,7 +40,7 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
         shutil.copymode(path, temporary)
         with open(path, "rb") as file:
             if file.read() != old:
-                raise OSError("it was changed meanwhile")
+                raise OSError("it was changed in the meantime")
         os.replace(temporary, path)
     finally:
         # After `os.replace` there is no temporary file.

@@ -90,7 +90,7 @@ def config_for_copy(inner):
             raise ValueError(
                 f"{type(inner).__name__} cannot be copied, because its config does not "
                 f"contain its {name.strip('_')}, which is {value!r}. Make the copy as the "
-                "program made the optimizer, and give it the values: "
+                "program made the optimizer, and copy the values: "
                 "copied.set_weights(optimizer.get_weights())."
             )
     # Replace NumPy numbers. If a hyperparameter of a legacy optimizer is one, Keras 2 treats
@@ -107,7 +107,7 @@ def _made(cls, config):
     except Exception as error:
         raise ValueError(
             f"{cls.__name__} cannot be copied, since from_config() cannot make it from "
-            f"get_config(): {error} Define get_config() such that it holds all arguments "
+            f"get_config(): {error} Define get_config() so that it contains all arguments "
             "of the constructor."
         ) from error
 

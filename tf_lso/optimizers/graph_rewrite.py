@@ -137,7 +137,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     if policy.compute_dtype != policy.variable_dtype:
         raise ValueError(
             "The mixed precision graph rewrite cannot be turned on, because the global "
-            f"dtype policy is {policy.name!r}, and both compute in float16. Leave out one "
+            f"dtype policy is {policy.name!r}, and both compute in float16. Remove one "
             "of the two calls; policies also work in eager mode."
         )
     wrapped = _wrap(opt, loss_scale)

@@ -283,8 +283,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _warn_if_traced(self, name):
         if self._traced:
             self._once.warn(
-                f"{name!r} was set after a step was traced (by tf.function or fit). Steps "
-                "traced before keep the old value. Make a new tf.function, or call "
+                f"{name!r} was set after a step was traced (by tf.function or fit). Traced "
+                "steps keep the old value. Make a new tf.function, or call "
                 "model.make_train_function(force=True)."
             )
 
@@ -534,7 +534,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             if gradients and not trainable_variables:
                 raise ValueError(
                     "'trainable_variables' must be given until the optimizer is built: "
-                    "pass them, or call build(trainable_variables) before."
+                    "pass them, or call build(trainable_variables) first."
                 )
         variables = validation.as_list("trainable_variables", trainable_variables)
         if len(gradients) != len(variables):

@@ -190,9 +190,9 @@ def variables_in_order(saved: Manifest, own: Manifest) -> dict[str, str]:
         return dict(zip(owns, paths))
     only = [[p for p in a if p not in b] for a, b in ((in_file, here), (here, in_file))]
     raise ValueError(
-        "The file has slots of other model variables: only in the file are "
-        f"{_shown(only[0])}, and only here are {_shown(only[1])}. Was another layer frozen, "
-        f"or a layer renamed? {_REMEDY}"
+        "The file has slots of other model variables: only the file has "
+        f"{_shown(only[0])}, and only this optimizer has {_shown(only[1])}. Was another "
+        f"layer frozen, or a layer renamed? {_REMEDY}"
     )
 
 

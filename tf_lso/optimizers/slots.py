@@ -29,7 +29,7 @@ def too_many(optimizer):
     examples = " or ".join(f"{name}(..., {argument})" for argument in arguments)
     advice = f", such as {examples}" if examples else ""
     return (
-        f"The checkpoint has more variables of the optimizer than this {name} takes. Make "
+        f"The checkpoint has more variables of the optimizer than this {name} has. Create "
         f"it with the arguments of the one that was saved{advice}, for the same model "
         "variables, or call tf_lso.checkpoints.restore(path, model=model, "
         "optimizer=optimizer)."

@@ -31,14 +31,14 @@ _OLD_SLOTS = "slots_that_wait"
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
-    "Keras 2 wrote it, and it does not say in which order the slots are. Restore it by "
+    "Keras 2 wrote it, and it does not say in which order the slots are. Restore it with "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
 )
 
 BUILD_FIRST = (
-    "The optimizer is not built, and the slots that were restored or loaded wait for its "
-    "build. Build it before saving or copying: "
-    "optimizer.build(model.trainable_variables). See `tf-lso help build-before-saving`"
+    "The optimizer is not built, so the slots that were restored or loaded are not in use "
+    "yet. Build it before saving or copying: "
+    "optimizer.build(model.trainable_variables). See `tf-lso help not-built`"
 )
 
 
@@ -108,7 +108,7 @@ def _why_not(arrays, whole, untrained, weights):
     for variable, array in zip(whole, arrays):
         # `array_for` raises the ValueError.
         variables_lib.array_for(variable, array)
-    return "Its integers and floats stand at other places."
+    return "Its integers and floats are in other positions."
 
 
 class State:
@@ -208,7 +208,7 @@ class State:
         if name == _OLD_SLOTS:
             raise ValueError(
                 "The checkpoint was saved before the optimizer was built, by an earlier "
-                "version of tf_lso. Restore the file that the program had loaded by then."
+                "version of tf_lso. Restore the file that the program had loaded at that time."
             )
         saved = manifest_lib.from_name(name)
         if saved is None:
@@ -366,7 +366,7 @@ class State:
             if not arrays:
                 log.logger().warning(
                     "The file has no state of the optimizer, which starts again. Keras 2 "
-                    "saves none of legacy optimizers; a program that calls "
+                    "does not save the state of legacy optimizers, but a program that calls "
                     "tf_lso.install() does."
                 )
                 return
@@ -417,6 +417,6 @@ class State:
         """Warn that a file contains no loss scale, so the initial loss scale is used."""
         log.logger().warning(
             f"{file} has no loss scale for the optimizer, so it starts at "
-            f"{self._loss_scale.initial_loss_scale}. Keras 2 saves none; a program that "
-            "calls tf_lso.install() does."
+            f"{self._loss_scale.initial_loss_scale}. Keras 2 does not save it, but a "
+            "program that calls tf_lso.install() does."
         )

@@ -15,8 +15,8 @@ def require_own(optimizer: Any, caller: str) -> Any:
     raise TypeError(
         f"{caller} needs an optimizer that scales the loss, a "
         f"tf_lso.LossScaleOptimizer, but got {optimizer!r}. Wrap it: "
-        "tf_lso.LossScaleOptimizer(optimizer); if compile() has made it, pass a wrapped "
-        "one to compile()."
+        "tf_lso.LossScaleOptimizer(optimizer). If compile() wrapped it with Keras's class, "
+        "pass a wrapped one to compile()."
     )
 
 
@@ -47,7 +47,7 @@ def message(optimizer: Any, steps: int) -> str:
     return (
         f"The last {steps} steps were all skipped, and the loss scale is at its minimum, "
         f"{float(optimizer.loss_scale):g}. The run is lost: nothing will change any more. "
-        f"Not finite are the gradients of: {names}{more}. {advice} "
+        f"The gradients of these variables are not finite: {names}{more}. {advice} "
         "tf_lso.debugging.explain() finds the layer. See `tf-lso help stuck`"
     )
 

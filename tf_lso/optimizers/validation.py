@@ -37,7 +37,7 @@ def check_keras3_arguments(arguments):
     for name, value in arguments.items():
         if name == "loss_scale":
             raise TypeError(
-                f"LossScaleOptimizer takes no 'loss_scale', but got {value!r}. For a "
+                f"LossScaleOptimizer accepts no 'loss_scale', but got {value!r}. For a "
                 "fixed scale write dynamic=False, initial_scale=..."
             )
         if name not in table.KERAS3_DEFAULTS:
@@ -73,7 +73,7 @@ def check_reduces(*optimizers):
             raise TypeError(
                 f"The optimizer {type(optimizer).__name__} is made by Horovod's "
                 "DistributedOptimizer, which is for Keras 2. Under Keras 3 each process "
-                "would silently train for itself. Run the program by `tf-lso run "
+                "would silently train for itself. Run the program with `tf-lso run "
                 "--like 2.4`, or write a loop with hvd.DistributedGradientTape. See "
                 "`tf-lso help horovod`"
             )
@@ -112,7 +112,7 @@ def unzip(grads_and_vars):
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(
-                "'grads_and_vars' must hold (gradient, variable) pairs, but got the "
+                "'grads_and_vars' must contain (gradient, variable) pairs, but got the "
                 f"element {pair!r}. Pass `zip(gradients, variables)`."
             )
     return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
@@ -143,13 +143,13 @@ def check_gradients(gradients):
     """Raise TypeError if a gradient is a list, tuple, dict, str or bytes."""
     for gradient in gradients:
         if isinstance(gradient, (list, tuple, dict, str, bytes)):
-            remedy = "Pass one flat list, as of tf.nest.flatten(gradients)."
+            remedy = "Pass one flat list, such as tf.nest.flatten(gradients)."
             if isinstance(gradient, tuple) and isinstance(gradient[-1], tf.Variable):
                 remedy = (
                     "Pass gradients without their variables. _aggregate_gradients() "
-                    "returns pairs since TensorFlow 2.4: run a program of 2.2 or 2.3 by "
-                    "`tf-lso run --like 2.3`, or call minimize(loss, variables, "
-                    "tape=tape) in place of its lines from the scaled loss on."
+                    "returns pairs since TensorFlow 2.4: run a program of 2.2 or 2.3 with "
+                    "`tf-lso run --like 2.3`, or replace its lines from the scaled loss "
+                    "on by minimize(loss, variables, tape=tape)."
                 )
             raise TypeError(
                 "Gradients must be tensors, tf.IndexedSlices or None, but got "
@@ -172,8 +172,9 @@ def check_variables(variables):
     for variable in variables:
         if not isinstance(variables_lib.raw(variable), kinds):
             raise TypeError(
-                "Gradients can only be applied to variables, as model.trainable_variables, "
-                f"but got {variable!r} of type {type(variable).__name__}."
+                "Gradients can only be applied to variables, such as "
+                f"model.trainable_variables, but got {variable!r} of type "
+                f"{type(variable).__name__}."
             )
     check_scope(variables)
 
@@ -216,7 +217,7 @@ def check_replicas(optimizer):
         "gradient_accumulation_steps": "Accumulate in the training loop. "
         "See `tf-lso help accumulation`",
         "ema_overwrite_frequency": "Set it to None, and call finalize_variable_values() in "
-        "strategy.scope() when the averages are wanted.",
+        "strategy.scope() when you want the averages.",
     }
     for name, remedy in remedies.items():
         value = getattr(optimizer, name)
@@ -224,7 +225,7 @@ def check_replicas(optimizer):
         if is_used and replicas > 1:
             raise ValueError(
                 f"{name}={value} of the inner optimizer does not work under a strategy of "
-                f"{replicas} replicas, in Keras 3 itself. {remedy}"
+                f"{replicas} replicas, because Keras 3 itself fails. {remedy}"
             )
 
 
@@ -248,5 +249,5 @@ def check_inner_arguments(inner, args, kwargs):
         shown = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
         raise TypeError(
             f"apply_gradients() of {type(inner).__name__}, the inner optimizer, does not "
-            f"take {', '.join(shown)}: {error}. Leave it out, or add the parameter there."
+            f"accept {', '.join(shown)}: {error}. Leave it out, or add the parameter there."
         ) from error

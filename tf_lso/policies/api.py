@@ -31,7 +31,7 @@ def log_device_compatibility_check(policy_name: str) -> None:
     if not gpus:
         _once.warn(
             "The dtype policy mixed_float16 may run slowly, because this machine has no "
-            "GPU: CPUs gain nothing from float16. The GPUs of other workers are not checked."
+            "GPU: CPUs are not faster in float16. The GPUs of other workers are not checked."
         )
         return
     details = map(tf.config.experimental.get_device_details, gpus)
@@ -141,7 +141,7 @@ class PolicyApi:
             """
             if not isinstance(layer, keras.layers.Layer):
                 raise ValueError(
-                    f"get_layer_policy() takes a layer of Keras, but got: {layer!r}."
+                    f"get_layer_policy() needs a layer of Keras, but got: {layer!r}."
                 )
             return self._with_loss_scale(layer.dtype_policy)
 
@@ -200,6 +200,6 @@ def _check(policy):
     if mixed and tf_private.graph_rewrite_is_on():
         raise ValueError(
             f"The global policy cannot be {policy.name!r}, because the mixed precision "
-            "graph rewrite is on, and both compute in float16. Leave out the call of "
+            "graph rewrite is on, and both compute in float16. Remove the call of "
             "enable_mixed_precision_graph_rewrite(): policies also work in eager mode."
         )

@@ -60,7 +60,7 @@ class LossScalePolicy:
         self._loss_scale_is_default = is_default
         if loss_scale is not None and name not in ("mixed_float16", "float16"):
             _once.warn(
-                "A loss scale is of use only in a policy that computes in float16, but "
+                "A loss scale is useful only in a policy that computes in float16, but "
                 f"loss_scale={loss_scale!r} was given to the policy {name!r}. Leave it "
                 "out."
             )

@@ -51,21 +51,21 @@ _LOSS_CALLS = (ScalingCall.GET_SCALED_LOSS, ScalingCall.SCALE_LOSS)
 _SEEN_BOTH = (
     "apply_gradients() cannot know whether these gradients are still scaled: both "
     "get_scaled_loss() and scale_loss() have scaled losses, in different functions or "
-    "threads. Scale, unscale and apply in one function, or apply what "
-    "get_unscaled_gradients() returns as it is, or make a new optimizer for one of the two "
+    "threads. Scale, unscale and apply in one function, or apply exactly what "
+    "get_unscaled_gradients() returns, or use a second optimizer for one of the two "
     "protocols. See `tf-lso help waiting-gradients`"
 )
 _PENDING = (
     "{call}() was called while a loss that {other}() has scaled is neither unscaled nor "
-    "applied. One step takes one of the two: get_scaled_loss() and "
+    "applied. Use one of the two in a step: get_scaled_loss() and "
     "get_unscaled_gradients(), or scale_loss() alone, as Keras 3's `fit` does; scaling "
     "the loss twice would give wrong gradients. To finish the other step, apply its "
     "gradients. To drop it, call get_unscaled_gradients([]). See "
     "`tf-lso help two-protocols`"
 )
 _SCALED_TWICE = (
-    "The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() has returned "
-    "it. Pass the loss of the model, and scale it once."
+    "The loss {loss!r} is scaled already: get_scaled_loss() or scale_loss() returned it. "
+    "Pass the loss of the model, and scale it once."
 )
 _UNSCALED_TWICE = (
     "get_unscaled_gradients() got gradients that it has returned, which are unscaled "
@@ -73,14 +73,14 @@ _UNSCALED_TWICE = (
 )
 _ASSUMED = (
     "{call}() is called, but a tf.function that only applies gradients was traced before. "
-    "That function takes {gradients}. Scale, unscale and apply in one function, or call "
+    "That function expects {gradients}. Scale, unscale and apply in one function, or call "
     "get_unscaled_gradients() in that function. See `tf-lso help waiting-gradients`"
 )
 _FORGOTTEN = (
-    "{} before apply_gradients(), so the gradients are not what they should be and the "
-    "model will likely be worse. Call each once: scaled_loss = opt.get_scaled_loss(loss) "
-    "inside the tape, and grads = opt.get_unscaled_gradients(scaled_grads) before the "
-    "apply. See `tf-lso help forgotten`"
+    "{} before apply_gradients(), so the gradients are wrong or vanish, and the model will "
+    "likely be worse. Call each once: scaled_loss = opt.get_scaled_loss(loss) inside the "
+    "tape, and grads = opt.get_unscaled_gradients(scaled_grads) before apply_gradients(). "
+    "See `tf-lso help forgotten`"
 )
 
 

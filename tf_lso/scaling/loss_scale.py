@@ -309,7 +309,7 @@ class DynamicLossScale(LossScale):
             # In a graph of TensorFlow 1 no session would run the assignment.
             raise RuntimeError(
                 f"'loss_scale' cannot be set in a graph of TensorFlow 1, but got: "
-                f"{value!r}. Give the scale to the constructor."
+                f"{value!r}. Pass the scale to the constructor."
             )
         self._current_loss_scale.assign(number)
         self._num_good_steps.assign(0)
@@ -410,7 +410,7 @@ def _warn_if_unusable(scale, initial_scale):
     graphs.warn(
         ~rule_lib.is_usable(scale),
         "The loss scale was {}, which is not a positive finite number (a damaged "
-        f"checkpoint?). It returns to {initial_scale}.",
+        f"checkpoint?). It is reset to {initial_scale}.",
         scale,
     )
     return tf.constant(True)

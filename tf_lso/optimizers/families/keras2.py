@@ -177,7 +177,7 @@ def _refuse_legacy_slots(self, *args, **kwargs):
         f"{legacy}, but is restored into one of the newer "
         f"kind, {name}. Restore it with tf_lso.checkpoints.restore(path, model=model, "
         f"optimizer=optimizer), or wrap the older kind: {legacy}.{name}. "
-        "See `tf-lso help kinds`"
+        "See `tf-lso help part`"
     )
 
 
