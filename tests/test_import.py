@@ -131,6 +131,33 @@ def test_a_missing_tf_keras_that_tensorflow_is_to_use_is_an_error():
         assert f'pip install "tf-keras=={minor}.*"' in message
 
 
+WITHOUT_TENSORBOARD = """
+import tensorflow as tf
+import tf_lso
+
+tf_lso.callbacks.LossScaleMonitor()
+optimizer = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
+for make in (
+    lambda: tf_lso.callbacks.LossScaleMonitor(log_dir="logs"),
+    lambda: tf_lso.summary.loss_scale(optimizer),
+):
+    try:
+        make()
+    except ImportError as error:
+        print(error.name, error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.keras3  # TensorFlow before 2.16 cannot be imported without TensorBoard
+def test_without_tensorboard_the_error_has_the_line_that_installs_it():
+    lines = run(hiding("tensorboard") + WITHOUT_TENSORBOARD)
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("tensorboard ")
+        assert "pip install tensorboard" in line
+
+
 # Each row has the version of TensorFlow, a Keras package and its version, and the
 # requirement that the message tells the user to install.
 REFUSED_VERSIONS = [
