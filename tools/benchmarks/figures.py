@@ -6,7 +6,6 @@ import statistics
 from tools.benchmarks.workloads import (
     BARE,
     FAMILIES,
-    LIMIT,
     MODES,
     OURS,
     OWN,
@@ -20,7 +19,6 @@ _COLUMNS = {  # maps the key of a column to its heading and format
     "added_ms": ("added ms", "{:.3f}"),
     "added_iqr_ms": ("IQR", "{:.3f}"),
     "ratio_to_own": ("/ own", "{:.2f}"),
-    "added_peak_mb": ("peak MB", "{:+.1f}"),
 }
 
 
@@ -33,17 +31,13 @@ def figures(setting, measured):
     by_candidate = {row["candidate"]: row for row in rows}
     bare, own = by_candidate[BARE], by_candidate[OWN]
     for row in rows:
-        # The limit contains no step, so the bare step is not subtracted.
-        is_limit = row["candidate"] == LIMIT
-        without = [0.0] * len(row["seconds"]) if is_limit else bare["seconds"]
-        added = [1e3 * (s - b) for s, b in zip(row["seconds"], without, strict=True)]
+        pairs = zip(row["seconds"], bare["seconds"], strict=True)
+        added = [1e3 * (seconds - without) for seconds, without in pairs]
         added *= 2 if len(added) == 1 else 1  # quartiles need two values
         low, median, high = statistics.quantiles(added, n=4, method="inclusive")
         row["ms"] = 1e3 * statistics.median(row["seconds"])
         row["added_ms"] = median
         row |= {"added_quartiles": [low, high], "added_iqr_ms": high - low}
-        if row.get("peak_bytes") and not is_limit:  # not every system reports the peak
-            row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
     # A ratio means nothing unless the time that the framework's own wrapper adds is at least
     # twice the random error of the median of this time.
     error = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))

@@ -12,10 +12,8 @@ FAMILIES = {
     "legacy": "tf_keras\nlegacy",
     "new": "tf_keras\nnewer",
 }
-# The limit is no step, but one sum over all gradients, since every wrapper must read each
-# gradient once. The other candidates are a step without loss scaling, a step with the
-# framework's own wrapper, and a step with tf_lso.
-CANDIDATES = LIMIT, BARE, OWN, OURS = "limit", "bare", "own", "tf_lso"
+# A step without loss scaling, a step with the framework's own wrapper, and a step with tf_lso.
+CANDIDATES = BARE, OWN, OURS = "bare", "own", "tf_lso"
 
 
 class Setting(NamedTuple):
