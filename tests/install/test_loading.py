@@ -29,7 +29,7 @@ from tests.families import (
     number,
 )
 from tf_lso.frameworks import keras_versions
-from tf_lso.install import loading_configs, loading_keras3
+from tf_lso.install import loading_configs
 from tf_lso.optimizers import experimental
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
@@ -138,11 +138,6 @@ def test_configs_of_other_optimizers_are_left_to_keras(family):
             assert optimizers.get(None) is None
         with pytest.raises(ValueError, match="bogus"):
             optimizers.get("bogus")
-
-
-@pytest.mark.parametrize("value", [None, "adam", 3, {}, {"class_name": 3}])
-def test_a_value_that_is_not_a_config_is_left_to_keras(value):
-    assert not loading_configs.holds_wrapper(value)
 
 
 @needs_keras3
@@ -268,43 +263,20 @@ def test_custom_objects_may_name_the_class_in_a_model(api, name, family, tmp_pat
     assert isinstance(model.optimizer, EXPERIMENTAL) == (api == "experimental")
 
 
-def test_only_a_path_is_read_to_find_the_writer(tmp_path):
-    """tf_lso does not read open files, because this would move the position in the file."""
-    path = tmp_path / "m.h5"
-    with h5py.File(path, "w") as file:
-        file.attrs["keras_version"] = "2.15.0"
-        assert not loading_keras3._is_of_keras2(file)
-    with open(path, "rb") as file:
-        assert not loading_keras3._is_of_keras2(file)
-        assert file.tell() == 0
-    assert loading_keras3._is_of_keras2(path)
-
-
-def test_a_warning_names_a_file_without_loss_scale(caplog):
-    path = str(CASE_OF_2_15 / "model.h5")
-    load(keras2, path)
-    with h5py.File(path) as file:
-        load(keras2, file)
-    assert caplog.text.count(f"{path} has no loss scale") == 2
+@pytest.mark.parametrize("family", GENERATIONS)
+def test_one_warning_names_a_file_without_loss_scale(family, tmp_path, caplog):
+    skip_if_keras2_is_older("TF2.15.1", family)
+    path = readable(CASE_OF_2_15 / "model.h5", family, tmp_path)
+    load(KERASES[family], path)
+    assert caplog.text.count(f"{path} has no loss scale") == 1
 
 
 @needs_keras3
-def test_a_warning_names_a_file_of_keras_2_without_loss_scale(tmp_path, caplog):
-    path = readable(CASE_OF_2_15 / "model.h5", "keras3", tmp_path)
-    load(keras, path)
-    assert caplog.text.count("has no loss scale") == 1
-
-
-@needs_keras3
-@pytest.mark.parametrize(
-    "metric, shown",
-    [("accuracy", "accuracy"), ("mae", "mae"), (["mse", "mae"], "mae")],
-)
-def test_keras_3_resolves_the_names_in_an_h5_file_of_keras_2(metric, shown, tmp_path):
+@pytest.mark.parametrize("metrics", [["accuracy"], ["mse", "mae"]])
+def test_keras_3_resolves_the_names_in_an_h5_file_of_keras_2(metrics, tmp_path):
     """Keras 2 saved a metric as the name of a function, which Keras 3 itself would call."""
     model = artifacts.network(keras2)
     inner = FAMILIES["legacy"].Adam(0.1)
-    metrics = metric if isinstance(metric, list) else [metric]
     wrapper = keras2.mixed_precision.LossScaleOptimizer(inner)
     model.compile(wrapper, "mse", metrics=metrics)
     model.fit(X, Y, verbose=0)
@@ -312,7 +284,7 @@ def test_keras_3_resolves_the_names_in_an_h5_file_of_keras_2(metric, shown, tmp_
     model.save(tmp_path / "m.h5")
     loaded = load(keras, str(tmp_path / "m.h5"))
     actual = loaded.evaluate(X, Y, verbose=0, return_dict=True)
-    assert shown in actual
+    assert set(metrics) < actual.keys()
     for name in actual:
         assert actual[name] == pytest.approx(expected[name], rel=1e-2), name
     loaded.fit(X, Y, verbose=0)
@@ -385,20 +357,17 @@ def test_a_layer_with_an_old_policy_loads(saved_by, family):
 
 
 @pytest.mark.parametrize("family", GENERATIONS)
-@pytest.mark.parametrize("saved_by", POLICIES)
-def test_a_model_with_an_old_policy_loads(saved_by, family, tmp_path):
+def test_a_model_with_an_old_policy_loads_and_trains(family, tmp_path):
     skip_if_keras2_is_older("TF2.15.1", family)
     path = readable(CASE_OF_2_15 / "model.h5", family, tmp_path)
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["model_config"])
         for layer in config["config"]["layers"]:
             if layer["class_name"] == "Dense":
-                layer["config"]["dtype"] = POLICIES[saved_by]
+                layer["config"]["dtype"] = POLICIES["2.4 experimental"]
         file.attrs["model_config"] = json.dumps(config)
     model = load(KERASES[family], path)
-    for layer in model.layers:
-        assert layer.compute_dtype == "float16"
-        assert layer.dtype_policy.name == "mixed_float16"
+    assert {layer.compute_dtype for layer in model.layers} == {"float16"}
     assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
     artifacts.train(model, model.optimizer, [X], [np.ones((3, 1), "float16")])
     assert number(model.optimizer.iterations) > 0
@@ -455,6 +424,8 @@ def test_a_model_that_was_saved_with_tf_lso_loads(
 @needs_keras3
 def test_a_function_that_was_imported_under_install_is_keras_own_afterwards():
     with tf_lso.install():
+        assert keras.saving.load_model is keras.models.load_model
+        assert hasattr(keras.models.load_model, "__wrapped__")
         deserialize = keras.optimizers.deserialize
     keras_wrapper = keras.optimizers.LossScaleOptimizer
     optimizer = keras_wrapper(keras.optimizers.SGD(0.25))
@@ -490,10 +461,3 @@ def test_a_weights_file_has_the_slots_of_an_optimizer_of_some_layers(tmp_path):
         loaded.load_weights(str(tmp_path / "m.weights.h5"))
     for one, other in zip(expected, loaded.own.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@needs_keras3
-def test_load_model_is_replaced_in_all_modules_that_contain_it():
-    with tf_lso.install():
-        assert keras.saving.load_model is keras.models.load_model
-        assert hasattr(keras.models.load_model, "__wrapped__")
