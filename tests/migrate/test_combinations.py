@@ -133,15 +133,3 @@ def test_every_name_is_the_object_that_install_gives(generated):
         return
     for found, wanted in zip(found_by(new), expected, strict=True):
         assert found is wanted
-
-
-@hypothesis.given(programs())
-@hypothesis.settings(deadline=None, max_examples=40)
-def test_each_use_that_breaks_is_migrated_or_listed_with_a_reason(generated):
-    program, _ = generated
-    # `migrated` asserts that the new program is Python.
-    new, file = migrated(program)
-    problems = [finding for finding in file.findings if finding.is_problem]
-    assert "tf_lso" in new or all(finding.why_not for finding in problems)
-    newline = "\r\n" if "\r\n" in program else "\n"
-    assert new.replace(newline, "").isprintable()
