@@ -91,15 +91,6 @@ def test_the_last_line_says_what_was_not_checked(command, flags, version):
     assert printed.splitlines()[-1] == CLOSING.format(version) + becomes
 
 
-def test_the_closing_lines_count_the_findings_by_rule(program):
-    program.write_text(PROGRAM + TRAINS_WRONG)
-    _, printed = run("check", "program.py")
-    line = printed.splitlines()[-2]
-    assert line.startswith(
-        "LSO101 4, LSO105 1, LSO106 1. To explain a rule: tf-lso check"
-    )
-
-
 # A program with an old name that still works.
 WORKS = "import tensorflow as tf\nprint(tf.keras.mixed_precision.global_policy())\n"
 
