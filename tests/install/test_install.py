@@ -189,10 +189,9 @@ def test_a_tf_keras_that_is_imported_after_install_has_the_old_names():
     run(program, preloaded.run, TF_USE_LEGACY_KERAS="0")
 
 
-@pytest.mark.parametrize("replica_with_nan", [0, 1])
-def test_fit_skips_a_step_with_nan_on_one_replica(mirrored2, replica_with_nan):
+def test_fit_skips_a_step_with_nan_on_one_replica(mirrored2):
     x, y = np.ones((8, 2), "float32"), np.ones((8, 1))
-    x[replica_with_nan * 4] = np.nan  # each replica gets four rows of the batch
+    x[4] = np.nan  # each replica gets four rows of the batch
     with tf_lso.install(), mirrored2.scope():
         tf.keras.mixed_precision.set_global_policy("mixed_float16")
         head = keras.layers.Activation("linear", dtype="float32")

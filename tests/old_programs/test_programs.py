@@ -55,7 +55,6 @@ LIMITS = {
     "exp_user_loss_scale": [NO_INT],
     "fit_overflow": [NO_INT],
     "gan_compile": [NO_INT],
-    "horovod_like": [NO_INT],
     "two_groups": [NO_INT],
     "wild_01_ctl_scaled_loss_clip": [NO_INT],
     "wild_02_exp_set_policy_fit": [NO_INT],
