@@ -131,7 +131,14 @@ READABLE = {
 }
 
 
-@pytest.mark.parametrize("source", READABLE.values(), ids=READABLE)
+@pytest.mark.parametrize(
+    "source",
+    [
+        # LibCST takes some seconds for the long chain.
+        pytest.param(text, id=kind, marks=[pytest.mark.slow] * (kind == "long chain"))
+        for kind, text in READABLE.items()
+    ],
+)
 @pytest.mark.filterwarnings("error")
 def test_unusual_files_are_read(source):
     report = checked(source + OLD_NAME.encode())

@@ -180,6 +180,7 @@ def test_file_names_that_the_output_cannot_encode_are_escaped(program, report_fo
         assert {os.path.basename(os.fsencode(file)) for file in files} == names
 
 
+@pytest.mark.slow
 def test_the_report_does_not_depend_on_the_order_of_sets(program):
     """The name `keras` may be one of two modules, which the command keeps in a set."""
     program.write_text(

@@ -18,8 +18,7 @@ _DESCRIPTION = """\
 Measures the time that loss scaling adds to a training step. It compares tf_lso with the
 LossScaleOptimizer of Keras 3 and of tf_keras (own). The candidates run in turn in one
 process. The added time of a candidate is its time minus that of a step without loss
-scaling (bare) in the same round. Separate several names by commas. A workload can also be
-written as 100x256, which means 100 tensors of 256 values.
+scaling (bare) in the same round. Separate several names by commas.
 compat_docs/explanation/performance-record.md explains the names and the tables. Example:
 tools/benchmark --workloads resnet50,bert --modes function --out figures
 """
@@ -51,8 +50,7 @@ def _options(arguments):
 def _names(known, text):
     names = list(known) if text == "all" else text.split(",")
     for name in names:
-        is_workload = known is workloads.WORKLOADS and workloads.workload(name)
-        if name not in known and not is_workload:
+        if name not in known:
             raise argparse.ArgumentTypeError(f"{name!r}: use {', '.join(known)}")
     return names
 

@@ -10,7 +10,7 @@ from tools.benchmarks.workloads import (
     OURS,
     OWN,
     STRATEGIES,
-    workload,
+    WORKLOADS,
 )
 
 _CLOCK_MS = 1e-4  # about the time for one reading of the clock
@@ -62,7 +62,7 @@ def table(rows):
     text = [" | ".join(c.rjust(w) for c, w in zip(line, widths)) for line in lines]
     row = rows[0]
     where = " · ".join((row["mode"], row["strategy"], row["family"]))
-    title = f"**{workload(row['workload']).title} · {where}**\n"
+    title = f"**{WORKLOADS[row['workload']].title} · {where}**\n"
     return "\n".join([title, *(f"| {line} |" for line in text)])
 
 
@@ -84,7 +84,7 @@ def draw(rows, folder):
         figure = Figure(figsize=size, layout="constrained")
         for number, (name, rows_of_panel) in enumerate(panels.items(), start=1):
             panel = figure.add_subplot(lines, columns, number)
-            panel.set_title(workload(name).title, fontsize="medium")
+            panel.set_title(WORKLOADS[name].title, fontsize="medium")
             _draw_bars(panel, rows_of_panel)
         boxes = [
             patches.Patch(color="tab:red", label="the framework's own"),

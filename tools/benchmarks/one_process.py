@@ -19,8 +19,8 @@ from tools.benchmarks.workloads import (
     CANDIDATES,
     OURS,
     OWN,
+    WORKLOADS,
     Setting,
-    workload,
 )
 
 # With this learning rate and scale, no gradient overflows or becomes denormal in any number of
@@ -53,7 +53,7 @@ class Steps:
     """The steps of the candidates. All steps share variables and inputs, but not slots."""
 
     def __init__(self, setting, strategy=None):
-        self.setting, self.workload = setting, workload(setting.workload)
+        self.setting, self.workload = setting, WORKLOADS[setting.workload]
         self.strategy = strategy or tf.distribute.get_strategy()
         with self.strategy.scope():
             # The values are small but not zero, since a model of zeros has zero gradients.
