@@ -14,11 +14,13 @@ from tests.families import FAMILIES, keras, needs_keras3
 from tests.processes import hiding, run
 from tf_lso.frameworks import environment
 
-# Prints which attributes of the frameworks have changed after the import of tf_lso, after a
-# step, and after the import of all mirrors, and whether tf_keras was imported.
+# Prints which attributes of the frameworks have changed after the import of tf_lso, after its
+# use, and after the import of all mirrors, and whether tf_keras was imported.
 FIRST_IMPORT = """
     import importlib
+    import pickle
     import sys
+    import tempfile
     import tensorflow as tf
     import keras
 
@@ -53,7 +55,16 @@ FIRST_IMPORT = """
     optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
     x = tf.Variable(1.0)
     optimizer.minimize(lambda: 2.0 * x, [x])
-    tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
+    pickle.loads(pickle.dumps(optimizer))
+    mixed_precision = tf_lso.keras.mixed_precision
+    mixed_precision.experimental.set_policy("mixed_float16")
+    model = keras.Sequential([keras.layers.Dense(1)])
+    mixed_precision.experimental.set_policy(None)
+    model.compile(tf_lso.wrap(keras.optimizers.SGD(0.5), model), "mse")
+    model.fit(tf.ones((4, 2)), tf.ones((4, 1)), verbose=0)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(folder + "/m.keras")
+        keras.models.load_model(folder + "/m.keras")
     report()
 
     from tf_lso import names
@@ -64,7 +75,7 @@ FIRST_IMPORT = """
 """
 
 
-def test_the_import_and_a_step_change_nothing_and_import_no_tf_keras():
+def test_without_install_nothing_changes_and_tf_keras_is_not_imported():
     assert run(FIRST_IMPORT, by=preloaded.run) == ["[] False"] * 3
 
 
