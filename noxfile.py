@@ -17,7 +17,6 @@ import glob
 import json
 import os
 import signal
-import tempfile
 
 import nox
 
@@ -99,12 +98,7 @@ NEEDED = [
 ]
 PYTEST = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 IN_PROCESSES = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
-# These tests run in one process of pytest, because they start a process for each core.
-PROGRAMS = [
-    "tests/old_programs",
-    "tests/migrate/test_goes_on.py",
-    "tests/migrate/test_programs.py",
-]
+PROGRAMS = ["tests/old_programs", "tests/migrate/test_programs.py"]
 
 nox.options.default_venv_backend = "uv|venv"
 nox.options.error_on_missing_interpreters = True
@@ -117,9 +111,6 @@ pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
 pythons = [os.path.dirname(os.environ.get("PYTHON", "")), os.environ["PATH"]]
 pythons[1:1] = sorted(glob.glob(f"{pyenv}/versions/*/bin"))
 os.environ["PATH"] = os.pathsep.join(filter(None, pythons))
-
-# The programs are migrated once for all environments.
-MIGRATED = tempfile.TemporaryDirectory()
 
 
 @nox.session(reuse_venv=True)
@@ -150,7 +141,7 @@ def matrix(session, pair):
     test(session, *IN_PROCESSES, "-m", "core and not slow")
     if "--core" in session.posargs:
         return
-    test(session, *PROGRAMS)
+    test(session, *IN_PROCESSES, *PROGRAMS)
     show(session, pair)
 
 
@@ -184,7 +175,7 @@ def test(session, *arguments):
     session.run(
         *PYTEST,
         *arguments,
-        env={"PYTHONPATH": None, "TF_LSO_MIGRATED": MIGRATED.name},
+        env={"PYTHONPATH": None},
         interrupt_timeout=60,  # the tests end their own processes first
     )
 

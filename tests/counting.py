@@ -1,8 +1,4 @@
-"""Count the operations and collectives of graphs, and measure the memory of a process.
-
-The tests of the distributed step and of long runs use these functions, and so does
-`tools/benchmark`.
-"""
+"""Count the operations and collectives of graphs, and measure the memory of a process."""
 
 import collections
 import contextlib
@@ -53,17 +49,6 @@ def host_operations(graph):
 def resident_bytes():
     """Return how many bytes of memory this process uses now, or None if that is unknown."""
     return _status("VmRSS")
-
-
-def reset_peak():
-    """Reset the value of `peak_bytes` to the present memory, if the system supports this."""
-    with contextlib.suppress(OSError):
-        pathlib.Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_bytes():
-    """Return the largest number of bytes that this process has used, or None if unknown."""
-    return _status("VmHWM")
 
 
 def _status(key):

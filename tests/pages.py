@@ -21,7 +21,6 @@ import doctest
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from tests import preloaded
@@ -108,17 +107,6 @@ def commands_of(text):
             line, _, output = part.partition("\n")
             commands.append(Command(shlex.split(line, comments=True), output))
     return commands
-
-
-def unused_files(text):
-    """Return the files of a page that no command names, directly or by their folder."""
-    words = {word for command in commands_of(text) for word in command.words}
-    unused = []
-    for name in files_of(text):
-        folders = {str(parent) for parent in Path(name).parents}
-        if words.isdisjoint({name, *folders}):
-            unused.append(name)
-    return unused
 
 
 def problems_of_program(program, folder, by=start):

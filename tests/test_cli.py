@@ -74,11 +74,7 @@ PROGRAMS = {
     ),
     "exit with a code": "import sys; sys.exit(7)",
     "exit with a text": "import sys; sys.exit('no such data')",
-    "exit without a code": "raise SystemExit",
     "error": "def f():\n    raise KeyError('x')\n\n\nf()",
-    "chained error": (
-        "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise OSError(2) from e"
-    ),
     "syntax error": "print('a'\nx = = 3",
     "interrupt": "raise KeyboardInterrupt",
     "import of a file next to it": "import helper\nprint(helper.NAME, helper.__file__)",
@@ -150,13 +146,6 @@ def test_an_option_behind_the_script_goes_to_the_script_with_a_hint(script):
     assert hint in done.stderr
 
 
-def test_a_missing_script_is_an_error_with_its_name(tmp_path):
-    done = run_tf_lso("run", tmp_path / "none.py")
-    assert done.returncode == 2
-    assert "none.py" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.slow
 @needs_tf_keras
 def test_a_program_gets_the_old_names_and_its_own_environment(script):
@@ -176,16 +165,11 @@ def test_a_program_gets_the_old_names_and_its_own_environment(script):
     assert done.returncode == 3
 
 
-def slow(value, *marks):
-    return pytest.param(value, marks=[pytest.mark.slow, *marks])
-
-
 @pytest.mark.parametrize(
     "first",
     [
         "from tensorflow import keras",
-        slow("import keras"),
-        slow("import tf_keras", needs_tf_keras),
+        pytest.param("import tf_keras", marks=[pytest.mark.slow, needs_tf_keras]),
     ],
 )
 def test_the_old_names_exist_whatever_is_imported_first(script, first):
@@ -196,18 +180,6 @@ def test_the_old_names_exist_whatever_is_imported_first(script, first):
     """)
     done = run_tf_lso("run", path)
     assert done.stdout == "32768.0\n", done.stderr
-
-
-@pytest.mark.slow
-def test_the_old_names_exist_if_tensorflow_is_already_imported(script):
-    """For example, a `sitecustomize` of the user may have imported TensorFlow."""
-    path = script("""
-        from tensorflow.keras.mixed_precision import experimental
-        import tensorflow as tf
-        print(experimental is tf.keras.mixed_precision.experimental)
-    """)
-    done = run_tf_lso("run", path, by=preloaded.run)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 def test_the_traceback_of_an_error_begins_with_the_program(script):
@@ -224,31 +196,23 @@ def test_the_traceback_of_an_error_begins_with_the_program(script):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start_method", ["spawn", "forkserver", "subprocess"])
-def test_child_processes_of_a_program_have_the_old_names(script, start_method):
-    path = script(f"""
+def test_child_processes_of_a_program_have_the_old_names(script):
+    path = script("""
         import multiprocessing
-        import subprocess
         import sys
 
         def work():
             from tensorflow.keras.mixed_precision import experimental
             print(experimental.Policy("float16", loss_scale=8).loss_scale.numpy())
 
-        if sys.argv[1:] == ["work"]:
-            work()
-        elif __name__ == "__main__" and "{start_method}" == "subprocess":
-            subprocess.run([sys.executable, __file__, "work"], check=True)
-        elif __name__ == "__main__":
-            context = multiprocessing.get_context("{start_method}")
-            process = context.Process(target=work)
+        if __name__ == "__main__":
+            process = multiprocessing.get_context("spawn").Process(target=work)
             process.start()
             process.join()
             sys.exit(process.exitcode)
     """)
     done = run_tf_lso("run", path)
-    assert done.stdout == "8.0\n", done.stderr
-    assert done.returncode == 0
+    assert (done.returncode, done.stdout) == (0, "8.0\n"), done.stderr
 
 
 def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
@@ -307,12 +271,6 @@ def test_a_patch_that_was_written_under_an_ascii_locale_applies(script, tmp_path
     assert "# Größe\n" in changed and "\ntf_lso.train.experimental" in changed
 
 
-def test_check_escapes_the_characters_that_the_output_cannot_have(script, tmp_path):
-    script("import tensorflow as tf\ntf.train.experimental.LossScale\n", "größe.py")
-    done = run_tf_lso("check", "größe.py", cwd=tmp_path, PYTHONIOENCODING="ascii")
-    assert r"gr\xf6\xdfe.py" in done.stdout
-
-
 def run_to_exit(capsys, *arguments):
     """Return the exit code of `tf-lso`, its output and its error output."""
     with pytest.raises(SystemExit) as end:
@@ -323,7 +281,6 @@ def run_to_exit(capsys, *arguments):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ([], ["tf-lso"]),
         (["run"], ["tf-lso run", "examples:"]),
         (["check"], ["without running them", "exit codes:", "check --like 2.4"]),
     ],
@@ -331,8 +288,7 @@ def run_to_exit(capsys, *arguments):
 def test_the_help_explains_a_command(capsys, command, words):
     code, output, _ = run_to_exit(capsys, *command, "--help")
     assert code == 0
-    for word in words:
-        assert word in output
+    assert all(word in output for word in words)
 
 
 def test_a_command_runs_without_an_output(monkeypatch):

@@ -95,31 +95,6 @@ def test_every_folder_of_the_package_is_a_package():
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
 
-def _run_without_python(tmp_path, tool, *arguments):
-    """Run a tool with a Python that does not exist, so it cannot create an environment."""
-    return subprocess.run(
-        [ROOT / tool, *arguments],
-        env={**os.environ, "PYTHON": "no-such-python"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("tool", ["tools/run", "tools/test", "tools/benchmark"])
-def test_help_needs_no_environment(tool, tmp_path):
-    shown = _run_without_python(tmp_path, tool, "--help")
-    assert shown.returncode == 0
-    assert shown.stdout.lower().startswith(f"usage: {tool}")
-
-
-def test_an_unsuitable_python_is_refused_by_name(tmp_path):
-    refused = _run_without_python(tmp_path, "tools/run", "anything.py")
-    assert refused.returncode == 1
-    assert "PYTHON=no-such-python" in refused.stderr
-    assert "3.10 to 3.13" in refused.stderr
-
-
 # --- What is published.
 
 

@@ -1,4 +1,4 @@
-"""Private names of TensorFlow and Keras: which names tf_lso needs, and what they do.
+"""Private names of TensorFlow and Keras that tf_lso needs.
 
 A private name is a module that is not public, or an attribute whose name begins with one
 underscore. `private_names.json` lists the private names that each file of tf_lso mentions, in
@@ -9,9 +9,8 @@ three groups:
 - "overridden": attributes of tf_lso's own classes that the frameworks call or read.
 - "in files": names in checkpoints and model files. Some of them are also names of attributes.
 
-The first part of this file compares the list with the frameworks, and with the attributes that
-the files of tf_lso read or set. The second part tests what the names in `tf_private.py` and
-`keras3_private.py` do.
+The tests compare the list with the frameworks, and with the attributes that the files of tf_lso
+read or set. What the names do is seen by the tests of the step, of the state and of the graphs.
 """
 
 import ast
@@ -26,7 +25,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2, numpy, raw
+from tests.families import HAS_KERAS3, OLD_KERAS3, keras, keras2
 from tests.processes import run
 from tf_lso.frameworks import keras_versions, optimizer_table, tf_private
 
@@ -44,12 +43,8 @@ MAY_USE = ("tf_lso/frameworks/", "tf_lso/install/")
 not_keras_3_0 = pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 has other names")
 FRAMEWORKS = ["tensorflow", "keras2", pytest.param("keras3", marks=not_keras_3_0)]
 
-# Private modules, in the form of dotted names.
-PRIVATE_MODULE = re.compile(r"tensorflow\.python\..+|(keras|tf_keras)\.src\..+")
-
 # Private attributes that the table need not list: those of Python and of tf_lso itself, the
-# seeds of TensorFlow's eager context, which tests/state/test_random_state.py tests, and an
-# attribute of DelegatingTrackableMixin, which is tested below.
+# seeds of TensorFlow's eager context, and an attribute of DelegatingTrackableMixin.
 NOT_LISTED = {"_replace", "_unbound", "_viewed", "_rng", "_seed", "_trackable"}
 
 # Private names that tf_lso uses only if they exist, and that TensorFlow 2.12 lacks.
@@ -247,24 +242,14 @@ def test_the_list_has_each_private_attribute():
 
 
 def test_no_module_of_tf_lso_imports_a_private_module_at_its_beginning():
-    imported = {
-        (path, module)
-        for path, source in sources().items()
-        for statement in ast.parse(source).body
-        for module in _imported_modules(statement)
-    }
-    assert {found for found in imported if PRIVATE_MODULE.fullmatch(found[1])} == set()
+    private = r"^(from|import) (tensorflow\.python|(keras|tf_keras)\.src)\b"
+    importing = [
+        path for path, text in sources().items() if re.search(private, text, re.M)
+    ]
+    assert importing == []
 
 
-def _imported_modules(statement):
-    if isinstance(statement, ast.Import):
-        return [alias.name for alias in statement.names]
-    if isinstance(statement, ast.ImportFrom) and statement.module:
-        return [f"{statement.module}.{alias.name}" for alias in statement.names]
-    return []
-
-
-# --- What the private names of TensorFlow do.
+# --- What happens if a private name is missing.
 
 
 # Hides private names of TensorFlow, and then imports tf_lso.
@@ -285,141 +270,10 @@ WITHOUT_PRIVATE_NAMES = """
 """
 
 
-@pytest.fixture(scope="class")
-def nested_graphs():
-    """Trace a function in a branch in a function.
-
-    Return two dicts whose keys are "outer", "branch" and "inner": the graph, and its outermost
-    graph.
-    """
-    graphs, outermost = {}, {}
-
-    def record(name):
-        graph = tf.compat.v1.get_default_graph()
-        graphs[name] = graph
-        outermost[name] = tf_private.outermost(graph)
-
-    @tf.function
-    def inner(x):
-        record("inner")
-        return x
-
-    @tf.function
-    def outer(x):
-        def branch():
-            record("branch")
-            return inner(x)
-
-        record("outer")
-        return tf.cond(x > 0, branch, lambda: x)
-
-    outer.get_concrete_function(tf.constant(1.0))
-    return graphs, outermost
-
-
-class TestTensorFlow:
-    def test_a_missing_name_is_an_error_with_its_name(self):
-        with pytest.raises(ImportError, match=r"no tensorflow\.no\.such.*tf_private"):
-            tf_private._find("tensorflow", "no.such")
-
-    def test_the_import_of_tf_lso_needs_no_private_name(self):
-        printed = run(WITHOUT_PRIVATE_NAMES, by=preloaded.run)[-1]
-        assert "has no tensorflow.__internal__.tracking.Trackable" in printed
-        assert "tf_private.py" in printed
-
-    @pytest.mark.parametrize("compiled", [True, False])
-    def test_in_xla(self, compiled):
-        seen = []
-
-        @tf.function(jit_compile=compiled)
-        def function():
-            seen.append(tf_private.in_xla(tf.compat.v1.get_default_graph()))
-
-        function()
-        assert seen == [compiled]
-
-    def test_is_recording(self):
-        assert not tf_private.is_recording()
-        with tf.GradientTape():
-            assert tf_private.is_recording()
-        with tf.autodiff.ForwardAccumulator(tf.Variable(1.0), tf.constant(1.0)):
-            assert tf_private.is_recording()
-
-    def test_outermost(self, nested_graphs):
-        graphs, outermost = nested_graphs
-        assert all(graph is graphs["outer"] for graph in outermost.values())
-        with tf.Graph().as_default() as graph:
-            assert tf_private.outermost(graph) is graph
-
-    def test_once_for_replicas(self, mirrored2):
-        calls = []
-
-        def replica():
-            tf_private.once_for_replicas(calls.append, 1)
-
-        tf.distribute.get_strategy().run(replica)
-        tf.distribute.OneDeviceStrategy("CPU:0").run(replica)
-        mirrored2.run(replica)
-        assert calls == [1, 1, 1]
-
-    def test_needs_no_merge_call(self, mirrored2):
-        results = []
-
-        def replica():
-            results.append(tf_private.needs_no_merge_call())
-
-        replica()
-        tf.distribute.get_strategy().run(replica)
-        tf.distribute.OneDeviceStrategy("CPU:0").run(replica)
-        mirrored2.run(replica)
-        assert results == [True, True, False, False, False]
-
-    def test_wrapped_module(self):
-        wraps = tf.__version__ >= "2.13"  # TensorFlow 2.12 has no such wrappers
-        assert (tf_private.wrapped_module(tf.compat.v1.train) is not None) == wraps
-        assert tf_private.wrapped_module(tf.train) is None
-
-    def test_track_and_children(self):
-        scale, other = tf_lso.DynamicLossScale(8.0), tf.Variable(1.0)
-        tf_private.track(scale, other, "other")
-        assert tf_private.children(scale)["other"] is other
-
-    def test_children_of_a_checkpoint_and_of_a_saved_model(self):
-        scale = tf_lso.DynamicLossScale(8.0)
-        for save_type in ("checkpoint", "savedmodel"):
-            children = tf_private.children(scale, save_type)
-            assert sorted(children) == ["current_loss_scale", "good_steps"]
-
-    def test_trackable(self):
-        assert isinstance(tf.train.Checkpoint(), tf_private.trackable())
-
-    def test_delegating_trackable(self):
-        x = tf.Variable(1.0)
-        delegating = tf_private.delegating_trackable()(tf.train.Checkpoint(x=x))
-        assert tf_private.children(delegating)["x"] is x
-
-    def test_dependencies_that_are_looked_up_during_a_restore(self, tmp_path):
-        calls, x = [], tf.Variable(0.0)
-
-        class Restored(tf_private.Dependencies, tf_private.trackable()):
-            def _dependency(self, name, known):
-                calls.append(name)
-                return x if name == "x" else super()._dependency(name, known)
-
-            def _awaited_dependencies(self):
-                calls.append("awaited")
-                return super()._awaited_dependencies()
-
-        saved = tf.train.Checkpoint(x=tf.Variable(3.0), y=tf.Variable(4.0))
-        path = tf.train.Checkpoint(root=saved).write(str(tmp_path / "saved"))
-        restored = Restored()
-        tf.train.Checkpoint(root=restored).read(path)
-        assert float(x) == 3.0
-        assert {"x", "y", "awaited"} <= set(calls)
-        assert "y" in tf_private.deferred(restored)
-
-
-# --- What the private names of Keras 3 do.
+def test_the_import_of_tf_lso_needs_no_private_name_and_the_first_use_names_it():
+    printed = run(WITHOUT_PRIVATE_NAMES, by=preloaded.run)[-1]
+    assert "has no tensorflow.__internal__.tracking.Trackable" in printed
+    assert "tf_private.py" in printed
 
 
 # Removes a private name from the class of optimizers before tf_lso is used.
@@ -438,100 +292,46 @@ WITHOUT_A_NAME = """
 """
 
 
-def assert_names_what_is_missing(message, name):
-    for part in (f"keras {keras.__version__}", name, "keras3_private.py", "Install"):
+@pytest.mark.keras3
+@not_keras_3_0
+def test_a_class_without_a_name_is_refused():
+    """Two replicas would silently sum twice without `_all_reduce_sum_gradients`."""
+    program = WITHOUT_A_NAME.format(name="_all_reduce_sum_gradients")
+    (message,) = run(program, by=preloaded.run)
+    for part in (
+        f"keras {keras.__version__}",
+        "_all_reduce_sum_gradients",
+        "keras3_private.py",
+        "Install",
+    ):
         assert part in message
 
 
 @pytest.mark.keras3
 @not_keras_3_0
-class TestKeras3:
-    @pytest.fixture
-    def variable(self):
-        return keras.Variable(1.0, name="x")
+@pytest.mark.parametrize("name", keras3_private._OF_INSTANCE if HAS_KERAS3 else ())
+def test_an_optimizer_without_a_name_is_refused(name):
+    inner = keras.optimizers.SGD(0.5)
+    inner.__dict__["renamed"] = inner.__dict__.pop(name)
+    with pytest.raises(ImportError, match=name):
+        keras3_private.check_instance(inner)
 
-    @pytest.fixture
-    def optimizer(self, variable):
-        optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
-        optimizer.build([variable])
-        return optimizer
 
-    def test_learning_rate_is_a_variable_or_a_schedule(self, optimizer):
-        learning_rate = keras3_private.learning_rate(optimizer)
-        assert any(learning_rate is variable for variable in optimizer.variables)
-        schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
-        scheduled = keras.optimizers.SGD(schedule)
-        assert keras3_private.learning_rate(scheduled) is schedule
+@pytest.mark.keras3
+@not_keras_3_0
+def test_the_wrapper_refuses_an_optimizer_without_a_name():
+    inner = keras.optimizers.SGD(0.5)
+    del inner.__dict__["_distribution_strategy"]
+    with pytest.raises(ImportError, match="_distribution_strategy"):
+        tf_lso.LossScaleOptimizer(inner)
 
-    def test_built_variables_are_those_of_the_model(self, optimizer, variable):
-        (built,) = keras3_private.built_variables(optimizer)
-        assert built is variable
-        without = keras.optimizers.SGD()
-        without.build([])
-        assert without.built and keras3_private.built_variables(without) == []
 
-    def test_known_variables_have_an_index(self, optimizer, variable):
-        indices, key = keras3_private.known_variables(optimizer)
-        assert indices == {key(variable): 0}
-        assert key(keras.Variable(1.0)) not in indices
-
-    def test_own_variables_are_variables_of_keras(self, optimizer):
-        wrapper = keras.optimizers.LossScaleOptimizer(optimizer)
-        cls = keras_versions.variable_of_keras3()
-        assert all(isinstance(v, cls) for v in keras3_private.own_variables(wrapper))
-
-    def test_steps_are_counted_by_a_method_of_the_variable(self, optimizer):
-        counter, calls = keras3_private.iteration_variable(optimizer), []
-        assert isinstance(raw(counter), tf.Variable)
-        optimizer.apply([tf.constant(1.0)])
-        assert numpy(counter) == 1
-        counter.assign(0)
-        counter.__dict__["assign_add"] = counter.__dict__["assign"] = calls.append
-        optimizer.apply([tf.constant(1.0)])
-        assert [int(value) for value in calls] == [1]
-
-    def test_gradients_are_summed_by_a_method(self, optimizer):
-        calls = []
-
-        def record(grads_and_vars):
-            calls.append(len(list(grads_and_vars)))
-            return grads_and_vars
-
-        optimizer.__dict__["_all_reduce_sum_gradients"] = record
-        optimizer.apply([tf.constant(1.0)])
-        assert calls == [1]
-
-    def test_each_step_reads_the_strategy(self, optimizer):
-        assert optimizer._distribution_strategy is tf.distribute.get_strategy()
-        optimizer.__dict__["_distribution_strategy"] = None
-        with pytest.raises(AttributeError, match="NoneType"):
-            optimizer.apply([tf.constant(1.0)])
-
-    @pytest.mark.parametrize("name", ["_var_key", "_all_reduce_sum_gradients"])
-    def test_a_class_without_a_name_is_refused_at_import(self, name):
-        """Two replicas would silently sum twice without `_all_reduce_sum_gradients`."""
-        assert len(keras3_private._OF_CLASS) == 2  # the names of this test
-        (message,) = run(WITHOUT_A_NAME.format(name=name), by=preloaded.run)
-        assert_names_what_is_missing(message, name)
-
-    @pytest.mark.parametrize("name", keras3_private._OF_INSTANCE if HAS_KERAS3 else ())
-    def test_an_optimizer_without_a_name_is_refused(self, name):
-        inner = keras.optimizers.SGD(0.5)
-        inner.__dict__["renamed"] = inner.__dict__.pop(name)
-        with pytest.raises(ImportError) as caught:
-            keras3_private.check_instance(inner)
-        assert_names_what_is_missing(str(caught.value), name)
-
-    def test_the_wrapper_refuses_an_optimizer_without_a_name(self):
-        inner = keras.optimizers.SGD(0.5)
-        del inner.__dict__["_distribution_strategy"]
-        with pytest.raises(ImportError, match="_distribution_strategy"):
-            tf_lso.LossScaleOptimizer(inner)
-
-    def test_an_older_keras_needs_no_newer_name(self, monkeypatch):
-        monkeypatch.setattr(keras3_private, "_OF_CLASS", {"_of_later": (3, 2)})
-        monkeypatch.setattr(keras, "__version__", "3.1.1")
+@pytest.mark.keras3
+@not_keras_3_0
+def test_an_older_keras_needs_no_newer_name(monkeypatch):
+    monkeypatch.setattr(keras3_private, "_OF_CLASS", {"_of_later": (3, 2)})
+    monkeypatch.setattr(keras, "__version__", "3.1.1")
+    keras3_private.check_class()
+    monkeypatch.setattr(keras, "__version__", "3.10.0")
+    with pytest.raises(ImportError, match=r"3\.10\.0 has no Optimizer\._of_later"):
         keras3_private.check_class()
-        monkeypatch.setattr(keras, "__version__", "3.10.0")
-        with pytest.raises(ImportError, match=r"3\.10\.0 has no Optimizer\._of_later"):
-            keras3_private.check_class()

@@ -93,16 +93,14 @@ UNREADABLE = {
     "brackets": (b"(" * 5000 + b")" * 5000, None, ""),
     "indentation": (b"if x:\n  a\n b\n", 3, "unindent"),
 }
-for codec in ("hex", "rot13", "utf-16", "undefined"):  # Python source cannot use these
-    UNREADABLE[codec] = f"# coding: {codec}\n".encode(), None, ""
+for codec in ("hex", "utf-16"):  # Python source cannot use these
+    UNREADABLE[codec] = f"# coding: {codec}\n# mixed_precision\n".encode(), None, ""
 
 
-@pytest.mark.parametrize("ending", [b"", b"\n# mixed_precision\n"])
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE)
-def test_an_unreadable_file_is_reported_with_the_reason_and_not_counted(case, ending):
-    """Whether it holds a part of an old name makes no difference."""
+def test_an_unreadable_file_is_reported_with_the_reason_and_not_counted(case):
+    """It need not hold a part of an old name."""
     source, line, reason = case
-    source += ending
     unreadable = write("a.py", source)
     other = write("b.py", "from keras.mixed_precision import experimental\n")
     report, _ = check(".")
@@ -133,7 +131,14 @@ READABLE = {
 }
 
 
-@pytest.mark.parametrize("source", READABLE.values(), ids=READABLE)
+@pytest.mark.parametrize(
+    "source",
+    [
+        # LibCST takes some seconds for the long chain.
+        pytest.param(text, id=kind, marks=[pytest.mark.slow] * (kind == "long chain"))
+        for kind, text in READABLE.items()
+    ],
+)
 @pytest.mark.filterwarnings("error")
 def test_unusual_files_are_read(source):
     report = checked(source + OLD_NAME.encode())
@@ -208,16 +213,13 @@ def test_without_a_path_the_current_folder_is_read(command):
     [
         ({}, 0),
         ({"a.py": "import tensorflow as tf\n"}, 0),
-        ({"a.py": "from keras.mixed_precision import Policy\n"}, 0),
         ({"a.py": "from keras.mixed_precision import *\n"}, 0),
         ({"a.py": OLD_NAME}, 1),
         ({"a.ipynb": notebook(OLD_NAME)}, 1),
         ({"a.py": OLD_NAME, "b.py": "def f(:\n"}, 2),
-        ({"b.py": "def f(:\n"}, 2),
     ],
 )
-@pytest.mark.parametrize("report_format", ["text", "json"])
-def test_exit_codes(sources, code, report_format):
+def test_exit_codes(sources, code):
     for name, text in sources.items():
         write(name, text)
-    assert run("check", ".", "--format", report_format)[0] == code
+    assert run("check", ".")[0] == code

@@ -76,11 +76,6 @@ PLACES = (
 )
 
 
-def test_each_name_is_found_in_an_import():
-    for module, _, name in NAMES:
-        assert checked(f"from {module} import {name}\n")["findings"], (module, name)
-
-
 @hypothesis.given(
     old_name=st.sampled_from(NAMES),
     # In the other forms, the expression is only a variable.
@@ -89,7 +84,7 @@ def test_each_name_is_found_in_an_import():
     other_lines=st.integers(0, 5),
     is_in_function=st.booleans(),
 )
-@hypothesis.settings(deadline=None, max_examples=150)
+@hypothesis.settings(deadline=None, max_examples=60)
 def test_each_name_is_found_at_any_place(
     old_name, form, place, other_lines, is_in_function
 ):

@@ -91,15 +91,6 @@ def test_the_last_line_says_what_was_not_checked(command, flags, version):
     assert printed.splitlines()[-1] == CLOSING.format(version) + becomes
 
 
-def test_the_closing_lines_count_the_findings_by_rule(program):
-    program.write_text(PROGRAM + TRAINS_WRONG)
-    _, printed = run("check", "program.py")
-    line = printed.splitlines()[-2]
-    assert line.startswith(
-        "LSO101 4, LSO105 1, LSO106 1. To explain a rule: tf-lso check"
-    )
-
-
 # A program with an old name that still works.
 WORKS = "import tensorflow as tf\nprint(tf.keras.mixed_precision.global_policy())\n"
 
@@ -189,6 +180,7 @@ def test_file_names_that_the_output_cannot_encode_are_escaped(program, report_fo
         assert {os.path.basename(os.fsencode(file)) for file in files} == names
 
 
+@pytest.mark.slow
 def test_the_report_does_not_depend_on_the_order_of_sets(program):
     """The name `keras` may be one of two modules, which the command keeps in a set."""
     program.write_text(

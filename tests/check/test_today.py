@@ -49,6 +49,13 @@ def raises_missing_name(statement):
 
 
 STATEMENTS = sorted(set(statements()))
+# The imports of old names, which `check` must find whatever it says about them.
+IMPORTS = [
+    f"from {module} import {name}"
+    for module, namespace in OLD_MODULES.items()
+    for name, use in names.mirror_names(namespace).items()
+    if not use.versions.startswith("2.16")
+]
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +88,7 @@ def test_a_statement_fails_if_and_only_if_a_name_in_it_is_reported_as_gone(
     assert bool(gone) == raises_missing_name(statement)
     assert all(finding["status"] == "breaks" for finding in gone)
     assert all(finding["today"] for finding in findings[statement])
+
+
+def test_each_import_of_an_old_name_is_found(findings):
+    assert [statement for statement in IMPORTS if not findings[statement]] == []

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.processes import run
 from tf_lso.install import import_hooks
 
 
@@ -24,3 +25,15 @@ def test_an_import_that_fails_does_not_use_up_the_hook(tmp_path, monkeypatch):
     finally:
         hook.remove()
         sys.modules.pop("not_ready", None)
+
+
+@pytest.mark.slow
+def test_a_search_for_keras_before_its_import_does_not_prevent_the_registration():
+    program = """
+        import importlib.util
+        import tf_lso
+        importlib.util.find_spec("keras")
+        import keras
+        print("tf_lso>LossScaleOptimizer" in keras.utils.get_custom_objects())
+    """
+    assert run(program) == ["True"]

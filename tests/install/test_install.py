@@ -1,4 +1,4 @@
-"""After `install()` every old spelling leads to tf_lso, and `uninstall()` undoes this."""
+"""After `install()` every old spelling leads to tf_lso, until `uninstall()`."""
 
 import concurrent.futures
 
@@ -58,16 +58,13 @@ RESOLVE = """
 """
 
 
-# Values of the environment variable TF_USE_LEGACY_KERAS.
-LEGACY_KERAS = ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])]
-
-
-@pytest.mark.parametrize("legacy_keras", LEGACY_KERAS)
+@pytest.mark.parametrize(
+    "legacy_keras", ["0", pytest.param("1", marks=[pytest.mark.slow, needs_tf_keras])]
+)
 @pytest.mark.parametrize(
     "imports_before_install",
     [
         "",
-        pytest.param("import tensorflow", marks=pytest.mark.slow),
         pytest.param(
             "import tensorflow.keras.mixed_precision, tensorflow.train.experimental",
             marks=pytest.mark.slow,
@@ -80,49 +77,6 @@ def test_every_spelling_leads_to_tf_lso(imports_before_install, legacy_keras):
     *wrong, checked = run(program, by=by, TF_USE_LEGACY_KERAS=legacy_keras)
     assert wrong == []
     assert int(checked.removeprefix("checked ")) > 100  # the loop has found the modules
-
-
-TRACES = """
-    import sys
-    import tensorflow as tf
-    import keras
-    {imports_before_install}
-    import tf_lso
-    from tests.install import traces
-
-    def public_names():
-        # This module has no `__all__` in TensorFlow 2.12.
-        return list(getattr(tf.compat.v1.mixed_precision, "__all__", ()))
-
-    traces.create_lazy_objects(*{packages})
-    before, public_names_before = traces.snapshot(), public_names()
-    handle = tf_lso.install()
-    assert len(traces.changes_since(before)) > 50  # the snapshot shows the changes
-    handle.uninstall()
-    print(traces.changes_since(before))
-    assert public_names() == public_names_before
-    tf_lso.install().uninstall()
-    print(traces.changes_since(before))
-"""
-
-
-@pytest.mark.parametrize("legacy_keras", LEGACY_KERAS)
-@pytest.mark.parametrize(
-    "imports_before_install",
-    [
-        pytest.param("", marks=pytest.mark.slow),
-        pytest.param("import tf_keras", marks=needs_tf_keras),
-        "import tensorflow.keras.mixed_precision",
-    ],
-)
-def test_uninstall_undoes_all_changes(imports_before_install, legacy_keras):
-    has_tf_keras = legacy_keras == "1" or "tf_keras" in imports_before_install
-    packages = ["keras", "tf_keras"] if has_tf_keras else ["keras"]
-    program = TRACES.format(
-        imports_before_install=imports_before_install, packages=packages
-    )
-    lines = run(program, by=preloaded.run, TF_USE_LEGACY_KERAS=legacy_keras)
-    assert lines == ["[]", "[]"]  # after the first and the second `uninstall()`
 
 
 def is_installed():
@@ -235,10 +189,9 @@ def test_a_tf_keras_that_is_imported_after_install_has_the_old_names():
     run(program, preloaded.run, TF_USE_LEGACY_KERAS="0")
 
 
-@pytest.mark.parametrize("replica_with_nan", [0, 1])
-def test_fit_skips_a_step_with_nan_on_one_replica(mirrored2, replica_with_nan):
+def test_fit_skips_a_step_with_nan_on_one_replica(mirrored2):
     x, y = np.ones((8, 2), "float32"), np.ones((8, 1))
-    x[replica_with_nan * 4] = np.nan  # each replica gets four rows of the batch
+    x[4] = np.nan  # each replica gets four rows of the batch
     with tf_lso.install(), mirrored2.scope():
         tf.keras.mixed_precision.set_global_policy("mixed_float16")
         head = keras.layers.Activation("linear", dtype="float32")

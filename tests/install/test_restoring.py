@@ -25,13 +25,6 @@ from tests.families import (
 from tests.generation import NO_CHECKPOINT
 from tf_lso import checkpoints
 
-# Versions of TensorFlow that wrote checkpoints of Keras 2, and the names of the checkpoints.
-KERAS2_CHECKPOINTS = [
-    ("TF2.1.4", "experimental-v2-Adam-dynamic"),
-    ("TF2.4.4", "stable-v2-Adam-dynamic"),
-    ("TF2.15.1", "stable-new-Adam-dynamic"),
-]
-
 
 @pytest.fixture
 def installed():
@@ -77,9 +70,14 @@ def assert_same_values(expected, found):
 
 @needs_keras3
 @NO_CHECKPOINT
-@pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("restore", [by_restore, by_read, by_manager])
-@pytest.mark.parametrize(("version", "case"), KERAS2_CHECKPOINTS)
+@pytest.mark.parametrize(
+    ("version", "case", "restore", "built"),
+    [
+        ("TF2.1.4", "experimental-v2-Adam-dynamic", by_restore, True),
+        ("TF2.4.4", "stable-v2-Adam-dynamic", by_read, False),
+        ("TF2.15.1", "stable-new-Adam-dynamic", by_manager, True),
+    ],
+)
 def test_a_checkpoint_of_keras_2_is_refused_and_nothing_changes(
     version, case, restore, built, installed, tmp_path
 ):
@@ -96,18 +94,15 @@ def test_a_checkpoint_of_keras_2_is_refused_and_nothing_changes(
     assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
 
 
-# Pairs of different families: the one that writes a checkpoint, and the one that reads it.
-FAMILY_PAIRS = [
-    pytest.param("legacy", "new"),
-    pytest.param("new", "legacy"),
-    pytest.param("legacy", "keras3", marks=NO_CHECKPOINT),
-    pytest.param("new", "keras3", marks=NO_CHECKPOINT),
-    pytest.param("keras3", "legacy", marks=NO_CHECKPOINT),
-    pytest.param("keras3", "new", marks=NO_CHECKPOINT),
-]
-
-
-@pytest.mark.parametrize(("writer", "reader"), FAMILY_PAIRS)
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        ("legacy", "new"),
+        ("new", "legacy"),
+        pytest.param("new", "keras3", marks=NO_CHECKPOINT),
+        pytest.param("keras3", "legacy", marks=NO_CHECKPOINT),
+    ],
+)
 def test_a_checkpoint_of_another_family_is_refused(writer, reader, installed, tmp_path):
     model, optimizer = model_and_optimizer(writer)
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
@@ -228,43 +223,36 @@ def test_a_path_without_a_checkpoint_is_left_to_tensorflow(installed, tmp_path):
 
 @needs_keras3
 @NO_CHECKPOINT
-@pytest.mark.parametrize("wraps", [True, False])
-def test_install_does_not_change_a_restore_before_the_first_batch(wraps, tmp_path):
+def test_install_does_not_change_a_restore_before_the_first_batch(tmp_path):
     """TensorFlow's guide restores so. Keras 3 itself does not restore everything then."""
 
     def start_program():
         model = subclassed(keras)
-        optimizer = keras.optimizers.Adam(0.1)
-        if wraps:
-            optimizer = tf_lso.LossScaleOptimizer(optimizer)
+        optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
         checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-        manager = tf.train.CheckpointManager(checkpoint, str(tmp_path), 1)
-        return model, optimizer, checkpoint, manager
+        return model, optimizer, checkpoint
 
     def train(model, optimizer):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(model(tf.ones((2, 3))) ** 2)
-            loss = optimizer.get_scaled_loss(loss) if wraps else loss
+            loss = optimizer.get_scaled_loss(loss)
         gradients = tape.gradient(loss, model.trainable_variables)
-        if wraps:
-            gradients = optimizer.get_unscaled_gradients(gradients)
+        gradients = optimizer.get_unscaled_gradients(gradients)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
     def restore_and_train():
         """Return the error as text, or the counts of trainable variables and of steps."""
-        model, optimizer, checkpoint, manager = start_program()
+        model, optimizer, checkpoint = start_program()
         try:
-            checkpoint.restore(manager.latest_checkpoint)
+            checkpoint.restore(path)
             train(model, optimizer)
         except Exception as error:
-            return re.sub(
-                r"\d+", "N", repr(error)
-            )  # the names of layers contain numbers
+            return re.sub(r"\d+", "N", repr(error))  # names of layers contain numbers
         return len(model.trainable_variables), int(numpy(optimizer.iterations))
 
-    model, optimizer, _, manager = start_program()
+    model, optimizer, checkpoint = start_program()
     train(model, optimizer)
-    manager.save()
+    path = checkpoint.save(str(tmp_path / "ckpt"))
     without_install = restore_and_train()
     with tf_lso.install():
         assert restore_and_train() == without_install

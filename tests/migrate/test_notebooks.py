@@ -57,16 +57,11 @@ MAGICS = {
     "assigned": "files = !ls\nn = %timeit -o f()\n",
     "help": "?print\ntf.keras?\nprint??\n",
     "cell that runs Python": "%%time\nx = 1\n",
-    "cell that runs Python, with spaces": "\n%%timeit -n 1\n",
     "over lines": "!pip install \\\n   a \\\n   b\n",
     "quotes": "%cd it's\n!echo '''\n",
-    "arithmetic": "%matplotlib inline\nx = (7\n  % 4)\n",
     "await": "%load_ext x\nawait f()\n",
     "string": 's = """\n%matplotlib\n!ls\n"""\n!ls\n',
-    "bracket": "!ls (\n",
     "pip without its mark": "pip install -q tensorflow==2.21\n",
-    "conda without its mark": "conda install tf\n",
-    "cd without its mark": "cd ../x\n",
     "run without its mark": "run a.py\n",
 }
 
@@ -115,29 +110,19 @@ def test_a_use_after_a_cell_that_does_not_parse_is_unsure():
     assert finding["status"] == "unsure"
 
 
-@pytest.mark.parametrize("language", ["R", "julia"])
-def test_notebooks_of_other_languages_are_skipped(language):
+def test_notebooks_and_cells_of_other_languages_are_skipped():
     cell = f"loss_scale <- function(\n{USE}"
-    found = findings_and_unreadable(cell, language_info={"name": language})
+    found = findings_and_unreadable(cell, language_info={"name": "R"})
     assert found == ([], [])
-
-
-@pytest.mark.parametrize("magic", ["%%bash", "%%writefile x.py"])
-def test_cells_of_other_languages_are_skipped(magic):
-    found = findings_and_unreadable(IMPORT, f"{magic}\nfor i in *; do (\n{USE}")
+    found = findings_and_unreadable(IMPORT, f"%%bash\nfor i in *; do (\n{USE}")
     assert found == ([], [])
-
-
-EMPTY = {"cell_type": "code", "source": []}
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        [EMPTY],
-        ["%%bash\nls", EMPTY],
+        ["%%bash\nls", {"cell_type": "code", "source": []}],
         [{"cell_type": "code"}],
-        [{"cell_type": "code", "source": ""}],
         [{"cell_type": "code", "source": [" \n"]}],
     ],
 )
@@ -202,11 +187,6 @@ def test_line_ends_and_byte_order_marks_stay(mark, newline):
     assert new.replace(newline, "\n") == mark + migrate(NOTEBOOK)[0]
 
 
-def test_each_line_of_a_migrated_notebook_ends_as_before():
-    new, _, _ = migrate(NOTEBOOK.replace("\n", "\r\n"))
-    assert new == migrate(NOTEBOOK)[0].replace("\n", "\r\n")
-
-
 def test_a_notebook_in_ascii_stays_in_ascii():
     cell = f'{IMPORT}\nx = tf.keras.mixed_precision.experimental, "é"'
     new, _, _ = migrate(notebook(cell))
@@ -214,20 +194,11 @@ def test_a_notebook_in_ascii_stays_in_ascii():
     assert r"tf_lso.keras.mixed_precision.experimental, \"\u00e9\"" in new
 
 
-def test_a_notebook_without_an_old_name_is_not_changed():
-    text = NOTEBOOK.replace("mixed_precision", "layers")
-    assert migrate(text)[0] == text
-
-
 # Each of these texts contains a part of an old name. Otherwise the file would not be parsed.
 NOT_NOTEBOOKS = [
     b"loss_scale",
-    b'{"loss_scale"',
-    b'["loss_scale"]',
     b'{"loss_scale": 1}',
-    b'{"cells": "loss_scale"}',
     b'{"cells": ["loss_scale"]}',
-    b'"loss_scale"',
     b"\xff\xfe{loss_scale}",
     NOTEBOOK.encode("latin-1"),
     NOTEBOOK[:-10].encode(),

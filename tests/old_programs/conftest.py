@@ -1,3 +1,3 @@
 """Keep pytest from importing the programs, which run in processes of their own."""
 
-collect_ignore = ["code_bases", "like", "programs"]
+collect_ignore = ["like", "programs"]

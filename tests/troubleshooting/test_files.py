@@ -185,13 +185,6 @@ def test_set_weights(variables):
         opt.set_weights(first.get_weights())
 
 
-def test_other_class(model):
-    old_model().save("model.h5")
-    opt = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
-    with raises("checkpoint-error"):
-        tf_lso.checkpoints.restore("model.h5", model=model, optimizer=opt, partial=True)
-
-
 def test_several_models(model):
     one, two = old_model(), old_model()
     path = tf.train.Checkpoint(generator=one, critic=two).save("ckpt")
@@ -229,21 +222,3 @@ def test_whose_state():
         opt.build(model.trainable_variables)
         with raises("whose-state"):
             tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-
-
-def test_slots_do_not_fit(shown):
-    x, y = tf.ones((4, 2)), tf.ones((4, 2))
-
-    def compiled():
-        model = new_model()
-        model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1)), "mse")
-        return model
-
-    old = compiled()
-    old.fit(x, y, verbose=0)
-    old.save_weights("model.weights.h5")
-    model = compiled()
-    model.layers[0].trainable = False
-    model.optimizer.build(model.trainable_variables)
-    model.load_weights("model.weights.h5")
-    assert_explained("whose-state", shown())

@@ -1,14 +1,10 @@
 """The entries of "Several replicas and workers"."""
 
-import sys
-
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import needs_keras3
-from tests.generation import DOES_NOT_HANG
-from tests.processes import HANGS_AFTER, QUIET, run_workers
 from tests.troubleshooting.models import legacy_step, wrapped_sgd
 from tests.troubleshooting.page import raises
 
@@ -77,64 +73,3 @@ def test_accumulation(strategy):
         inner = tf.keras.optimizers.SGD(0.5, gradient_accumulation_steps=2)
     with raises("accumulation"):
         step_on(strategy, inner, x)
-
-
-@needs_keras3
-def test_ema(strategy):
-    with strategy.scope():
-        x = tf.Variable(1.0)
-        inner = tf.keras.optimizers.SGD(0.5, use_ema=True, ema_overwrite_frequency=2)
-    with raises("accumulation"):
-        step_on(strategy, inner, x)
-
-
-@needs_keras3
-@pytest.mark.slow
-@pytest.mark.multiworker
-@pytest.mark.parametrize(
-    ("wrapper", "hangs"),
-    [pytest.param("keras", True, marks=DOES_NOT_HANG), ("tf_lso", False)],
-)
-def test_workers_hang(wrapper, hangs):
-    program = """
-import os, sys, threading
-import tensorflow as tf
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-import tf_lso
-
-with strategy.scope():
-    x = tf.Variable(1.0)
-    if sys.argv[1] == "keras":
-        opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0))
-    else:
-        opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0))
-    opt.build([x])
-
-@tf.function
-def step(values):
-    def replica_step(value):
-        with tf.GradientTape() as tape:
-            loss = opt.scale_loss(x * value)
-        opt.apply_gradients(zip(tape.gradient(loss, [x]), [x]))
-    strategy.run(replica_step, args=(values,))
-
-def feed(*values):
-    return strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(values[context.replica_id_in_sync_group])
-    )
-
-def exit_hung():
-    print("one step has hung", flush=True)
-    os._exit(7)
-
-step(feed(1.0, 1.0))
-timer = threading.Timer(20.0, exit_hung)
-timer.start()
-step(feed(1.0, float("nan")))
-timer.cancel()
-"""
-    command = [sys.executable, "-c", program, wrapper]
-    results = run_workers(command, 2, HANGS_AFTER, QUIET)
-    output = "".join(result.output for result in results)
-    assert ("one step has hung" in output) == hangs, output
-    assert any(result.returncode for result in results) == hangs, output

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import keras
-from tests.troubleshooting.models import one_layer, wrapped_sgd
+from tests.troubleshooting.models import one_layer
 from tests.troubleshooting.page import assert_explained, raises
 
 y = np.ones((4, 1), "float32")
@@ -55,12 +55,6 @@ def test_two_scales(shown):
     model = one_layer(mixed_precision.LossScaleOptimizer(sgd, loss_scale=64))
     assert float(model.optimizer.loss_scale) == 64
     assert "the model's policy has another" in shown()
-
-
-def test_fixed_scale():
-    opt = wrapped_sgd(dynamic=False, initial_scale=256)
-    with raises("argument"):
-        opt.loss_scale = 512
 
 
 def test_float32_vars():

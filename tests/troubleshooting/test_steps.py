@@ -14,21 +14,6 @@ def test_two_protocols():
         opt.get_scaled_loss(loss)
 
 
-def test_scaled_twice():
-    opt = wrapped_sgd()
-    loss = tf.constant(2.0)
-    with raises("argument"):
-        opt.get_scaled_loss(opt.get_scaled_loss(loss))
-
-
-def test_unscaled_twice():
-    opt = wrapped_sgd()
-    opt.get_scaled_loss(tf.constant(1.0))
-    scaled_grads = [tf.constant(8.0)]
-    with raises("argument"):
-        opt.get_unscaled_gradients(opt.get_unscaled_gradients(scaled_grads))
-
-
 def test_forgotten(variables, shown):
     opt = wrapped_sgd()
     with tf.GradientTape() as tape:
@@ -83,27 +68,6 @@ def test_no_gradients(variables):
     grads = tape.gradient(tf.constant(loss), variables)
     with raises("no-gradients"):
         opt.apply_gradients(zip(grads, variables))
-
-
-def test_nested_gradients():
-    opt = wrapped_sgd()
-    opt.get_scaled_loss(tf.constant(1.0))
-    scaled = {"v": [tf.constant(8.0)]}
-    with raises("argument"):
-        opt.get_unscaled_gradients([scaled["v"]])
-
-
-def test_loss_no_tensor():
-    opt = wrapped_sgd()
-    loss = 2.0
-    with raises("argument"):
-        opt.get_scaled_loss(loss)
-
-
-def test_tape_required(variables):
-    opt = wrapped_sgd()
-    with raises("no-gradients"):
-        opt.minimize(loss_of(variables), variables)
 
 
 def test_unknown_variables(variables):

@@ -18,20 +18,12 @@ _DESCRIPTION = """\
 Measures the time that loss scaling adds to a training step. It compares tf_lso with the
 LossScaleOptimizer of Keras 3 and of tf_keras (own). The candidates run in turn in one
 process. The added time of a candidate is its time minus that of a step without loss
-scaling (bare) in the same round. Separate several names by commas. A workload can also be
-written as 100x256, which means 100 tensors of 256 values.
+scaling (bare) in the same round. Separate several names by commas.
 compat_docs/explanation/performance-record.md explains the names and the tables. Example:
 tools/benchmark --workloads resnet50,bert --modes function --out figures
 """
 # Replicas are logical CPU devices, so that every machine measures the same thing.
 _ENVIRONMENT = {**devices.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}
-# Make the allocator return freed memory at once. Otherwise the peak depends on the memory
-# that the allocator keeps. These settings are too slow for measuring time.
-_FOR_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "0",
-    "MALLOC_ARENA_MAX": "1",
-}
 
 
 def _options(arguments):
@@ -49,23 +41,16 @@ def _options(arguments):
     text = "number of timed rounds, at least 1; default: 15"
     add("--rounds", type=int, default=15, help=text)
     add("--out", type=pathlib.Path, help="folder for benchmark.json and plots (PNG)")
-    text = "also measure the peak memory of each candidate"
-    add("--memory", action="store_true", help=text)
-    text = "draw the plots of an earlier benchmark.json into --out and measure nothing"
-    add("--draw", type=pathlib.Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: must be at least 1")
-    if options.draw and not options.out:
-        parser.error("--draw needs --out")
     return options
 
 
 def _names(known, text):
     names = list(known) if text == "all" else text.split(",")
     for name in names:
-        is_workload = known is workloads.WORKLOADS and workloads.workload(name)
-        if name not in known and not is_workload:
+        if name not in known:
             raise argparse.ArgumentTypeError(f"{name!r}: use {', '.join(known)}")
     return names
 
@@ -78,36 +63,24 @@ def settings(options):
     return [s for s in found if s.mode != "xla" or s.strategy == "default"]
 
 
-def measure(setting, rounds, memory=False):
-    """Measure a setting in fresh processes. Return {candidate: dict of measurements}."""
-    measured = {}
+def measure(setting, rounds):
+    """Measure a setting in a fresh process. Return {candidate: dict of measurements}."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "measured.json")
-        # One process measures the time of all candidates. If `memory` is True, a process
-        # for each candidate then measures its memory.
-        for name in [None, *workloads.CANDIDATES * memory]:
-            command = [sys.executable, "-m", "tools.benchmarks.one_process"]
-            command += [json.dumps([*setting, rounds, name]), str(file)]
-            more = _ENVIRONMENT | (_FOR_MEMORY if name else {})
-            subprocess.run(command, check=True, cwd=_ROOT, env=os.environ | more)
-            for candidate, found in json.loads(file.read_text()).items():
-                measured.setdefault(candidate, {}).update(found)
-    return measured
+        command = [sys.executable, "-m", "tools.benchmarks.one_process"]
+        command += [json.dumps([*setting, rounds]), str(file)]
+        subprocess.run(command, check=True, cwd=_ROOT, env=os.environ | _ENVIRONMENT)
+        return json.loads(file.read_text())
 
 
 def main(arguments=None):
     """Run the tool."""
     options = _options(arguments)
-    if options.draw:
-        rows = json.loads(options.draw.read_text(encoding="utf-8"))
-    else:
-        rows = []
-        for setting in settings(options):
-            of_setting = figures.figures(
-                setting, measure(setting, options.rounds, options.memory)
-            )
-            rows += of_setting
-            print(f"\n{figures.table(of_setting)}", flush=True)
+    rows = []
+    for setting in settings(options):
+        of_setting = figures.figures(setting, measure(setting, options.rounds))
+        rows += of_setting
+        print(f"\n{figures.table(of_setting)}", flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         text = json.dumps(rows, indent=1) + "\n"

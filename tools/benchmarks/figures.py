@@ -6,12 +6,11 @@ import statistics
 from tools.benchmarks.workloads import (
     BARE,
     FAMILIES,
-    LIMIT,
     MODES,
     OURS,
     OWN,
     STRATEGIES,
-    workload,
+    WORKLOADS,
 )
 
 _CLOCK_MS = 1e-4  # about the time for one reading of the clock
@@ -20,7 +19,6 @@ _COLUMNS = {  # maps the key of a column to its heading and format
     "added_ms": ("added ms", "{:.3f}"),
     "added_iqr_ms": ("IQR", "{:.3f}"),
     "ratio_to_own": ("/ own", "{:.2f}"),
-    "added_peak_mb": ("peak MB", "{:+.1f}"),
 }
 
 
@@ -33,19 +31,15 @@ def figures(setting, measured):
     by_candidate = {row["candidate"]: row for row in rows}
     bare, own = by_candidate[BARE], by_candidate[OWN]
     for row in rows:
-        # The limit contains no step, so the bare step is not subtracted.
-        is_limit = row["candidate"] == LIMIT
-        without = [0.0] * len(row["seconds"]) if is_limit else bare["seconds"]
-        added = [1e3 * (s - b) for s, b in zip(row["seconds"], without, strict=True)]
+        pairs = zip(row["seconds"], bare["seconds"], strict=True)
+        added = [1e3 * (seconds - without) for seconds, without in pairs]
         added *= 2 if len(added) == 1 else 1  # quartiles need two values
         low, median, high = statistics.quantiles(added, n=4, method="inclusive")
         row["ms"] = 1e3 * statistics.median(row["seconds"])
         row["added_ms"] = median
         row |= {"added_quartiles": [low, high], "added_iqr_ms": high - low}
-        if row.get("peak_bytes") and not is_limit:  # not every system reports the peak
-            row["added_peak_mb"] = (row["peak_bytes"] - bare["peak_bytes"]) / 1e6
-    # A ratio means something only if the median time that the framework's own wrapper adds is
-    # more than twice the random error of this median.
+    # A ratio means nothing unless the time that the framework's own wrapper adds is at least
+    # twice the random error of the median of this time.
     error = own["added_iqr_ms"] / math.sqrt(len(own["seconds"]))
     if own["added_ms"] > max(2 * error, _CLOCK_MS):
         for row in rows:
@@ -68,7 +62,7 @@ def table(rows):
     text = [" | ".join(c.rjust(w) for c, w in zip(line, widths)) for line in lines]
     row = rows[0]
     where = " · ".join((row["mode"], row["strategy"], row["family"]))
-    title = f"**{workload(row['workload']).title} · {where}**\n"
+    title = f"**{WORKLOADS[row['workload']].title} · {where}**\n"
     return "\n".join([title, *(f"| {line} |" for line in text)])
 
 
@@ -90,7 +84,7 @@ def draw(rows, folder):
         figure = Figure(figsize=size, layout="constrained")
         for number, (name, rows_of_panel) in enumerate(panels.items(), start=1):
             panel = figure.add_subplot(lines, columns, number)
-            panel.set_title(workload(name).title, fontsize="medium")
+            panel.set_title(WORKLOADS[name].title, fontsize="medium")
             _draw_bars(panel, rows_of_panel)
         boxes = [
             patches.Patch(color="tab:red", label="the framework's own"),

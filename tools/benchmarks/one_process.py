@@ -14,14 +14,13 @@ import tensorflow as tf
 import tf_keras
 
 import tf_lso
-from tests import counting, devices
+from tests import devices
 from tools.benchmarks.workloads import (
     CANDIDATES,
-    LIMIT,
     OURS,
     OWN,
+    WORKLOADS,
     Setting,
-    workload,
 )
 
 # With this learning rate and scale, no gradient overflows or becomes denormal in any number of
@@ -53,7 +52,7 @@ class Steps:
     """The steps of the candidates. All steps share variables and inputs, but not slots."""
 
     def __init__(self, setting, strategy=None):
-        self.setting, self.workload = setting, workload(setting.workload)
+        self.setting, self.workload = setting, WORKLOADS[setting.workload]
         self.strategy = strategy or tf.distribute.get_strategy()
         with self.strategy.scope():
             # The values are small but not zero, since a model of zeros has zero gradients.
@@ -92,10 +91,7 @@ class Steps:
                 # The values are not copied.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))
-            if candidate == LIMIT:
-                return tf.add_n([tf.reduce_sum(_values(g)) for g in gradients])
             optimizer.apply_gradients(zip(gradients, self.variables))
-            return None
 
         def step(*inputs):
             run = self.strategy.run
@@ -141,14 +137,8 @@ def _as_it_is(value):
     return value
 
 
-def _values(gradient):
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
 def _uniform(shape, number, replica=0, limit=1.0):
     """Return a tensor of random numbers between -limit and limit."""
-    # NumPy makes the numbers. If TensorFlow made them, its allocator would keep the temporary
-    # memory, and a step that reuses this memory would not raise the peak.
     numbers = np.random.default_rng((number, replica)).random(shape, np.float32)
     return tf.convert_to_tensor((numbers - 0.5) * 2 * limit)
 
@@ -190,29 +180,15 @@ def measure_time(steps, rounds):
     return {name: {"seconds": seconds} for name, seconds in times.items()}
 
 
-def measure_memory(steps, candidate):
-    """Run three steps of a candidate. Return {candidate: {"peak_bytes": int or None}}."""
-    step = steps.step(candidate)
-    gc.collect()
-    counting.reset_peak()
-    for _ in range(3):
-        step(*steps.inputs)
-    return {candidate: {"peak_bytes": counting.peak_bytes()}}
-
-
 def main(job, file):
     """Measure the job that a JSON text describes, and write the result to a file.
 
     `__main__.measure` starts this process.
     """
-    *setting, rounds, candidate = json.loads(job)
+    *setting, rounds = json.loads(job)
     setting = Setting(*setting)
     steps = Steps(setting, devices.strategy(setting.strategy))
-    if candidate is None:
-        measured = measure_time(steps, rounds)
-    else:
-        measured = measure_memory(steps, candidate)
-    pathlib.Path(file).write_text(json.dumps(measured))
+    pathlib.Path(file).write_text(json.dumps(measure_time(steps, rounds)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The choices of `tools/benchmark`, for use without TensorFlow."""
 
-import re
 from typing import NamedTuple
 
 # Maps a name in commands to the name in plots.
@@ -12,10 +11,8 @@ FAMILIES = {
     "legacy": "tf_keras\nlegacy",
     "new": "tf_keras\nnewer",
 }
-# The limit is not a step, but one sum over all gradients: every wrapper must read each gradient
-# at least once. The other candidates are a step without loss scaling, a step with the
-# framework's own wrapper, and a step with tf_lso.
-CANDIDATES = LIMIT, BARE, OWN, OURS = "limit", "bare", "own", "tf_lso"
+# A step without loss scaling, a step with the framework's own wrapper, and a step with tf_lso.
+CANDIDATES = BARE, OWN, OURS = "bare", "own", "tf_lso"
 
 
 class Setting(NamedTuple):
@@ -78,15 +75,3 @@ WORKLOADS = {
     ),
     "model": Workload("small model, whole steps", _SMALL_MODEL, 10, trains=True),
 }
-
-
-def workload(name):
-    """Return the workload with a name, or None if there is no such workload.
-
-    The name `100x256` means 100 tensors of 256 values.
-    """
-    if sized := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name):
-        tensors, values = map(int, sized.groups())
-        repeats = 5 if tensors * values < 100_000 else 1
-        return Workload(f"{values} values each", [(values,)] * tensors, repeats)
-    return WORKLOADS.get(name)

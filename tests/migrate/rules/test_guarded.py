@@ -56,19 +56,6 @@ HANDLED = [
     pytest.param(
         "import tensorflow as tf\n"
         "try:\n"
-        "    from tensorflow.keras.mixed_precision import experimental\n"
-        "except AttributeError:\n"
-        "    pass\n"
-        "try:\n"
-        '    tf.keras.mixed_precision.experimental.set_policy("mixed_float16")\n'
-        "except ImportError:\n"
-        "    pass\n",
-        ["3:50 LSO101 (breaks)", "7:5 LSO101 (breaks)"],
-        id="another exception",
-    ),
-    pytest.param(
-        "import tensorflow as tf\n"
-        "try:\n"
         "    opt = tf.keras.mixed_precision.LossScaleOptimizer(opt)\n"
         "except Exception:\n"
         "    pass\n",
@@ -109,13 +96,6 @@ HANDLED = [
             "9:7 LSO108 unsure",
         ],
         id="fallback by version",
-    ),
-    pytest.param(
-        "import tensorflow as tf\n"
-        'while not hasattr(tf.keras.mixed_precision, "experimental"):\n'
-        "    print(tf.keras.mixed_precision.experimental)\n",
-        ["3:11 LSO101 (breaks)"],
-        id="inside while not hasattr",
     ),
 ]
 

@@ -90,28 +90,6 @@ LEFT_ALONE = [
         id="does not train wrong: a class of the program",
     ),
     pytest.param(
-        "x = 'get_scaled_loss' in source_code\n", [], id="does not train wrong: a text"
-    ),
-    pytest.param(
-        "def scaled(opt, loss):\n"
-        "    if hasattr(opt, 'get_scaled_loss'):\n"
-        "        return opt.get_scaled_loss(loss)\n"
-        "    return loss\n",
-        ["2:8 LSO106 wrong", "3:20 LSO105 (breaks)"],
-        id="without an import of TensorFlow the guard is reported",
-    ),
-    pytest.param(
-        "import tf_lso\n"
-        "tf_lso.install()\n"
-        "import tensorflow as tf\n"
-        "def scaled(opt, loss):\n"
-        "    if hasattr(opt, 'get_scaled_loss'):\n"
-        "        return opt.get_scaled_loss(loss)\n"
-        "    return loss\n",
-        [],
-        id="installed",
-    ),
-    pytest.param(
         "import torch\n"
         "def scaled(opt, loss):\n"
         "    if hasattr(opt, 'get_scaled_loss'):\n"
@@ -123,20 +101,6 @@ LEFT_ALONE = [
 ]
 
 REWRITTEN = [
-    pytest.param(
-        "import tensorflow as tf\n"
-        "def scaled(opt, loss):\n"
-        "    if hasattr(opt, 'get_scaled_loss'):\n"
-        "        return opt.get_scaled_loss(loss)\n"
-        "    return loss\n",
-        "import tf_lso.installed  # noqa: F401\n"
-        "import tensorflow as tf\n"
-        "def scaled(opt, loss):\n"
-        "    if hasattr(opt, 'get_scaled_loss'):\n"
-        "        return opt.get_scaled_loss(loss)\n"
-        "    return loss\n",
-        id="a file that wraps nothing gets install: hasattr",
-    ),
     pytest.param(
         "import tensorflow as tf\n"
         "scale = getattr(opt, 'get_unscaled_gradients', None)\n",

@@ -11,11 +11,6 @@ LEFT_ALONE = [
         id="a star of the stable module",
     ),
     pytest.param(
-        "from tensorflow.train.experimental import *\n",
-        ["1:43 LSO108 unsure"],
-        id="a star of another module",
-    ),
-    pytest.param(
         "from common import *\ntf.keras.mixed_precision.experimental.Policy\n",
         ["2:1 LSO108 unsure"],
         id="tf from a star",
@@ -26,20 +21,6 @@ LEFT_ALONE = [
         "    return tf.keras.mixed_precision.experimental.Policy\n",
         ["3:12 LSO108 unsure"],
         id="a parameter",
-    ),
-    pytest.param(
-        "import tensorflow as tf\n"
-        "[tf.keras.mixed_precision.experimental.Policy for tf in xs]\n",
-        ["2:2 LSO108 unsure"],
-        id="a comprehension",
-    ),
-    pytest.param(
-        "import tensorflow as tf\n"
-        "match x:\n"
-        "    case [1, *tf]:\n"
-        "        tf.keras.mixed_precision.experimental.Policy\n",
-        ["4:9 LSO108 unsure"],
-        id="a pattern",
     ),
     pytest.param(
         "import tensorflow as tf\n"
@@ -79,11 +60,6 @@ LEFT_ALONE = [
         "tf.keras.mixed_precision.Policy('x')\n",
         ["3:1 LSO108 unsure"],
         id="a name bound again",
-    ),
-    pytest.param(
-        "tf.keras.mixed_precision.Policy('x')\n",
-        ["1:1 LSO108 unsure"],
-        id="nothing binds it",
     ),
     pytest.param(
         "class A:\n"
@@ -159,12 +135,6 @@ LEFT_ALONE = [
             "7:1 LSO108 unsure",
         ],
         id="TensorFlow from another file of the program",
-    ),
-    pytest.param(
-        "import keras_core as keras\n"
-        'keras.mixed_precision.set_global_policy("float32")\n',
-        [],
-        id="another package with the alias keras",
     ),
     pytest.param(
         "import tensorflow as tf\n"
