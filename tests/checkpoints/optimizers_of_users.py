@@ -59,27 +59,6 @@ class _OwnNew(_KERAS2.optimizers.experimental.Optimizer):
         return {"name": self.name}
 
 
-class _OwnLegacy(FAMILIES["legacy"].Optimizer):
-    """An optimizer with the slots `pace` and `trace`."""
-
-    def __init__(self, name="own_legacy", **kwargs):
-        super().__init__(name, **kwargs)
-        self._set_hyper("rate", 0.01)
-
-    def _create_slots(self, variables):
-        for slot in ("pace", "trace"):
-            for variable in variables:
-                self.add_slot(variable, slot)
-
-    def _resource_apply_dense(self, gradient, variable, apply_state=None):
-        pace = self.get_slot(variable, "pace").assign_add(gradient)
-        self.get_slot(variable, "trace").assign_add(2 * gradient)
-        return variable.assign_sub(self._get_hyper("rate") * pace)
-
-    def get_config(self):
-        return {"name": self._name}
-
-
 class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
     """A legacy optimizer with any slots, as LARS, LAMB and averaging classes have them."""
 
@@ -186,5 +165,5 @@ if HAS_KERAS3:
 MAKE_OWN = {
     "keras3": lambda: _OwnKeras3(0.01),
     "new": lambda: _OwnNew(),
-    "legacy": lambda: _OwnLegacy(),
+    "legacy": lambda: LegacyWithSlots(("pace", "trace")),
 }

@@ -62,7 +62,7 @@ def h5(tmp_path):
 
 # Functions of the group of weights and of a folder. Each one replaces the first kernel.
 
-KERNEL, OTHER_KERNEL = "dense_a/dense_a/kernel:0", "dense_b/dense_b/kernel:0"
+KERNEL = "dense_a/dense_a/kernel:0"
 
 
 def external_link(weights, folder):
@@ -71,20 +71,10 @@ def external_link(weights, folder):
     weights[KERNEL] = h5py.ExternalLink(str(folder / "other.h5"), "/secret")
 
 
-def soft_link(weights, folder):
-    weights[KERNEL] = h5py.SoftLink(f"/model_weights/{OTHER_KERNEL}")
-
-
 def external_values(weights, folder):
     (folder / "secret").write_bytes(bytes(24))
     files = [(str(folder / "secret"), 0, 24)]
     weights.create_dataset(KERNEL, (3, 2), "float32", external=files)
-
-
-def virtual_values(weights, folder):
-    layout = h5py.VirtualLayout((3, 2), "float32")
-    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "secret", (3, 2))
-    weights.create_virtual_dataset(KERNEL, layout)
 
 
 def text_values(weights, folder):
@@ -103,9 +93,7 @@ def group(weights, folder):
     ("replace_kernel", "match"),
     [
         (external_link, "is a link"),
-        (soft_link, "is a link"),
         (external_values, "in another file"),
-        (virtual_values, "in another file"),
         (text_values, "dtype object, not float32"),
         (huge_shape, r"shape \(1099511627776, 1024\)"),
         (group, "is a group"),
@@ -200,10 +188,6 @@ def node_out_of_range(graph):
     graph.nodes[1].children[0].node_id = 10**6
 
 
-def negative_node(graph):
-    graph.nodes[1].children[0].node_id = -1
-
-
 def no_nodes(graph):
     graph.ClearField("nodes")
 
@@ -214,9 +198,7 @@ def unknown_key(graph):
             attribute.checkpoint_key = "gone"
 
 
-@pytest.mark.parametrize(
-    "change", [node_out_of_range, negative_node, no_nodes, unknown_key]
-)
+@pytest.mark.parametrize("change", [node_out_of_range, no_nodes, unknown_key])
 def test_a_damaged_graph_is_refused(tmp_path, change):
     path = copy_with_changed_graph(tmp_path, change)
     assert_refused(path, "damaged|is missing")
@@ -235,12 +217,7 @@ def long_chain(graph):
         last = len(graph.nodes) - 1
 
 
-def many_children(graph):
-    for number in range(20000):
-        graph.nodes[1].children.add(node_id=1, local_name=f"name{number}")
-
-
-@pytest.mark.parametrize("change", [cycle, long_chain, many_children])
+@pytest.mark.parametrize("change", [cycle, long_chain])
 def test_a_valid_graph_of_unusual_shape_is_restored(tmp_path, change):
     assert_restored(copy_with_changed_graph(tmp_path, change))
 
