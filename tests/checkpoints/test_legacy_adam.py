@@ -52,14 +52,6 @@ def assert_restored(path, model, opt, old_model, old):
     assert_equal(slots_of(opt, model), slots_of(old, old_model))
 
 
-def test_an_optimizer_built_in_another_order(tmp_path):
-    old_model, old = trained_old_model()
-    path = save(tmp_path, m=old_model, o=old)
-    model, opt = make_model(keras), new_adam()
-    opt.build(model.trainable_variables[::-1])
-    assert_restored(path, model, opt, old_model, old)
-
-
 def make_model_with_shared_layer(keras_module):
     """Return a model that calls one layer twice."""
     layers = keras_module.layers
