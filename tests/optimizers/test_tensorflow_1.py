@@ -139,9 +139,6 @@ if hasattr(optimizer, "loss_scale"):
 _POLICY_OF_TF_LSO = """import tf_lso; tf_lso.install()
 tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")"""
 _POLICY_OF_KERAS = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
-_EXPERIMENTAL_POLICY = """import tf_lso; tf_lso.install()
-from tf_lso.keras.mixed_precision import experimental as e
-e.set_policy(e.Policy("mixed_float16", loss_scale='dynamic'))"""
 
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
@@ -168,10 +165,9 @@ def trained_by_keras():
     ("setup", "wrap", "family"),
     [
         pytest.param(_POLICY_OF_TF_LSO, "", "", marks=pytest.mark.slow),
-        pytest.param(_EXPERIMENTAL_POLICY, "", "legacy.", marks=pytest.mark.slow),
         (f"import tf_lso; {_POLICY_OF_KERAS}", "tf_lso.LossScaleOptimizer", "legacy."),
     ],
-    ids=["newer", "experimental", "wrapped"],
+    ids=["newer", "wrapped"],
 )
 def test_fit_trains_as_with_the_wrapper_of_keras(setup, wrap, family, trained_by_keras):
     trained = _run(_TRAIN, setup, wrap, family)
