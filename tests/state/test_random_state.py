@@ -222,11 +222,12 @@ def continues_equally(case):
     return case.source == case.target or case.name in EQUAL
 
 
-def outcomes_of_random_cases(examples):
+@pytest.mark.slow
+def test_state_of_200_random_optimizers_is_whole_or_refused():
     outcomes = []
 
     @hypothesis.settings(
-        max_examples=examples,
+        max_examples=200,
         deadline=None,
         derandomize=True,
         database=None,
@@ -237,15 +238,5 @@ def outcomes_of_random_cases(examples):
         outcomes.append(run(case))
 
     whole_or_refused()
-    return outcomes
-
-
-def test_state_is_whole_or_refused():
-    assert "whole" in outcomes_of_random_cases(12)
-
-
-@pytest.mark.slow
-def test_state_of_300_optimizers_is_whole_or_refused():
-    outcomes = outcomes_of_random_cases(300)
-    assert outcomes.count("whole") > 100
+    assert outcomes.count("whole") > 60
     assert outcomes.count("refused") > 5
