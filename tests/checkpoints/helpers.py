@@ -50,11 +50,11 @@ def trained_model(keras_module, opt, *names, **kwargs):
     return model
 
 
-def expect_limits(request, family, format_, wraps=True):
+def expect_limits(request, family, format_):
     """Expect the running test to fail if the installed Keras cannot write such a file."""
     if family == "keras3" and format_ == "checkpoint":
         request.applymarker(NO_CHECKPOINT)
-    if family == "keras3" and format_ == "h5" and wraps:
+    if family == "keras3" and format_ == "h5":
         request.applymarker(NO_WRAPPED_H5)
 
 

@@ -1,7 +1,5 @@
 """Optimizer classes as users write them, with slots that no table of tf_lso contains."""
 
-import tensorflow as tf
-
 from tests.families import FAMILIES, KERASES
 from tests.generation import HAS_KERAS3
 
@@ -30,54 +28,6 @@ if HAS_KERAS3:
 
 
 _KERAS2 = KERASES["keras2"]
-
-
-class _OwnNew(_KERAS2.optimizers.experimental.Optimizer):
-    """An optimizer with two lists of slots and a single variable."""
-
-    def __init__(self, name="own_new", **kwargs):
-        super().__init__(name, **kwargs)
-        self._learning_rate = self._build_learning_rate(0.01)
-
-    def build(self, variables):
-        super().build(variables)
-        if getattr(self, "_built", False):
-            return
-        self.pace = [self.add_variable_from_reference(v, "speed") for v in variables]
-        self.trace = [self.add_variable_from_reference(v, "trace") for v in variables]
-        self.one = self.add_variable((), tf.float32, "zeros", "one")
-        self._built = True
-
-    def update_step(self, gradient, variable):
-        index = self._index_dict[self._var_key(variable)]
-        self.pace[index].assign_add(gradient)
-        self.trace[index].assign_add(2 * gradient)
-        self.one.assign_add(1.0)
-        variable.assign_sub(0.01 * self.pace[index])
-
-    def get_config(self):
-        return {"name": self.name}
-
-
-class _OwnLegacy(FAMILIES["legacy"].Optimizer):
-    """An optimizer with the slots `pace` and `trace`."""
-
-    def __init__(self, name="own_legacy", **kwargs):
-        super().__init__(name, **kwargs)
-        self._set_hyper("rate", 0.01)
-
-    def _create_slots(self, variables):
-        for slot in ("pace", "trace"):
-            for variable in variables:
-                self.add_slot(variable, slot)
-
-    def _resource_apply_dense(self, gradient, variable, apply_state=None):
-        pace = self.get_slot(variable, "pace").assign_add(gradient)
-        self.get_slot(variable, "trace").assign_add(2 * gradient)
-        return variable.assign_sub(self._get_hyper("rate") * pace)
-
-    def get_config(self):
-        return {"name": self._name}
 
 
 class LegacyWithSlots(FAMILIES["legacy"].Optimizer):
@@ -185,6 +135,6 @@ if HAS_KERAS3:
 # Maps a family to a function that makes an optimizer of a user's own class.
 MAKE_OWN = {
     "keras3": lambda: _OwnKeras3(0.01),
-    "new": lambda: _OwnNew(),
-    "legacy": lambda: _OwnLegacy(),
+    "new": lambda: NewWithSlots(("pace", "trace")),
+    "legacy": lambda: LegacyWithSlots(("pace", "trace")),
 }

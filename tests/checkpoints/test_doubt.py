@@ -35,15 +35,12 @@ def wrapped(family, name="Adam", **arguments):
     return tf_lso.LossScaleOptimizer(getattr(FAMILIES[family], name)(0.01, **arguments))
 
 
-@pytest.mark.parametrize("writer", [name for name in FAMILIES if name != "keras3"])
 @pytest.mark.parametrize("reader", FAMILIES)
 def test_a_checkpoint_whose_names_and_places_contradict_is_refused_until_mapped(
-    writer, reader, tmp_path
+    reader, tmp_path
 ):
-    optimizer = wrapped(writer)
-    path = save(
-        trained_model(KERASES[writer], optimizer), optimizer, "checkpoint", tmp_path
-    )
+    optimizer = wrapped("legacy")
+    path = save(trained_model(keras2, optimizer), optimizer, "checkpoint", tmp_path)
     model = make_model(KERASES[reader], "b", "a")
     assert_refused(
         path, model, wrapped(reader), "by its position .* by its name", "mapping="
@@ -116,7 +113,7 @@ if HAS_KERAS3:
 
 
 @needs_keras3
-@pytest.mark.parametrize("format_", ["keras", "weights.h5", "h5"])
+@pytest.mark.parametrize("format_", ["keras", "h5"])
 def test_a_slot_of_the_users_class_is_not_confused_with_the_average_of_keras(
     format_, tmp_path
 ):
@@ -141,7 +138,7 @@ def named_slots(optimizer):
 
 
 @needs_keras3
-@pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])
+@pytest.mark.parametrize("name", ["Adam", "RMSprop"])
 def test_slots_of_an_h5_file_follow_the_names_of_their_variables(name, tmp_path):
     arguments = {"momentum": 0.5} if name != "Adam" else {}
     make_optimizer = getattr(keras.optimizers, name)

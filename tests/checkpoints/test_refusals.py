@@ -73,26 +73,18 @@ def test_a_file_without_an_optimizer_says_how_to_restore_the_model(tmp_path):
     assert checkpoints.restore(path, model=model).complete
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"), [("Adamax", {}), ("RMSprop", {"momentum": 0.9})]
-)
-@pytest.mark.parametrize("writer", ["Keras 3.6", "installed Keras", "tf_lso"])
+@pytest.mark.parametrize("writer", ["Keras 3.6", "tf_lso"])
 @needs_keras3
 @takes_optimizers
-def test_another_class_of_optimizer_of_keras_3_is_refused(
-    writer, name, arguments, tmp_path
-):
+def test_another_class_of_optimizer_of_keras_3_is_refused(writer, tmp_path):
     """RMSprop can have lists of slots with the same names as those of Adam."""
     path = artifacts.folder("TF2.17-keras3.6") / "bare-keras3-Adam" / "ckpt-1"
-    if writer != "Keras 3.6":
-        model, opt = recorded_model(), keras.optimizers.Adam()
-        if writer == "tf_lso":
-            opt = tf_lso.LossScaleOptimizer(opt)
+    if writer == "tf_lso":
+        model, opt = recorded_model(), wrapped()
         opt.build(model.trainable_variables)
         path = tf.train.Checkpoint(model=model, optimizer=opt).write(tmp_path / "c")
-    assert_refused(
-        path, recorded_model(), wrapped(name, **arguments), "of the class Adam, but"
-    )
+    opt = wrapped("RMSprop", momentum=0.9)
+    assert_refused(path, recorded_model(), opt, "of the class Adam, but")
 
 
 def test_a_variable_of_keras_2_may_have_the_name_of_a_slot_of_keras_3(tmp_path):
@@ -151,9 +143,13 @@ def test_a_longer_name_in_a_mapping_overrides_a_shorter_name(tmp_path):
         np.testing.assert_array_equal(*map(numpy, kernels))
 
 
-def rename_as_keras_3_0(path):
-    """Rename the weights in an .h5 file as Keras 3.0 does: without the name of their layer."""
-    with h5py.File(path, "r+") as file:
+def test_places_and_names_that_contradict_each_other_are_refused(tmp_path):
+    """As Keras 3.0 writes it, the names of weights lack that of their layer."""
+    h5 = tmp_path / "model.h5"
+    old = make_model(keras, "one", "two")
+    old.set_weights([np.full(w.shape, index) for index, w in enumerate(old.weights)])
+    old.save(h5)
+    with h5py.File(h5, "r+") as file:
         for name in ("one", "two"):
             layer = file["model_weights"][name]
             weights = np.char.asarray(layer.attrs["weight_names"]).astype(str)
@@ -162,16 +158,6 @@ def rename_as_keras_3_0(path):
             for short, value in values.items():
                 layer[short] = value
             layer.attrs["weight_names"] = list(values)
-
-
-@pytest.mark.parametrize("names", ["installed Keras", "Keras 3.0"])
-def test_places_and_names_that_contradict_each_other_are_refused(names, tmp_path):
-    h5 = tmp_path / "model.h5"
-    old = make_model(keras, "one", "two")
-    old.set_weights([np.full(w.shape, index) for index, w in enumerate(old.weights)])
-    old.save(h5)
-    if names == "Keras 3.0":
-        rename_as_keras_3_0(h5)
     new = make_model(keras, "two", "one")
     with pytest.raises(checkpoints.CheckpointError, match="by its name"):
         checkpoints.restore(h5, model=new)
@@ -190,9 +176,7 @@ def test_the_wrapper_of_keras_is_refused():
     assert_refused(PATH, recorded_model(), other, r"tf_lso.LossScaleOptimizer\(")
 
 
-@pytest.mark.parametrize(
-    "target", ["missing/ckpt-1", "missing.h5", "missing.keras", "empty"]
-)
+@pytest.mark.parametrize("target", ["missing/ckpt-1", "missing.h5", "empty"])
 def test_a_path_without_a_file_is_refused(tmp_path, target):
     (tmp_path / "empty").mkdir()
     with pytest.raises(checkpoints.CheckpointError, match=target.split("/", 1)[0]):
@@ -278,8 +262,6 @@ def test_the_report_names_every_key_and_every_variable_once():
     ("variable", "value", "match"),
     [
         ("current_loss_scale", float("nan"), "the loss scale at the key .* is nan"),
-        ("current_loss_scale", float("inf"), "the loss scale at the key .* is inf"),
-        ("current_loss_scale", -1.0, "the loss scale at the key .* is -1.0"),
         ("current_loss_scale", 0.0, "the loss scale at the key .* is 0.0"),
         ("good_steps", -1, "the count at the key .* is -1.0"),
     ],

@@ -12,25 +12,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tests import preloaded
 from tests.checkpoints import artifacts, helpers
 from tests.families import CURRENT, KERASES
 from tf_lso.checkpoints import object_graph
-
-DAMAGES = 1008  # seven files, with eight kinds of damage each, 18 times
-
-
-@pytest.mark.slow
-def test_a_damaged_file_is_refused_or_restored_correctly():
-    module = "tests.checkpoints.corruptions"
-    done = preloaded.run(["-m", module, "0", str(DAMAGES)])
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
-    assert not [line for line in lines if line.startswith("WRONG")], lines
-    assert lines[-1].startswith("DONE") and "refused" in lines[-1]
-
-
-# --- Hostile files.
 
 VERSION, CASE = "TF2.15.1", "stable-new-Adam-dynamic"
 # The folder with the undamaged files.
@@ -60,9 +44,36 @@ def h5(tmp_path):
     return path
 
 
+# --- Damaged files.
+
+
+def cut(data):
+    return data[: len(data) // 2]
+
+
+def zeros(data):
+    return data[:100] + bytes(400) + data[500:]
+
+
+def empty(data):
+    return b""
+
+
+@pytest.mark.parametrize("damage", [cut, zeros, empty])
+@pytest.mark.parametrize("name", ["model.h5", "model.keras", "ckpt-1.index"])
+def test_a_damaged_file_is_refused(name, damage, tmp_path):
+    for file in FOLDER.glob("ckpt-1.*"):
+        shutil.copy(file, tmp_path)
+    path = tmp_path / name
+    path.write_bytes(damage((FOLDER / name).read_bytes()))
+    assert_refused(str(path).removesuffix(".index"), "")
+
+
+# --- Hostile files.
+
 # Functions of the group of weights and of a folder. Each one replaces the first kernel.
 
-KERNEL, OTHER_KERNEL = "dense_a/dense_a/kernel:0", "dense_b/dense_b/kernel:0"
+KERNEL = "dense_a/dense_a/kernel:0"
 
 
 def external_link(weights, folder):
@@ -71,20 +82,10 @@ def external_link(weights, folder):
     weights[KERNEL] = h5py.ExternalLink(str(folder / "other.h5"), "/secret")
 
 
-def soft_link(weights, folder):
-    weights[KERNEL] = h5py.SoftLink(f"/model_weights/{OTHER_KERNEL}")
-
-
 def external_values(weights, folder):
     (folder / "secret").write_bytes(bytes(24))
     files = [(str(folder / "secret"), 0, 24)]
     weights.create_dataset(KERNEL, (3, 2), "float32", external=files)
-
-
-def virtual_values(weights, folder):
-    layout = h5py.VirtualLayout((3, 2), "float32")
-    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "secret", (3, 2))
-    weights.create_virtual_dataset(KERNEL, layout)
 
 
 def text_values(weights, folder):
@@ -103,9 +104,7 @@ def group(weights, folder):
     ("replace_kernel", "match"),
     [
         (external_link, "is a link"),
-        (soft_link, "is a link"),
         (external_values, "in another file"),
-        (virtual_values, "in another file"),
         (text_values, "dtype object, not float32"),
         (huge_shape, r"shape \(1099511627776, 1024\)"),
         (group, "is a group"),
@@ -200,10 +199,6 @@ def node_out_of_range(graph):
     graph.nodes[1].children[0].node_id = 10**6
 
 
-def negative_node(graph):
-    graph.nodes[1].children[0].node_id = -1
-
-
 def no_nodes(graph):
     graph.ClearField("nodes")
 
@@ -214,9 +209,7 @@ def unknown_key(graph):
             attribute.checkpoint_key = "gone"
 
 
-@pytest.mark.parametrize(
-    "change", [node_out_of_range, negative_node, no_nodes, unknown_key]
-)
+@pytest.mark.parametrize("change", [node_out_of_range, no_nodes, unknown_key])
 def test_a_damaged_graph_is_refused(tmp_path, change):
     path = copy_with_changed_graph(tmp_path, change)
     assert_refused(path, "damaged|is missing")
@@ -235,12 +228,7 @@ def long_chain(graph):
         last = len(graph.nodes) - 1
 
 
-def many_children(graph):
-    for number in range(20000):
-        graph.nodes[1].children.add(node_id=1, local_name=f"name{number}")
-
-
-@pytest.mark.parametrize("change", [cycle, long_chain, many_children])
+@pytest.mark.parametrize("change", [cycle, long_chain])
 def test_a_valid_graph_of_unusual_shape_is_restored(tmp_path, change):
     assert_restored(copy_with_changed_graph(tmp_path, change))
 

@@ -5,12 +5,12 @@
 
 import inspect
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_lso
 from tests.families import (
+    CURRENT,
     FAMILIES,
     HAS_KERAS3,
     KERASES,
@@ -22,8 +22,6 @@ from tests.families import (
     raw,
     wrapped,
 )
-from tf_lso.scaling import rule as rule_lib
-from tf_lso.scaling.rule import ScaleRule
 
 NAN = float("nan")
 
@@ -86,19 +84,9 @@ def test_the_signature():
 # --- The scale. `tests/golden` compares the values of these properties.
 
 
-def test_the_types_of_the_properties_of_a_dynamic_scale(family):
-    optimizer = wrapped(family, growth=3.0)
-    assert type(optimizer.initial_scale) is float
-    assert type(optimizer.dynamic_growth_steps) is int
-    counter = optimizer.dynamic_counter
-    assert isinstance(counter, tf.Variable) and counter.dtype == tf.int64
-
-
 @pytest.mark.parametrize("make", [wrapped, with_fixed_scale])
-def test_the_loss_scale_is_a_float32_tensor_and_not_a_variable(family, make):
-    optimizer = make(family)
-    assert type(optimizer.initial_scale) is float
-    scale = optimizer.loss_scale
+def test_the_loss_scale_is_a_float32_tensor_and_not_a_variable(make):
+    scale = make(CURRENT).loss_scale
     assert tf.is_tensor(scale) and not isinstance(scale, tf.Variable)
     assert (scale.dtype, scale.shape) == (tf.float32, ())
 
@@ -110,23 +98,9 @@ def test_the_weights_with_a_fixed_scale_are_those_of_the_inner_optimizer(family)
     optimizer.set_weights(weights)
 
 
-def test_the_constructors_have_the_defaults_of_the_rule():
-    parameters = inspect.signature(tf_lso.LossScaleOptimizer).parameters
-    for name in ("growth_factor", "backoff_factor", "min_scale"):
-        assert parameters[name].default == getattr(ScaleRule, name)
-    parameters = inspect.signature(tf_lso.DynamicLossScale).parameters
-    names = rule_lib.OF_DYNAMIC_LOSS_SCALE
-    for field in ("initial_scale", "growth_steps", "growth_factor"):
-        assert parameters[names[field]].default == getattr(ScaleRule, field)
-
-
 @pytest.mark.parametrize(
     "arguments, shrunk",
-    [
-        ({"multiplier": 3}, 3.0),
-        ({"multiplier": 3, "backoff_factor": 0.5}, 4.5),
-        ({}, 4.5),
-    ],
+    [({"multiplier": 3}, 3.0), ({"multiplier": 3, "backoff_factor": 0.5}, 4.5)],
 )
 def test_the_scale_shrinks_by_the_multiplier_unless_there_is_a_backoff_factor(
     arguments, shrunk
@@ -138,8 +112,8 @@ def test_the_scale_shrinks_by_the_multiplier_unless_there_is_a_backoff_factor(
         assert float(each()) == shrunk
 
 
-def test_the_growth_factor_does_not_change_the_backoff_factor(family):
-    inner = FAMILIES[family].SGD()
+def test_the_growth_factor_does_not_change_the_backoff_factor():
+    inner = FAMILIES[CURRENT].SGD()
     optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8, growth_factor=4)
     reloaded = tf_lso.LossScaleOptimizer.from_config(optimizer.get_config())
     for each in (optimizer, reloaded):
@@ -148,56 +122,19 @@ def test_the_growth_factor_does_not_change_the_backoff_factor(family):
         assert "backoff_factor" not in each.get_config()
 
 
-@pytest.mark.parametrize(
-    ("growth_factor", "grown"), [(1, 8.0), (1.25, 10.0), (3, 24.0)]
-)
-def test_the_growth_factor_multiplies_the_scale(family, growth_factor, grown):
-    optimizer = tf_lso.LossScaleOptimizer(
-        FAMILIES[family].SGD(),
-        initial_scale=8,
-        dynamic_growth_steps=1,
-        growth_factor=growth_factor,
-    )
-    optimizer.apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
-    assert float(optimizer.loss_scale) == grown
-
-
-# --- The repr.
-
-
-def test_repr_shows_the_scale_the_count_and_the_inner_optimizer(family, x):
-    optimizer = wrapped(family)
-    step(optimizer, x)
-    start = "<LossScaleOptimizer around SGD"
-    assert repr(optimizer) == f"{start}, loss_scale=8, dynamic_counter=1>"
-    assert repr(with_fixed_scale(family)) == f"{start}, loss_scale=4, fixed>"
-
-
-def test_repr_shows_no_values_while_a_function_is_traced(optimizer):
-    texts = []
-    tf.function(lambda: texts.append(repr(optimizer)))()
-    assert texts == ["<LossScaleOptimizer around SGD>"]
-
-
-def test_repr_works_before_the_constructor_has_run(optimizer):
-    assert "LossScaleOptimizer object" in repr(object.__new__(type(optimizer)))
-
-
-def test_repr_is_the_same_in_and_outside_a_strategy(family, mirrored2):
-    with mirrored2.scope():
-        optimizer = wrapped(family)
-        texts = [repr(optimizer)]
-    mirrored2.run(lambda: texts.append(repr(optimizer)))
-    assert len({*texts, repr(optimizer)}) == 1
-    assert "dynamic_counter=0" in texts[0]
-
-
 # --- The inner optimizer, and its attributes.
 
 
-def test_lr_is_the_learning_rate_of_the_inner_optimizer(optimizer):
-    optimizer.inner_optimizer.learning_rate = 0.25
-    assert float(optimizer.lr) == 0.25
+def test_repr_works_in_a_traced_function_and_on_replicas(family, mirrored2):
+    """In a graph, the scale and the count have no values to show."""
+    with mirrored2.scope():
+        optimizer = wrapped(family)
+    texts = []
+    mirrored2.run(lambda: texts.append(repr(optimizer)))
+    assert set(texts) == {repr(optimizer)}
+    traced = []
+    tf.function(lambda: traced.append(repr(optimizer)))()
+    assert traced == ["<LossScaleOptimizer around SGD>"]
 
 
 def test_decayed_lr_has_the_requested_dtype(optimizer):
@@ -219,7 +156,7 @@ def test_decayed_lr_follows_the_schedule(family, x):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("value", [7, np.array(7), tf.constant(7)])
+@pytest.mark.parametrize("value", [7, tf.constant(7)])
 def test_iterations_are_those_of_the_inner_optimizer_and_may_be_set(
     optimizer, x, value
 ):
@@ -244,11 +181,7 @@ def test_iterations_count_micro_steps_as_the_inner_optimizer_does(x):
 @pytest.mark.parametrize(
     "family, name, value",
     [
-        ("keras3", "weight_decay", 0.25),
         ("keras3", "ema_momentum", 0.5),
-        ("keras3", "ema_overwrite_frequency", 3),
-        ("new", "weight_decay", 0.25),
-        ("new", "ema_momentum", 0.5),
         ("new", "ema_overwrite_frequency", 3),
         ("new", "jit_compile", False),
     ],
@@ -261,11 +194,6 @@ def test_attributes_of_the_inner_optimizer_are_read_and_set(family, name, value)
     assert getattr(optimizer, name) == value
 
 
-def test_an_unknown_attribute_names_the_class(optimizer):
-    with pytest.raises(AttributeError, match=r"LossScaleOptimizer.*no_such_thing"):
-        _ = optimizer.no_such_thing
-
-
 def test_the_default_name(family):
     """It is the name of the inner optimizer, or in Keras 3 that of the class."""
     inner = FAMILIES[family].SGD(name="mine")
@@ -274,34 +202,7 @@ def test_the_default_name(family):
     assert inner.get_config()["name"] == "mine"
 
 
-def test_a_given_name_is_in_the_config(family):
-    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), name="scaled")
-    config = optimizer.get_config()
-    assert optimizer.name == config["name"] == "scaled"
-    assert type(optimizer).from_config(config).name == "scaled"
-    assert optimizer.inner_optimizer.get_config()["name"] != "scaled"
-
-
 # --- State.
-
-
-@needs_keras3
-def test_keras_3_lists_the_variables_of_the_scale():
-    optimizer = wrapped("keras3", "Adam")
-    ids = {id(v) for v in optimizer.variables}
-    assert {id(optimizer.step_counter), id(optimizer.dynamic_scale)} <= ids
-    assert number(optimizer.dynamic_scale) == 8.0
-    assert optimizer.step_counter.value is optimizer.dynamic_counter
-    assert with_fixed_scale("keras3").dynamic_scale is None
-
-
-@needs_keras3
-def test_the_weights_of_keras_3_are_ordered_by_slot_as_in_optimizer_v2():
-    optimizer = wrapped("keras3", "Adam")
-    optimizer.build([tf.Variable(1.0), tf.Variable(1.0)])
-    assert optimizer.weights[0] is optimizer.inner_optimizer.iterations
-    names = [v.path.split("_")[-1] for v in optimizer.weights[1:]]
-    assert names == ["momentum", "momentum", "velocity", "velocity"]
 
 
 def test_weights_without_the_scale_do_not_change_the_scale(optimizer, x):
@@ -342,11 +243,6 @@ def test_finalize_variable_values_does_nothing_without_averages(optimizer, x):
     assert float(x) == pytest.approx(0.8)
 
 
-def test_minimize_accepts_a_name(optimizer, x):
-    optimizer.minimize(lambda: 2.0 * x, [x], name="step")
-    assert float(x) == pytest.approx(0.8)
-
-
 def test_a_variable_with_the_gradient_none_is_left_out_with_one_warning(family, caplog):
     optimizer = wrapped(family)
     x, y = tf.Variable(1.0), tf.Variable(1.0, name="left_out")
@@ -354,14 +250,6 @@ def test_a_variable_with_the_gradient_none_is_left_out_with_one_warning(family, 
         optimizer.apply_gradients([(tf.constant(2.0), x), (None, y)])
     assert (float(x), float(y)) == (pytest.approx(0.6), 1.0)
     assert caplog.text.count("left_out") == 1
-
-
-def test_get_gradients_works_in_a_graph():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        y = tf.Variable(1.0)
-        (gradient,) = wrapped("legacy").get_gradients(2.0 * y, [y])
-        session.run(tf.compat.v1.global_variables_initializer())
-        assert session.run(gradient) == 2.0
 
 
 def test_get_gradients_names_a_variable_that_the_loss_does_not_depend_on(optimizer, x):
@@ -401,12 +289,6 @@ SCALED_GRADIENT = tf.constant(16.0)
 
 
 @pytest.mark.core
-def test_apply_uses_the_given_variables(optimizer, x):
-    optimizer.apply([SCALED_GRADIENT], [x])
-    assert float(x) == pytest.approx(0.8)
-
-
-@pytest.mark.core
 def test_apply_without_variables_uses_those_of_build(optimizer, x):
     optimizer.build([x])
     optimizer.apply([SCALED_GRADIENT])
@@ -422,19 +304,13 @@ def test_an_inner_loss_scale_factor_does_not_scale_twice():
 
 
 @newer_families
-@pytest.mark.parametrize("argument", ["var_list", "var_names"])
-def test_excluded_variables_do_not_decay(family, argument):
+def test_excluded_variables_do_not_decay(family):
     optimizer = wrapped(family, weight_decay=0.5)
     x, y = tf.Variable(1.0, name="kernel"), tf.Variable(1.0, name="bias")
-    excluded = {"var_list": [y], "var_names": ["bias"]}[argument]
-    optimizer.exclude_from_weight_decay(**{argument: excluded})
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
     optimizer.minimize(lambda: 0.0 * x + 0.0 * y, [x, y])
     assert float(x) == pytest.approx(0.95)
     assert float(y) == 1.0
-
-
-def test_legacy_optimizers_have_no_exclude_from_weight_decay():
-    assert not hasattr(wrapped("legacy"), "exclude_from_weight_decay")
 
 
 @needs_keras3
@@ -475,17 +351,7 @@ def test_tf_lso_defines_every_public_method_of_the_base_class(family):
     assert inherited <= {"save_own_variables"}
 
 
-# The forms in which `minimize` accepts two variables.
-VARIABLES = {
-    "list": lambda x, y: [x, y],
-    "nested list": lambda x, y: [[x], [y]],
-    "function": lambda x, y: lambda: [x, y],
-}
-
-
-@pytest.mark.parametrize("form", VARIABLES)
-def test_minimize_accepts_variables_as_a_list_or_a_function(form, family):
-    optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
-    x, y = tf.Variable(1.0), tf.Variable(2.0)
-    optimizer.minimize(lambda: x + 2.0 * y, VARIABLES[form](x, y))
-    assert (x.numpy(), y.numpy()) == (0.5, 1.0)
+def test_minimize_accepts_a_nested_list_of_variables(optimizer, x):
+    y = tf.Variable(2.0)
+    optimizer.minimize(lambda: x + 2.0 * y, [[x], [y]])
+    assert (float(x), float(y)) == (pytest.approx(0.9), pytest.approx(1.8))

@@ -148,7 +148,7 @@ def test_a_nadam_that_had_taken_a_step_loads(family):
     assert_has_hyperparameters(optimizer, config)
 
 
-@pytest.mark.parametrize("name", [*LEGACY, "AdamW", "Lion", "Adafactor"])
+@pytest.mark.parametrize("name", ["SGD", "Nadam", "AdamW", "Adafactor"])
 @needs_keras3
 def test_an_optimizer_of_keras_3_loads_into_tf_keras(name):
     optimizer_of_keras3 = getattr(keras.optimizers, name)(0.25, clipnorm=0.5)
@@ -204,11 +204,8 @@ def test_integers_become_floats_and_none_becomes_the_default(family):
 
 _schedules = keras2.optimizers.schedules
 SCHEDULES = [
-    _schedules.ExponentialDecay(0.5, 3, 0.5),
     _schedules.InverseTimeDecay(0.5, 3, 0.5, staircase=True),
     _schedules.PiecewiseConstantDecay([2, 4], [0.5, 0.25, 0.125]),
-    _schedules.PolynomialDecay(0.5, 4, 0.125, power=2.0, cycle=True),
-    _schedules.CosineDecay(0.5, 6, alpha=0.125),
     _schedules.CosineDecayRestarts(0.5, 3, t_mul=2.0, m_mul=0.5),
 ]
 
@@ -229,16 +226,6 @@ def test_each_schedule_gives_the_same_rates(schedule, family):
         optimizer.apply_gradients([(tf.constant(1.0), variable)])
         rate_of_step = before - variable.numpy()
         assert rate_of_step == pytest.approx(float(schedule(step)), rel=1e-5)
-
-
-@each_keras
-def test_a_schedule_as_tensorflow_2_12_wrote_it(family):
-    rate = make_config("InverseTimeDecay", **SCHEDULES[1].get_config())
-    rate |= {"module": "keras.optimizers.schedules", "registered_name": None}
-    optimizer = load(make_config("SGD", learning_rate=rate), package=PACKAGES[family])
-    loaded = optimizer.get_config()["learning_rate"]
-    assert loaded["class_name"] == "InverseTimeDecay"
-    assert loaded["config"]["staircase"] is True
 
 
 @needs_keras3
@@ -262,15 +249,6 @@ def test_decay_together_with_a_schedule_is_refused_by_keras_3():
     with refused("ValueError: 'decay': 0.5 ... SGD"):
         load(inner, package=PACKAGES["keras3"])
     assert load(inner, package=PACKAGES["keras2"]).get_config()["decay"] == 0.5
-
-
-@needs_keras3
-def test_a_schedule_object_in_a_config_is_used_unchanged():
-    rate = keras.optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)
-    optimizer = configs.deserialize(
-        make_config("SGD", learning_rate=rate), package="keras"
-    )
-    assert optimizer._learning_rate is rate
 
 
 # --- The LossScaleOptimizer: layouts of its config, and names of its class.
@@ -307,17 +285,6 @@ def test_a_users_class_of_loss_scales_is_found_in_custom_objects():
         STABLE.from_config(config)
 
 
-@pytest.mark.parametrize(
-    "loss_scale, expected",
-    [(4, 4.0), ("dynamic", 2.0**15), (tf_lso.DynamicLossScale(4.0, 2), 4.0)],
-)
-def test_a_config_may_contain_a_loss_scale_that_the_constructor_accepts(
-    loss_scale, expected
-):
-    optimizer = STABLE.from_config({"optimizer": SGD, "loss_scale": loss_scale})
-    assert float(optimizer.loss_scale) == expected
-
-
 def test_the_experimental_class_reads_the_limits_of_the_stable_class():
     """`tests/golden/test_configs.py` tests the other layouts of configs."""
     config = {
@@ -336,43 +303,21 @@ def test_the_experimental_class_reads_the_limits_of_the_stable_class():
     assert (optimizer.name, optimizer.dynamic_growth_steps) == ("mine", 2000)
 
 
-def test_the_experimental_class_reads_a_fixed_scale_of_the_stable_class():
-    config = {"inner_optimizer": SGD, "dynamic": False, "initial_scale": 0.5}
-    optimizer = EXPERIMENTAL.from_config(config)
-    assert (optimizer.dynamic, float(optimizer.loss_scale())) == (False, 0.5)
-
-
-WRAPPER_NAMES = [
-    "LossScaleOptimizer",
-    "lossscaleoptimizer",
-    "LossScaleOptimizerV1",
-    "LossScaleOptimizerV3",
-    "BaseLossScaleOptimizer",
-    "tf_lso>LossScaleOptimizer",
-    "Custom>LossScaleOptimizer",
-]
-
-
-@pytest.mark.parametrize("name", WRAPPER_NAMES)
-def test_every_class_name_of_a_loss_scale_optimizer_is_known(name):
+@pytest.mark.parametrize(
+    "name", ["BaseLossScaleOptimizer", "Custom>lossscaleoptimizer"]
+)
+def test_a_class_name_of_any_version_may_be_replaced_by_custom_objects(name):
+    """`tests/install/test_loading.py` loads the other names."""
     config = wrapper_config(name, initial_scale=4.0)
     optimizer = load(config)
     assert isinstance(optimizer, STABLE) and not isinstance(optimizer, EXPERIMENTAL)
     assert float(optimizer.loss_scale) == 4.0
-    # A class in `custom_objects` under the public name is used for every name.
     custom_objects = {"LossScaleOptimizer": EXPERIMENTAL}
     assert isinstance(load(config, custom_objects), EXPERIMENTAL)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        wrapper_config("tf_lso>ExperimentalLossScaleOptimizer"),
-        wrapper_config() | {"module": "tf_lso.optimizers.experimental"},
-    ],
-    ids=["name", "module"],
-)
-def test_the_experimental_class_is_known_by_its_name_or_its_module(config):
+def test_the_experimental_class_is_known_by_its_module():
+    config = wrapper_config() | {"module": "tf_lso.optimizers.experimental"}
     assert isinstance(load(config), EXPERIMENTAL)
 
 
@@ -460,18 +405,6 @@ def test_a_users_optimizer_class_is_found_in_custom_objects():
     assert type(optimizer) is PlainLegacySGD
 
 
-def test_none_is_passed_to_a_users_optimizer_class():
-    config = make_config("FactorSGD", factor=None)
-    assert load(config, {"FactorSGD": FactorSGD}).factor is None
-
-
-def test_decay_becomes_a_schedule_for_a_users_optimizer_class():
-    config = make_config("FactorSGD", lr=0.5, decay=0.5)
-    rate = load(config, {"FactorSGD": FactorSGD}).get_config()["learning_rate"]
-    assert rate["class_name"] == "InverseTimeDecay"
-    assert rate["config"]["decay_rate"] == 0.5
-
-
 @pytest.mark.parametrize("cls", [FactorSGD, keras2.optimizers.SGD])
 def test_a_class_in_custom_objects_replaces_the_class_of_keras(cls):
     assert type(load(SGD, {"SGD": cls})) is cls
@@ -502,6 +435,11 @@ def test_a_registered_optimizer_class_is_found():
         assert type(load(written)) is FactorSGD
     finally:
         del keras.saving.get_custom_objects()["test_configs>FactorSGD"]
+
+
+def test_none_is_passed_to_a_users_optimizer_class():
+    config = make_config("FactorSGD", factor=None)
+    assert load(config, {"FactorSGD": FactorSGD}).factor is None
 
 
 def test_neutral_keys_are_not_passed_to_a_users_class_without_these_arguments():
@@ -624,13 +562,6 @@ ROUND_TRIPS = {
     "experimental": lambda o: EXPERIMENTAL(o, 4.0),
     "multiplier": lambda o: EXPERIMENTAL(o, tf_lso.DynamicLossScale(4.0, 3, 8.0)),
 }
-REQUIRED_KEYS = {
-    "inner_optimizer",
-    "name",
-    "dynamic",
-    "initial_scale",
-    "dynamic_growth_steps",
-}
 # The keys that a config contains only if the caller passed the argument.
 OPTIONAL_KEYS = {
     "limits": {"min_scale": 0.5, "max_scale": 64.0},
@@ -646,17 +577,12 @@ def test_a_config_survives_a_round_trip_through_json(family, kind):
     for factor in (1.0, float("nan"), 1.0):  # steps do not change the config
         legacy_step(optimizer, lambda f=factor: f * tf.reduce_sum(x**2), [x])
     config = config_through_json(optimizer)
-    cls, name = STABLE, "LossScaleOptimizer"
+    assert OPTIONAL_KEYS.get(kind, {}).items() <= config.items()
+    name = "LossScaleOptimizer"
     if isinstance(optimizer, EXPERIMENTAL):
-        cls, name = EXPERIMENTAL, "ExperimentalLossScaleOptimizer"
-    else:
-        for key in ("dynamic", "initial_scale", "dynamic_growth_steps"):
-            assert config[key] == getattr(optimizer, key)
-        others = {key: config[key] for key in config.keys() - REQUIRED_KEYS}
-        assert others == OPTIONAL_KEYS.get(kind, {})
+        name = "ExperimentalLossScaleOptimizer"
     for loaded in (
         type(optimizer).from_config(config),
-        cls.from_config(config),
         load({"class_name": f"tf_lso>{name}", "config": config}),
     ):
         assert type(loaded) is type(optimizer)
@@ -666,23 +592,17 @@ def test_a_config_survives_a_round_trip_through_json(family, kind):
         assert (number(loaded.learning_rate), number(loaded.beta_1)) == (0.25, 0.5)
 
 
-def test_the_stable_class_reads_the_rule_in_an_experimental_config(family):
+def test_the_stable_class_reads_the_rule_in_an_experimental_config():
     scale = tf_lso.DynamicLossScale(16.0, backoff_factor=0.25)
-    config = EXPERIMENTAL(FAMILIES[family].SGD(0.1), scale).get_config()
+    config = EXPERIMENTAL(keras.optimizers.SGD(0.1), scale).get_config()
     loaded = STABLE.from_config(config).loss_scale_state
     assert (loaded.initial_loss_scale, loaded.backoff_factor) == (16.0, 0.25)
-
-
-def test_a_config_may_contain_an_inner_optimizer_instead_of_its_config(family):
-    inner = FAMILIES[family].SGD()
-    optimizer = STABLE.from_config({"inner_optimizer": inner, "initial_scale": 2.0})
-    assert optimizer.inner_optimizer is inner
 
 
 # --- Refusals.
 
 
-@pytest.mark.parametrize("config", [None, 3, "sgd", [SGD]])
+@pytest.mark.parametrize("config", [None, "sgd"])
 def test_a_config_that_is_not_a_dict_is_refused(config):
     with refused(f"TypeError: 'config' ... {config!r:.5}"):
         STABLE.from_config(config)
@@ -699,21 +619,7 @@ def test_a_config_that_is_not_a_dict_is_refused(config):
         ({"class_name": "SGD", "config": 3}, "TypeError: 'config' ... dict ... 3"),
         (make_config("Unheard"), "ValueError: 'Unheard' ... custom_objects ... 'Adam'"),
         (wrapper_config(inner=None), "ValueError: 'inner_optimizer'"),
-        (wrapper_config(inner="sgd"), "TypeError: 'optimizer' ... 'sgd'"),
-        (wrapper_config(inner=wrapper_config()), "TypeError: scaled twice"),
-        (wrapper_config(inner={"config": {}}), "ValueError: 'class_name'"),
         (wrapper_config(dynamic="yes"), "TypeError: 'dynamic' ... 'yes'"),
-        (wrapper_config(initial_scale=-1), "ValueError: 'initial_scale' ... -1"),
-        (
-            wrapper_config(dynamic_growth_steps=-1),
-            "ValueError: 'dynamic_growth_steps' ... -1",
-        ),
-        (
-            {**wrapper_config(), "config": {"dynamic": True}},
-            "ValueError: 'inner_optimizer'",
-        ),
-        (wrapper_config(clipnorm=1.0), "ValueError: 'clipnorm' ... 1.0"),
-        (wrapper_config(bogus=1), "TypeError: 'bogus'"),
         (
             wrapper_config(optimizer=SGD),
             "ValueError: 'optimizer' ... 'inner_optimizer'",
@@ -735,8 +641,6 @@ def test_a_config_is_refused(config, expected):
         ({"optimizer": SGD}, "ValueError: 'loss_scale'"),
         (config_of_2_3("Unheard"), "ValueError: 'Unheard' ... custom_objects"),
         ({"loss_scale": 4.0}, "ValueError: 'optimizer'"),
-        ({"optimizer": SGD, "loss_scale": None}, "ValueError: 'loss_scale' ... None"),
-        ({"optimizer": SGD, "loss_scale": {}}, "ValueError: 'class_name'"),
         (config_of_2_3("FixedLossScale", value=4.0), "TypeError: 'value'"),
         (
             {**config_of_2_3("FixedLossScale", loss_scale_value=2.0), "x": 1},
@@ -754,11 +658,8 @@ def test_a_config_of_2_3_is_refused(cls, config, expected):
     "family, name, key, value",
     [
         ("keras3", "SGD", "bogus", 3),
-        ("keras3", "Adam", "adaptive_epsilon", True),
         ("keras3", "Nadam", "decay", 0.5),
         ("keras2", "SGD", "gradient_accumulation_steps", 4),
-        ("keras2", "SGD", "loss_scale_factor", 4.0),
-        ("keras2", "SGD", "bogus", 3),
     ],
 )
 def test_a_key_that_the_optimizer_does_not_support_is_refused(name, key, value, family):
@@ -768,7 +669,7 @@ def test_a_key_that_the_optimizer_does_not_support_is_refused(name, key, value, 
 
 
 @each_keras
-@pytest.mark.parametrize("value", ["0.5", [0.5], True])
+@pytest.mark.parametrize("value", ["0.5", True])
 def test_a_hyperparameter_of_the_wrong_type_is_refused(family, value):
     with refused(f"TypeError: 'learning_rate': {value!r} ... SGD"):
         configs.deserialize(

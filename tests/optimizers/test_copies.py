@@ -40,13 +40,9 @@ copied_and_pickled = pytest.mark.parametrize(
 
 
 @copied_and_pickled
-@pytest.mark.parametrize(
-    "loss_scale", [64, tf_lso.DynamicLossScale(8.0, 3, 4.0)], ids=["fixed", "dynamic"]
-)
-def test_a_copy_has_the_same_name_and_an_equal_loss_scale(
-    family, loss_scale, make_copy
-):
+def test_a_copy_has_the_same_name_and_an_equal_loss_scale(family, make_copy):
     inner = FAMILIES[family].SGD(0.1)
+    loss_scale = tf_lso.DynamicLossScale(8.0, 3, 4.0)
     optimizer = experimental.LossScaleOptimizer(inner, loss_scale, name="mine")
     optimizer.learning_rate = 0.25
     copied = make_copy(optimizer)
@@ -84,13 +80,10 @@ def slots_of(optimizer, variables):
     ]
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_an_unpickled_optimizer_finds_its_slots_by_the_names_of_variables(
-    family, order
-):
+def test_an_unpickled_optimizer_finds_its_slots_by_the_names_of_variables(family):
     optimizer, variables = trained_on_two(family)
     unpickled = pickle_and_unpickle(optimizer)
-    unpickled.build([variables[number] for number in order])
+    unpickled.build(variables[::-1])
     assert slots_of(unpickled, variables) == slots_of(optimizer, variables)
 
 
@@ -102,72 +95,28 @@ def test_an_unpickled_optimizer_refuses_other_variables(family):
         unpickled.build([base, other])
 
 
-@copied_and_pickled
-def test_state_that_waits_for_the_build_is_neither_copied_nor_pickled(
-    family, make_copy
-):
-    optimizer, _ = trained_on_two(family)
-    unpickled = pickle_and_unpickle(optimizer)
-    with pytest.raises(ValueError, match="Build it before saving or copying"):
-        make_copy(unpickled)
-
-
 # --- Strategies.
 
 
-def train_on_replicas(strategy, optimizer, x, factors, traced=True):
-    """Take a step with each factor, and return a list with the state after each step.
-
-    The gradient is -1 times the factor on the first replica and 3 times the factor on the
-    second. The function checks that the state is equal on all replicas.
-    """
-    x.assign([1.0])
-
-    def replica_step(factor):
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        factor *= tf.cast(replica, tf.float32) * 4.0 - 1.0
-        legacy_step(optimizer, lambda: factor * x, [x])
-
-    run = tf.function(strategy.run) if traced else strategy.run
-    states = []
-    for factor in factors:
-        run(replica_step, (tf.constant(factor),))
-        state = []
-        for variable in (*optimizer.weights, x, optimizer.dynamic_counter):
-            first, *others = copies(variable)
-            assert all(str(other) == str(first) for other in others)
-            state.append(first)
-        states.append([*state, float(optimizer.loss_scale)])
-    return states
-
-
-@pytest.fixture
-def on_replicas(family, mirrored2):
-    """An optimizer whose scale grows every two steps, and a variable, under a strategy."""
-    with mirrored2.scope():
-        return wrapped(family, "Adam", scale=8.0, growth=2), tf.Variable([1.0])
-
-
 @one_family_is_quick
-def test_a_copy_made_outside_the_scope_belongs_to_the_strategy(on_replicas, mirrored2):
-    optimizer, x = on_replicas
-    copied = copy.deepcopy(optimizer)
-    assert train_on_replicas(mirrored2, optimizer, x, [1.0]) == train_on_replicas(
-        mirrored2, copied, x, [1.0]
-    )
-    assert all(len(copies(v)) == 2 for v in (*copied.weights, copied.dynamic_counter))
-
-
-@one_family_is_quick
-def test_a_copy_of_a_built_optimizer_made_outside_the_scope_trains_in_the_same_way(
-    on_replicas, mirrored2
+@pytest.mark.parametrize("built", [False, True])
+def test_a_copy_made_outside_the_scope_belongs_to_the_strategy(
+    family, built, mirrored2
 ):
-    optimizer, x = on_replicas
-    train_on_replicas(mirrored2, optimizer, x, [1.0])
+    with mirrored2.scope():
+        optimizer, x = wrapped(family, "Adam"), tf.Variable([1.0])
+
+    def state_after_a_step(optimizer):
+        x.assign([1.0])
+        mirrored2.run(lambda: legacy_step(optimizer, lambda: 2.0 * x, [x]))
+        return [copies(v) for v in (*optimizer.weights, optimizer.dynamic_counter, x)]
+
+    if built:
+        state_after_a_step(optimizer)
     copied = copy.deepcopy(optimizer)
-    assert train_on_replicas(
-        mirrored2, optimizer, x, [1.0], traced=False
-    ) == train_on_replicas(mirrored2, copied, x, [1.0], traced=False)
+    expected, state = map(state_after_a_step, (optimizer, copied))
+    assert all(len(values) == 2 for values in state)
+    assert str(state) == str(expected)
 
 
 def test_a_copy_made_outside_a_strategy_of_one_device_has_the_slots(family):
@@ -176,30 +125,6 @@ def test_a_copy_made_outside_a_strategy_of_one_device_has_the_slots(family):
         optimizer, x = wrapped(family, "Adam"), tf.Variable([1.0])
     strategy.run(lambda: legacy_step(optimizer, lambda: 2.0 * x, [x]))
     assert weights_of(copy.deepcopy(optimizer)) == weights_of(optimizer)
-
-
-@one_family_is_quick
-@pytest.mark.parametrize("built, traced", [(True, True), (False, False)])
-def test_an_optimizer_unpickled_outside_the_scope_trains_like_one_unpickled_inside(
-    on_replicas, built, traced, mirrored2
-):
-    """An optimizer that is unpickled outside the scope does not know the strategy.
-
-    All replicas share its step counter and its scale, which are updated once for all
-    replicas. Only the slots must belong to the strategy.
-    """
-    optimizer, x = on_replicas
-    if built:
-        with mirrored2.scope():
-            optimizer.build([x])
-    pickled = pickle.dumps(optimizer)
-    outside = pickle.loads(pickled)
-    with mirrored2.scope():
-        inside = pickle.loads(pickled)
-    factors = (2.0, 1.0, float("inf"), 1.0)
-    expected = train_on_replicas(mirrored2, inside, x, factors, traced)
-    assert [state[-1] for state in expected] == [8, 16, 8, 8]
-    assert train_on_replicas(mirrored2, outside, x, factors, traced) == expected
 
 
 # --- What a config does not contain.
@@ -273,7 +198,7 @@ def test_a_setting_that_the_config_lacks_is_not_copied(family):
         copy.deepcopy(optimizer)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam"])
+@pytest.mark.parametrize("name", ["SGD", "Adagrad"])
 def test_a_schedule_whose_class_is_not_registered_is_kept(family, name):
     optimizer, x = wrapped(family, name, warmup(family)), tf.Variable(1.0)
     legacy_step(optimizer, lambda: x * 2.0, [x])
@@ -321,18 +246,6 @@ def test_a_legacy_nadam_is_copied_after_a_traced_step():
     assert weights_of(copied) == weights_of(optimizer)
 
 
-def test_closures_as_the_learning_rate_and_as_an_attribute_are_kept():
-    rate = [0.25]
-    inner = FAMILIES["legacy"].SGD(lambda: rate[0])
-    inner.transform = lambda gradient: gradient * rate[0]
-    copied = copy.deepcopy(tf_lso.LossScaleOptimizer(inner))
-    rate[0] = 1.0
-    x = tf.Variable(0.0)
-    copied.apply_gradients([(tf.constant(2.0), x)])
-    assert float(x) == -2.0
-    assert copied.inner_optimizer.transform(3.0) == 3.0
-
-
 def test_the_learning_rate_of_an_unpickled_optimizer_can_be_set(family):
     optimizer, x = wrapped(family, "SGD", 0.5), tf.Variable(1.0)
     legacy_step(optimizer, lambda: x * 2.0, [x])
@@ -340,20 +253,6 @@ def test_the_learning_rate_of_an_unpickled_optimizer_can_be_set(family):
     unpickled.learning_rate = 0.25
     legacy_step(unpickled, lambda: x * 2.0, [x])
     assert float(x) == -0.5
-
-
-def test_copying_does_not_call_apply_gradients(family):
-    x, calls = tf.Variable(tf.ones([2, 2])), []
-
-    class CountingCalls(FAMILIES[family].SGD):
-        def apply_gradients(self, grads_and_vars, *args, **kwargs):
-            calls.append("apply_gradients")
-            return super().apply_gradients(grads_and_vars, *args, **kwargs)
-
-    optimizer = tf_lso.LossScaleOptimizer(CountingCalls(0.5))
-    optimizer.apply_gradients([(tf.ones([2, 2]), x)])
-    copy.deepcopy(optimizer)
-    assert len(calls) == 1
 
 
 def test_an_optimizer_that_trains_variables_in_turn_is_copied_with_all_slots():

@@ -19,7 +19,6 @@ from tests.families import (
     legacy_step,
     needs_keras3,
 )
-from tests.generation import HAS_KERAS3
 from tf_lso.frameworks import optimizer_table as table
 
 STEPS = 3
@@ -64,14 +63,6 @@ def _optimizer(family, name, wrapped):
     return optimizer
 
 
-def _train_by_fit(model, optimizer):
-    # XLA is off, because compiling takes longer. The step is traced for Keras 3, which builds
-    # the optimizer in the traced function. For Keras 2, which does not, eager steps are enough.
-    in_function = HAS_KERAS3 and isinstance(model, KERASES["keras3"].Model)
-    model.compile(optimizer, "mse", jit_compile=False, run_eagerly=not in_function)
-    model.fit(INPUTS, TARGETS, batch_size=8, shuffle=False, verbose=0)
-
-
 def _step(model, optimizer, x, y):
     take_step = legacy_step if hasattr(optimizer, "loss_scale") else bare_step
     model(x)  # builds the model
@@ -84,15 +75,12 @@ def _train_by_loop(model, optimizer, step=_step):
         step(model, optimizer, tf.constant(x), tf.constant(y))
 
 
-@pytest.mark.parametrize(
-    "train", [_train_by_loop, pytest.param(_train_by_fit, marks=pytest.mark.slow)]
-)
 @pytest.mark.parametrize("family, name", EVERY_OPTIMIZER)
-def test_trains_like_the_bare_optimizer(family, name, train):
+def test_trains_like_the_bare_optimizer(family, name):
     trained = []
     for wrapped in (False, True):
         model = _model(family, built=False)
-        train(model, _optimizer(family, name, wrapped))
+        _train_by_loop(model, _optimizer(family, name, wrapped))
         trained.append(model.get_weights())
     by_bare, by_wrapped = trained
     untrained = _model(family, built=True).get_weights()

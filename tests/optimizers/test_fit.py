@@ -22,14 +22,6 @@ X = np.random.default_rng(0).random((32, 3)).astype("float32")
 Y = X.sum(1, keepdims=True)
 
 
-@pytest.fixture
-def mixed_float16(family):
-    policies = KERASES[family].mixed_precision
-    policies.set_global_policy("mixed_float16")
-    yield
-    policies.set_global_policy("float32")
-
-
 def make_model(family="keras3"):
     kit = KERASES[family]
     kit.utils.set_random_seed(1)
@@ -46,16 +38,6 @@ def fit(model, x=X, epochs=2, **arguments):
     return model.fit(
         x, Y, epochs=epochs, batch_size=8, shuffle=False, verbose=0, **arguments
     )
-
-
-def test_compile_under_mixed_float16_does_not_wrap_the_optimizer_again(
-    family, mixed_float16
-):
-    model, optimizer = make_model(family), make_optimizer(family, scale=2.0**10)
-    model.compile(optimizer, loss="mse", run_eagerly=True)
-    assert model.optimizer is optimizer
-    losses = fit(model, epochs=3).history["loss"]
-    assert losses[-1] < losses[0]
 
 
 def test_callbacks_of_keras_work_with_a_loss_scale(family, tmp_path):
@@ -142,10 +124,8 @@ def test_fit_of_keras_2_assigns_the_averages_at_its_end():
 # --- Keras 3.
 
 MODES = {
-    "traced": {"jit_compile": False},
     "jit": {"jit_compile": True},
     "eager": {"run_eagerly": True},
-    "default": {},
 }
 
 

@@ -6,18 +6,15 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.distribute import one_device_strategy
 
 import tf_lso
 from tests.families import (
     CURRENT,
     FAMILIES,
-    HAS_KERAS3,
     copies,
     keras,
     keras2,
     needs_keras3,
-    raw,
     wrapped,
 )
 from tests.refused import refused
@@ -71,7 +68,7 @@ def rows(names, values, expected, **other_arguments):
     ]
 
 
-NOT_BOOLS = [None, 1, np.True_, G, tf_lso.FixedLossScale(8)]
+NOT_BOOLS = [None, 1, np.True_, tf_lso.FixedLossScale(8)]
 NOT_POSITIVE = [0, -2.0, NAN, INF, 1e39, 1e-50, 10**400, "abc"]
 NOT_NUMBERS = [[2.0], 2j, np.array([1.0, 2.0])]
 NOT_STEP_COUNTS = [0, 1.5, NAN, INF, "x", 10**400]
@@ -140,10 +137,8 @@ ARGUMENTS = [
 @pytest.mark.parametrize(
     "arguments, expected", ARGUMENTS, ids=[str(row[0])[:50] for row in ARGUMENTS]
 )
-def test_a_refused_argument_leaves_the_inner_optimizer_unchanged(
-    family, arguments, expected
-):
-    inner = FAMILIES[family].SGD(0.1, momentum=0.9)
+def test_a_refused_argument_leaves_the_inner_optimizer_unchanged(arguments, expected):
+    inner = FAMILIES[CURRENT].SGD(0.1, momentum=0.9)
     with refused_unchanged(expected, inner_state, inner):
         tf_lso.LossScaleOptimizer(inner, **arguments)
     assert tf_lso.LossScaleOptimizer(inner).inner_optimizer is inner
@@ -157,28 +152,28 @@ def test_a_refused_argument_leaves_the_inner_optimizer_unchanged(
         ({"loss_scale": 2, "dynamic": True}, "TypeError: 'dynamic'. It accepts: "),
     ],
 )
-def test_an_argument_of_the_experimental_class_is_refused(family, arguments, expected):
-    inner = FAMILIES[family].SGD(0.1, momentum=0.9)
+def test_an_argument_of_the_experimental_class_is_refused(arguments, expected):
+    inner = FAMILIES[CURRENT].SGD(0.1, momentum=0.9)
     with refused_unchanged(expected, inner_state, inner):
         experimental.LossScaleOptimizer(inner, **arguments)
 
 
-def test_a_subclass_of_the_experimental_class_may_accept_more_arguments(family):
+def test_a_subclass_of_the_experimental_class_may_accept_more_arguments():
     class Subclass(experimental.LossScaleOptimizer):
         def __init__(self, optimizer, loss_scale, los_scale):
             super().__init__(optimizer, loss_scale)
             self.los_scale = los_scale
 
-    assert Subclass(FAMILIES[family].SGD(), 2, los_scale=3).los_scale == 3
+    assert Subclass(FAMILIES[CURRENT].SGD(), 2, los_scale=3).los_scale == 3
 
 
-def test_arguments_of_keras_3_are_accepted_at_their_defaults(family):
+def test_arguments_of_keras_3_are_accepted_at_their_defaults():
     assert table.Keras3Arguments.__annotations__.keys() == KERAS3_DEFAULTS.keys()
-    assert tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(), **KERAS3_DEFAULTS).dynamic
+    assert tf_lso.LossScaleOptimizer(FAMILIES[CURRENT].SGD(), **KERAS3_DEFAULTS).dynamic
 
 
-def test_with_the_largest_number_of_growth_steps_the_scale_never_grows(family):
-    optimizer, x = wrapped(family, growth=sys.maxsize), tf.Variable(1.0)
+def test_with_the_largest_number_of_growth_steps_the_scale_never_grows():
+    optimizer, x = wrapped(CURRENT, growth=sys.maxsize), tf.Variable(1.0)
     optimizer.minimize(lambda: 2.0 * x, [x])
     assert optimizer.dynamic_growth_steps == sys.maxsize
     assert float(optimizer.loss_scale) == 8.0
@@ -188,13 +183,8 @@ def test_with_the_largest_number_of_growth_steps_the_scale_never_grows(family):
 
 NOT_OPTIMIZERS = {
     "None": None,
-    "a name": "sgd",
-    "a config": {"class_name": "SGD", "config": {}},
-    "a list": [keras.optimizers.SGD()],
     "a class": keras.optimizers.SGD,
-    "the class of the wrapper": tf_lso.LossScaleOptimizer,
     "of TensorFlow 1": tf.compat.v1.train.GradientDescentOptimizer(0.1),
-    "a layer": keras.layers.Dense(1),
 }
 
 
@@ -206,12 +196,10 @@ def test_what_is_not_an_optimizer_is_refused(kind):
         expected += f" an instance: {value.__name__}(...)."
     with refused(expected):
         tf_lso.LossScaleOptimizer(value)
-    with refused(expected):
-        tf_lso.LossScaleOptimizer(inner_optimizer=value)
 
 
-def test_none_or_two_optimizers_are_refused(family):
-    first, second = FAMILIES[family].SGD(), FAMILIES[family].SGD()
+def test_none_or_two_optimizers_are_refused():
+    first, second = FAMILIES[CURRENT].SGD(), FAMILIES[CURRENT].SGD()
     before = inner_state(first), inner_state(second)
     with refused("TypeError: 'optimizer' ... got 0"):
         tf_lso.LossScaleOptimizer()
@@ -224,39 +212,25 @@ def wrapped_by_keras2(family):
     return keras2.mixed_precision.LossScaleOptimizer(FAMILIES[family].SGD())
 
 
-# Functions that make a LossScaleOptimizer of each package.
-LOSS_SCALE_OPTIMIZERS = {
-    "tf_lso-legacy": lambda: wrapped("legacy"),
-    "tf_lso-new": lambda: wrapped("new"),
-    "Keras 2-legacy": lambda: wrapped_by_keras2("legacy"),
-    "Keras 2-new": lambda: wrapped_by_keras2("new"),
-}
-if HAS_KERAS3:
-    LOSS_SCALE_OPTIMIZERS |= {
-        "tf_lso-keras3": lambda: wrapped("keras3"),
-        "Keras 3": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()),
-    }
-
-
-@pytest.mark.parametrize("kind", LOSS_SCALE_OPTIMIZERS)
-def test_a_loss_scale_optimizer_is_not_wrapped_again(kind):
-    inner, x = LOSS_SCALE_OPTIMIZERS[kind](), tf.Variable(1.0)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: wrapped(CURRENT),
+        lambda: wrapped_by_keras2("legacy"),
+        pytest.param(
+            lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()),
+            marks=needs_keras3,
+        ),
+    ],
+    ids=["tf_lso", "Keras 2", "Keras 3"],
+)
+def test_a_loss_scale_optimizer_is_not_wrapped_again(make):
+    inner, x = make(), tf.Variable(1.0)
     expected = f"TypeError: optimizer ... {inner!r} ... `inner_optimizer`"
     with refused_unchanged(expected, lambda: vars(inner).copy()):
         tf_lso.LossScaleOptimizer(inner)
     inner.apply_gradients([(tf.constant(0.0), x)])
     assert float(x) == 1.0
-
-
-def test_an_optimizer_is_wrapped_only_once(family):
-    inner = FAMILIES[family].SGD(0.5)
-    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
-    expected = f"ValueError: 'optimizer' ... already wrapped ... {inner!r} ... new"
-    with refused_unchanged(expected, inner_state, inner):
-        tf_lso.LossScaleOptimizer(inner)
-    x = tf.Variable(1.0)
-    optimizer.minimize(lambda: 2.0 * x, [x])
-    assert float(x) == 0.0
 
 
 @pytest.mark.parametrize("family", ["legacy", "new"])
@@ -296,45 +270,31 @@ def test_an_inner_optimizer_that_cannot_leave_aggregation_to_the_caller_is_refus
 # refusal is one more row.
 CALLS = {
     "o.apply([G], [x, y])": "ValueError: 'grads' ... 1 elements ... 2 variables ... None",
-    "o.apply([G] * 2, [x])": "ValueError: 'grads' ... 2 elements ... 1 variables",
-    "o.apply([], [x])": "ValueError: 'grads' ... 0 elements ... 1 variables",
-    "o.apply([None, None], [x, y])": "ValueError: No gradients ... x:0 ... y:0",
     "o.apply_gradients([(None, x), (None, y)])": (
         "ValueError: No gradients ... x:0 ... y:0 ... GradientTape"
     ),
-    "o.minimize(lambda: y * 1.0, [x])": "ValueError: No gradients ... x:0",
     "o.apply_gradients([G])": f"ValueError: pairs ... element {G!r} ... zip(",
-    "o.apply_gradients([3])": "ValueError: 'grads_and_vars' ... element 3 ... zip(",
-    "o.apply_gradients(['gv'])": "ValueError: 'grads_and_vars' ... element 'gv'",
-    "o.apply_gradients([(G, x), (G,)])": f"ValueError: pairs ... {(G,)!r}",
     "o.apply_gradients([(G, x, 1)])": "ValueError: 'grads_and_vars' ... pairs",
     "o.apply_gradients(None)": "TypeError: 'grads_and_vars' ... None",
     "o.apply_gradients([([G], x)])": "TypeError: 'grads' ... list ... flatten",
-    "o.apply_gradients([((G, G), x)])": "TypeError: 'grads' ... tuple ... flatten",
     "o.apply(3, [x])": "TypeError: 'grads'",
     "o.apply_gradients([(G, x), (G, G)])": f"TypeError: variables ... {G!r} ... Eager",
-    "o.apply_gradients([(G, None)])": "TypeError: variables ... None ... NoneType",
     "o.minimize(x * 2.0, [x])": "ValueError: `tape` ... loss ... GradientTape",
-    "o.compute_gradients(x * 2.0, [x])": "ValueError: `tape` ... loss ... GradientTape",
     "o.minimize(lambda: 3.0, [x])": "TypeError: 'loss' ... 3.0 ... tensor",
     "o.get_scaled_loss(3.0)": "TypeError: 'loss' ... 3.0 ... tf.convert_to_tensor",
-    "o.get_scaled_loss([G])": f"TypeError: 'loss' ... {[G]!r} ... tf.convert_to_tensor",
     "o.get_scaled_loss(lambda: 3.0)()": "TypeError: 'loss' ... 3.0 ... tensor",
     "o.get_unscaled_gradients(None)": "TypeError: 'grads' ... None",
     "o.get_unscaled_gradients([(G, x)])": "TypeError: 'grads' ... pairs ... --like 2.3",
     "o.set_weights(o.get_weights()[:1])": (
         "ValueError: 'weights' ... 1 arrays ... without the loss scale"
     ),
-    "o.set_weights([*o.get_weights(), 1.0])": "ValueError: without the loss scale",
     "o.set_weights([*o.get_weights()[:-1], np.ones(3)])": (
         "ValueError: good_steps ... (3,) ... ()"
     ),
     "o.set_weights(None)": "TypeError: 'weights' ... None",
     "o.stateless_apply([], [G], [x])": "ValueError: stateless_apply ... TensorFlow",
     "o.loss_scale = 0.5": "ValueError: 'loss_scale' must be ... 0.5",
-    "o.loss_scale = 0.0": "ValueError: 'loss_scale' must be ... 0.0",
     "o.loss_scale = float('inf')": "ValueError: 'loss_scale' must be ... inf",
-    "o.loss_scale = float('nan')": "ValueError: 'loss_scale' must be ... nan",
     "o.loss_scale = None": "TypeError: must be a number",
     "tf_lso.DynamicLossScale(2, max_loss_scale=4).assign(5)": "ValueError: must be ... 5",
     "fixed.loss_scale = 8.0": "AttributeError: Make a new optimizer",
@@ -360,17 +320,7 @@ def test_a_refused_call_changes_no_state(family, call):
     assert float(x) == pytest.approx(0.8)
 
 
-def test_set_weights_changes_nothing_if_a_later_array_is_not_a_number(family):
-    optimizer, x = wrapped(family, momentum=0.9), tf.Variable(1.0)
-    optimizer.minimize(lambda: 2.0 * x, [x])
-    before = state_of(optimizer, x)
-    weights = [np.full(w.shape, 5) for w in optimizer.get_weights()]
-    with pytest.raises((TypeError, ValueError), match=r"weights|array"):
-        optimizer.set_weights([*weights[:-2], "scale", weights[-1]])
-    assert state_of(optimizer, x) == before
-
-
-@pytest.mark.parametrize("value", ["8", b"8", None])
+@pytest.mark.parametrize("value", ["8", None])
 def test_set_weights_changes_nothing_if_a_later_array_has_no_numbers(family, value):
     optimizer, x = wrapped(family, momentum=0.9), tf.Variable(1.0)
     optimizer.minimize(lambda: 2.0 * x, [x])
@@ -385,9 +335,9 @@ def test_set_weights_changes_nothing_if_a_later_array_has_no_numbers(family, val
     [("get_scaled_loss", "scale_loss"), ("scale_loss", "get_scaled_loss")],
 )
 def test_after_a_refused_loss_the_other_protocol_may_scale_the_loss(
-    family, call, call_of_other_protocol
+    call, call_of_other_protocol
 ):
-    optimizer = wrapped(family)
+    optimizer = wrapped(CURRENT)
     with pytest.raises((TypeError, ValueError, tf.errors.OpError)):
         getattr(optimizer, call)(tf.constant("text"))
     assert float(getattr(optimizer, call_of_other_protocol)(G)) == 8.0
@@ -400,8 +350,8 @@ def test_apply_needs_variables_until_the_optimizer_is_built(family):
     assert int(copies(optimizer.iterations)[0]) == 0
 
 
-def test_after_a_refused_apply_the_gradients_are_still_unscaled_once(family):
-    optimizer, x = wrapped(family), tf.Variable(1.0)
+def test_after_a_refused_apply_the_gradients_are_still_unscaled_once():
+    optimizer, x = wrapped(CURRENT), tf.Variable(1.0)
     with tf.GradientTape() as tape:
         scaled = optimizer.scale_loss(2.0 * x)
     gradient = tape.gradient(scaled, x)
@@ -425,24 +375,10 @@ def step_on_replicas(strategy, optimizer, *variables):
     strategy.run(tf.function(step))
 
 
-class UnknownStrategy(tf.distribute.Strategy):
-    """A strategy for one device that tf_lso does not know."""
-
-    def __init__(self):
-        super().__init__(one_device_strategy.OneDeviceExtended(self, "/cpu:0"))
-
-
-def central_storage():
-    return tf.distribute.experimental.CentralStorageStrategy(["CPU:0", "CPU:1"])
-
-
-@pytest.mark.parametrize("make_strategy", [central_storage, UnknownStrategy])
-def test_the_constructor_and_a_step_refuse_an_unsupported_strategy(
-    family, make_strategy
-):
-    strategy = make_strategy()
-    expected = f"ValueError: {type(strategy).__name__} ... not supported ... Mirrored"
-    inner = FAMILIES[family].SGD(0.1)
+def test_the_constructor_and_a_step_refuse_an_unsupported_strategy():
+    strategy = tf.distribute.experimental.CentralStorageStrategy(["CPU:0", "CPU:1"])
+    expected = "ValueError: CentralStorageStrategy ... not supported ... Mirrored"
+    inner = FAMILIES[CURRENT].SGD(0.1)
     with strategy.scope(), refused_unchanged(expected, inner_state, inner):
         tf_lso.LossScaleOptimizer(inner)
     optimizer, x = tf_lso.LossScaleOptimizer(inner), tf.Variable(1.0)
@@ -468,26 +404,20 @@ def test_strategies_of_compat_v1_are_supported(make_strategy):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        "o.apply_gradients([(G, x)])",
-        "o.apply([G], [x])",
-        "o.minimize(lambda: 2.0 * x, [x])",
-        "o.apply_gradients([])",
-    ],
+    "call", ["o.apply_gradients([(G, x)])", "o.apply_gradients([])"]
 )
-def test_a_step_in_cross_replica_context_is_refused(family, mirrored2, call):
+def test_a_step_in_cross_replica_context_is_refused(mirrored2, call):
     expected = "ValueError: replica context ... Strategy.run"
     with mirrored2.scope():
-        o, x = wrapped(family), tf.Variable(1.0)
+        o, x = wrapped(CURRENT), tf.Variable(1.0)
         with refused_unchanged(expected, state_of, o, x):
             eval(call, globals() | {"o": o, "x": x})
 
 
-def test_a_model_variable_made_outside_the_scope_is_refused(family, mirrored2):
+def test_a_model_variable_made_outside_the_scope_is_refused(mirrored2):
     stray = tf.Variable(1.0, name="stray")
     with mirrored2.scope():
-        optimizer, x = wrapped(family), tf.Variable(1.0)
+        optimizer, x = wrapped(CURRENT), tf.Variable(1.0)
     expected = "ValueError: stray ... outside the scope ... strategy.scope()"
     with refused_unchanged(expected, state_of, optimizer, x, stray):
         step_on_replicas(mirrored2, optimizer, x, stray)
@@ -529,20 +459,6 @@ def test_an_optimizer_that_was_built_outside_the_scope_is_refused(mirrored2):
         step_on_replicas(mirrored2, optimizer, x)
 
 
-@needs_keras3
-def test_averages_can_overwrite_the_weights_in_the_scope(mirrored2):
-    """The refusal of `ema_overwrite_frequency` recommends `finalize_variable_values`."""
-    with mirrored2.scope():
-        optimizer = wrapped("keras3", use_ema=True, ema_momentum=0.5)
-        x = tf.Variable(1.0)
-    for _ in range(2):
-        step_on_replicas(mirrored2, optimizer, x)
-    last = float(x.numpy())
-    with mirrored2.scope():
-        optimizer.finalize_variable_values([x])
-    assert float(x.numpy()) != last
-
-
 # --- Attributes.
 
 
@@ -556,9 +472,7 @@ def test_decay_is_refused_by_newer_optimizers_unless_it_is_0(family):
     optimizer.decay = 0.0
 
 
-@pytest.mark.parametrize(
-    "name", ["weight_decay", "use_ema", "ema_momentum", "ema_overwrite_frequency"]
-)
+@pytest.mark.parametrize("name", ["weight_decay", "use_ema"])
 def test_an_attribute_that_the_inner_optimizer_lacks_cannot_be_set(name):
     optimizer = wrapped("legacy")
     expected = f"AttributeError: '{name}' ... 0.5 ... SGD"
@@ -597,11 +511,6 @@ def test_an_argument_of_a_dynamic_loss_scale_is_refused(arguments, expected):
         tf_lso.DynamicLossScale(**arguments)
 
 
-def test_the_base_class_of_loss_scales_cannot_be_instantiated():
-    with refused("TypeError: abstract"):
-        tf_lso.LossScale()
-
-
 def test_an_object_that_is_not_a_loss_scale_cannot_replace_the_loss_scale():
     """NeurST (2020) assigned an instance of a subclass of a private class of TensorFlow."""
 
@@ -611,17 +520,3 @@ def test_an_object_that_is_not_a_loss_scale_cannot_replace_the_loss_scale():
 
     with refused("TypeError: must be a tf_lso.LossScale"):
         wrapped(CURRENT)._loss_scale = NotALossScale()
-
-
-# --- The helpers of this file.
-
-
-def test_inner_state_and_state_of_show_a_change(family):
-    inner = FAMILIES[family].SGD(0.1, momentum=0.9)
-    before = inner_state(inner)
-    optimizer = tf_lso.LossScaleOptimizer(inner)
-    assert inner_state(inner) != before
-    x = tf.Variable(1.0)
-    before = state_of(optimizer, x)
-    raw(optimizer.loss_scale_state._num_good_steps).assign(7)
-    assert state_of(optimizer, x) != before

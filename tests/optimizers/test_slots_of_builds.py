@@ -29,18 +29,8 @@ class MomentumFromVariables:
                 slot.assign(tf.convert_to_tensor(variable))
 
 
-class LegacyMomentumFromVariables:
-    """The same as a legacy SGD."""
-
-    def _create_slots(self, var_list):  # called at each step
-        for variable in var_list:
-            start = tf.constant_initializer(variable.numpy())
-            self.add_slot(variable, "momentum", initializer=start)
-
-
 def make_optimizer(family):
-    mixin = LegacyMomentumFromVariables if family == "legacy" else MomentumFromVariables
-    cls = type("SGDWithOwnMomentum", (mixin, FAMILIES[family].SGD), {})
+    cls = type("SGDWithOwnMomentum", (MomentumFromVariables, FAMILIES[family].SGD), {})
     return tf_lso.LossScaleOptimizer(cls(0.1, momentum=0.9))
 
 
@@ -64,39 +54,20 @@ def check_that_training_goes_on(make_optimizer, tmp_path, restored_step):
     assert restored_x.numpy().tolist() == x.numpy().tolist()
 
 
-def test_a_restored_slot_replaces_what_build_has_assigned(family, tmp_path):
-    check_that_training_goes_on(lambda: make_optimizer(family), tmp_path, step)
-
-
-# The legacy optimizer of this file cannot make its slots in a traced step.
+@pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("family", here("keras3", "new"))
-def test_a_restored_slot_replaces_what_build_has_assigned_in_a_traced_step(
-    family, tmp_path
-):
+def test_a_restored_slot_replaces_what_build_has_assigned(family, traced, tmp_path):
     check_that_training_goes_on(
-        lambda: make_optimizer(family), tmp_path, tf.function(step)
+        lambda: make_optimizer(family), tmp_path, tf.function(step) if traced else step
     )
 
 
 @needs_keras3
-@pytest.mark.parametrize("is_traced", [False, True])
-def test_schedule_free_adamw_is_restored_before_it_is_built(is_traced, tmp_path):
+def test_schedule_free_adamw_is_restored_before_it_is_built(tmp_path):
     if not hasattr(keras.optimizers, "ScheduleFreeAdamW"):
         pytest.skip("this Keras has no ScheduleFreeAdamW")
     check_that_training_goes_on(
         lambda: tf_lso.LossScaleOptimizer(keras.optimizers.ScheduleFreeAdamW(0.1)),
         tmp_path,
-        tf.function(step) if is_traced else step,
+        step,
     )
-
-
-# A legacy optimizer makes its slots for the variables in the checkpoint.
-@pytest.mark.parametrize("family", here("keras3", "new"))
-def test_a_checkpoint_of_a_larger_model_is_refused_by_build(family, tmp_path):
-    x, y, optimizer = tf.Variable(1.0), tf.Variable(1.0), make_optimizer(family)
-    optimizer.build([x, y])
-    path = tf.train.Checkpoint(optimizer=optimizer).save(str(tmp_path / "c"))
-    restored = make_optimizer(family)
-    tf.train.Checkpoint(optimizer=restored).restore(path)
-    with pytest.raises(ValueError, match="has 2 slots, but the optimizer has 1"):
-        restored.build([x])

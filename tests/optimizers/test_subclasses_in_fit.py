@@ -62,12 +62,11 @@ def weight_after_fit(model):
 
 
 @needs_keras3
-@pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize("name", LEGACY_METHODS)
-def test_fit_of_keras_3_refuses_an_override_of_each_legacy_method(name, eager):
+def test_fit_of_keras_3_refuses_an_override_of_each_legacy_method(name):
     cls, calls = recording(name)
     optimizer = cls(keras.optimizers.SGD(0.5, momentum=0.9), initial_scale=8.0)
-    model = compiled_model(optimizer, "keras3", eager)
+    model = compiled_model(optimizer, "keras3")
     iterations, scale, count = optimizer.get_weights()
     expected = f"Recording ... {name} ... train_step() ... TF_USE_LEGACY_KERAS=1"
     with refused(f"RuntimeError: {expected}"):
@@ -82,7 +81,7 @@ def test_fit_of_keras_3_refuses_an_override_of_each_legacy_method(name, eager):
 
 
 @needs_keras3
-@pytest.mark.parametrize("name", LEGACY_METHODS)
+@pytest.mark.parametrize("name", ["get_unscaled_gradients", "apply_gradients"])
 def test_fit_of_keras_3_refuses_a_legacy_method_that_is_set_on_the_object(name):
     optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=8.0)
     original, calls = getattr(optimizer, name), []
@@ -101,31 +100,12 @@ def test_fit_of_keras_3_refuses_a_legacy_method_that_is_set_on_the_object(name):
 
 
 @needs_keras3
-def test_the_refusal_names_all_overridden_methods():
-    class Subclass(recording("get_scaled_loss")[0]):
-        def minimize(self, *args, **kwargs):
-            return super().minimize(*args, **kwargs)
-
-    model = compiled_model(Subclass(keras.optimizers.SGD(0.5)), "keras3")
-    with pytest.raises(RuntimeError, match="Subclass overrides get_scaled_loss, minim"):
-        weight_after_fit(model)
-
-
-@needs_keras3
-@pytest.mark.parametrize(
-    "names, expected_calls",
-    [
-        ([], []),
-        (["apply"], ["apply"]),
-        (["scale_loss"], ["scale_loss"]),
-        (["clip"], []),  # a new method, which Keras does not call
-    ],
-)
-def test_a_subclass_that_overrides_no_legacy_method_trains(names, expected_calls):
-    cls, calls = recording(*names)
+@pytest.mark.parametrize("name", ["apply", "scale_loss"])
+def test_a_subclass_that_overrides_no_legacy_method_trains(name):
+    cls, calls = recording(name)
     optimizer = cls(keras.optimizers.SGD(0.5), initial_scale=8.0)
     assert weight_after_fit(compiled_model(optimizer, "keras3")) == -1.0
-    assert calls == expected_calls
+    assert calls == [name]
 
 
 def minimize_with_a_tape(optimizer, loss, variables):
@@ -143,8 +123,7 @@ def minimize_with_a_tape(optimizer, loss, variables):
     ],
     ids=["minimize", "legacy step"],
 )
-@pytest.mark.parametrize("eager", [False, True])
-def test_a_train_step_that_calls_the_legacy_methods_trains(step, not_called, eager):
+def test_a_train_step_that_calls_the_legacy_methods_trains(step, not_called):
     class Model(keras.Sequential):
         def train_step(self, data):
             x, y = data
@@ -154,7 +133,9 @@ def test_a_train_step_that_calls_the_legacy_methods_trains(step, not_called, eag
 
     cls, calls = recording(*LEGACY_METHODS)
     optimizer = cls(keras.optimizers.SGD(0.5), initial_scale=8.0)
-    assert weight_after_fit(compiled_model(optimizer, "keras3", eager, Model)) == -1.0
+    assert (
+        weight_after_fit(compiled_model(optimizer, "keras3", model_class=Model)) == -1.0
+    )
     assert set(calls) == set(LEGACY_METHODS) - not_called
 
 
@@ -217,10 +198,6 @@ class ClipsInMixin(Mixin, tf_lso.LossScaleOptimizer):
     pass
 
 
-class ClipsInBaseClass(ClipsInApply):
-    pass
-
-
 class ScalesItself(tf_lso.LossScaleOptimizer):
     """Scales the loss and unscales gradients without calling the base class."""
 
@@ -240,7 +217,6 @@ CALLED_BY_BOTH_STEPS = [
     ClipsInApply,
     ClipsInUnscaling,
     ClipsInMixin,
-    ClipsInBaseClass,
     ScalesItself,
 ]
 CALLED_BY_MINIMIZE = [ClipsInComputing, ClipsInMinimize]
@@ -250,10 +226,6 @@ CALLED_BY_MINIMIZE = [ClipsInComputing, ClipsInMinimize]
     "cls, take_step",
     [
         *((cls, STYLES["legacy"]) for cls in CALLED_BY_BOTH_STEPS),
-        *(
-            pytest.param(cls, minimize, marks=pytest.mark.slow)
-            for cls in CALLED_BY_BOTH_STEPS
-        ),
         *((cls, minimize) for cls in CALLED_BY_MINIMIZE),
     ],
 )

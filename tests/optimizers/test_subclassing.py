@@ -6,12 +6,10 @@ import tensorflow as tf
 import tf_lso
 from tests.families import (
     FAMILIES,
-    KERAS2_SPELLED,
     copies,
     keras,
     legacy_step,
     needs_keras3,
-    number,
     per_replica,
     wrapped,
 )
@@ -65,46 +63,6 @@ def test_a_subclass_is_made_from_its_config(family, x):
         assert loaded.label == "first"
     step(loaded, x)
     assert float(x) == 0.0
-
-
-# --- Subclasses of the class of an instance. Horovod makes such a class at run time.
-
-
-def distributed_as_by_horovod(optimizer):
-    """Wrap an optimizer as Horovod's DistributedOptimizer does, without communication."""
-
-    def apply_gradients(self, *args, **kwargs):
-        self.__dict__.setdefault("calls", []).append("distributed")
-        return super(cls, self).apply_gradients(*args, **kwargs)
-
-    members = {"_HAS_AGGREGATE_GRAD": True, "apply_gradients": apply_gradients}
-    cls = type(type(optimizer).__name__, (type(optimizer),), members)
-    return cls.from_config(optimizer.get_config())
-
-
-def test_horovod_may_distribute_a_loss_scale_optimizer(family, x):
-    optimizer = wrapped(family, "SGD", 0.5, scale=4.0)
-    distributed = distributed_as_by_horovod(optimizer)
-    assert isinstance(distributed, type(optimizer))
-    assert type(distributed).__name__ == "LossScaleOptimizer"
-    assert distributed.initial_scale == 4.0
-    step(distributed, x)
-    assert float(x) == 0.0
-    assert distributed.calls == ["distributed"]
-    assert float(distributed.loss_scale) == 4.0
-
-
-def test_horovod_may_distribute_the_inner_optimizer(family, x):
-    inner = distributed_as_by_horovod(FAMILIES[family].SGD(0.5))
-    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=4)
-    step(optimizer, x)
-    step(optimizer, x, float("nan"))
-    assert float(x) == 0.0
-    assert inner.calls == ["distributed"]
-    assert int(copies(optimizer.iterations)[0]) == 2
-    assert float(optimizer.loss_scale) == 2.0
-    optimizer.learning_rate = 0.25
-    assert number(inner.learning_rate) == 0.25
 
 
 def test_the_class_of_an_instance_wraps_only_optimizers_of_its_family(family, x):
@@ -172,32 +130,6 @@ def test_gradients_that_the_inner_optimizer_aggregates_itself_are_checked_and_ap
     assert calls == [1]  # one call, with one pair
     assert float(x) == x_after
     assert float(optimizer.loss_scale) == scale_after
-
-
-def test_a_method_that_newer_optimizers_never_call_causes_a_warning(family, caplog):
-    class Decaying(FAMILIES[family].SGD):
-        def _resource_apply_dense(self, grad, var, apply_state=None):
-            return super()._resource_apply_dense(grad, var, apply_state)
-
-    tf_lso.LossScaleOptimizer(Decaying(0.1))
-    advice = f"derive the class from {KERAS2_SPELLED}.optimizers.legacy."
-    assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
-    assert (advice in caplog.text) == (family != "legacy")
-
-
-def test_the_inner_optimizer_may_override_the_update(family, x):
-    class ConstantUpdate(FAMILIES[family].SGD):
-        def update_step(self, gradient, variable, *args):  # keras3 and new
-            variable.assign_sub(0.5)
-
-        def _resource_apply_dense(self, grad, var, apply_state=None):  # legacy
-            return var.assign_sub(0.5)
-
-    optimizer = tf_lso.LossScaleOptimizer(ConstantUpdate(0.1), initial_scale=8)
-    step(optimizer, x, 2.0)
-    assert float(x) == 0.5
-    step(optimizer, x, float("inf"))
-    assert float(x) == 0.5
 
 
 class _LegacyWithoutName(FAMILIES["legacy"].SGD):

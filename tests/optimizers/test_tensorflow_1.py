@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
-from tests.families import FAMILIES, KERAS2_PACKAGE, here, wrapped
+from tests.families import FAMILIES, here, wrapped
 from tests.generation import HAS_KERAS3
 from tf_lso.keras.mixed_precision import experimental
 
@@ -16,15 +16,12 @@ V1 = tf.compat.v1
 inf, nan = float("inf"), float("nan")
 
 
-@pytest.mark.parametrize(
-    "loss_scale", [pytest.param(8, marks=pytest.mark.slow), "dynamic"]
-)
 @pytest.mark.parametrize("method", ["minimize", "get_updates", "apply_gradients"])
-def test_the_returned_operation_takes_the_step(family, loss_scale, method):
+def test_the_returned_operation_takes_the_step(family, method):
     with tf.Graph().as_default():
         v = V1.get_variable("v", initializer=2.0, use_resource=True)
         inner = FAMILIES[family].SGD(0.25)
-        optimizer = experimental.LossScaleOptimizer(inner, loss_scale)
+        optimizer = experimental.LossScaleOptimizer(inner, "dynamic")
         factor = V1.placeholder(tf.float32, [])
         if method == "minimize":
             train = optimizer.minimize(lambda: factor * v, [v])
@@ -37,10 +34,9 @@ def test_the_returned_operation_takes_the_step(family, loss_scale, method):
             for value, expected in ((1.0, 1.75), (2.0, 1.25)):
                 session.run(train, {factor: value})
                 assert session.run(v) == pytest.approx(expected)
-            if loss_scale == "dynamic":
-                session.run(train, {factor: inf})
-                assert session.run(v) == pytest.approx(1.25)
-                assert session.run(optimizer.loss_scale()) == 2.0**14
+            session.run(train, {factor: inf})
+            assert session.run(v) == pytest.approx(1.25)
+            assert session.run(optimizer.loss_scale()) == 2.0**14
 
 
 def test_skipped_steps_are_counted_in_a_graph(family):
@@ -143,9 +139,6 @@ if hasattr(optimizer, "loss_scale"):
 _POLICY_OF_TF_LSO = """import tf_lso; tf_lso.install()
 tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")"""
 _POLICY_OF_KERAS = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
-_EXPERIMENTAL_POLICY = """import tf_lso; tf_lso.install()
-from tf_lso.keras.mixed_precision import experimental as e
-e.set_policy(e.Policy("mixed_float16", loss_scale=SCALE))"""
 
 
 def _run(body, setup, wrap="", family="legacy.", folder=None):
@@ -171,27 +164,10 @@ def trained_by_keras():
 @pytest.mark.parametrize(
     ("setup", "wrap", "family"),
     [
-        pytest.param(_POLICY_OF_TF_LSO, "", "legacy.", marks=pytest.mark.slow),
         pytest.param(_POLICY_OF_TF_LSO, "", "", marks=pytest.mark.slow),
-        pytest.param(
-            _EXPERIMENTAL_POLICY.replace("SCALE", "'dynamic'"),
-            "",
-            "legacy.",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            f"import tf_lso; tf_lso.install(); {_POLICY_OF_KERAS}",
-            "",
-            "legacy.",
-            marks=pytest.mark.slow,
-        ),
-        (
-            f"import tf_lso; {_POLICY_OF_KERAS}",
-            "tf_lso.LossScaleOptimizer",
-            "legacy.",
-        ),
+        (f"import tf_lso; {_POLICY_OF_KERAS}", "tf_lso.LossScaleOptimizer", "legacy."),
     ],
-    ids=["policy", "newer", "experimental", "install", "wrapped"],
+    ids=["newer", "wrapped"],
 )
 def test_fit_trains_as_with_the_wrapper_of_keras(setup, wrap, family, trained_by_keras):
     trained = _run(_TRAIN, setup, wrap, family)
@@ -199,16 +175,6 @@ def test_fit_trains_as_with_the_wrapper_of_keras(setup, wrap, family, trained_by
     np.testing.assert_allclose(trained["losses"], trained_by_keras["losses"], rtol=2e-2)
     assert trained["iterations"] == trained_by_keras["iterations"] == 8
     assert trained["scale"] == trained_by_keras["scale"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", [128, None])
-def test_fit_uses_the_loss_scale_of_an_experimental_policy(scale):
-    trained = _run(_TRAIN, _EXPERIMENTAL_POLICY.replace("SCALE", str(scale)))
-    package = "tf_lso" if scale else KERAS2_PACKAGE
-    assert trained["class"].startswith(package)
-    assert trained.get("scale") == scale
-    assert trained["losses"][-1] < trained["losses"][0]
 
 
 _STATE = """

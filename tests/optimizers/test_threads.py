@@ -1,4 +1,4 @@
-"""One optimizer, several threads, each with variables of its own."""
+"""One optimizer in several threads, and two optimizers in one step."""
 
 import concurrent.futures
 import threading
@@ -6,35 +6,57 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tests.families import wrapped
+from tests.contract.setting import check_state
+from tests.families import legacy_step, numpy, wrapped
+from tests.processes import HANGS_AFTER
 
 INF = float("inf")
-THREADS = 4
+THREADS, STEPS = 4, 50
 
 
 def in_threads(function):
-    """Call `function(number)` in several threads at the same time. Return the results."""
+    """Call `function(number)` in several threads at the same time. Raise what one raises."""
     barrier = threading.Barrier(THREADS)
 
     def start(number):
-        barrier.wait()
+        barrier.wait(HANGS_AFTER)
         return function(number)
 
     with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
-        return list(threads.map(start, range(THREADS)))
+        # `list` waits for the results, and raises the error of a thread.
+        list(threads.map(start, range(THREADS), timeout=HANGS_AFTER))
+
+
+def test_threads_may_call_one_traced_step(family):
+    optimizer = wrapped(family, growth=10_000)
+    x = tf.Variable(1.0, name="x")
+    step = tf.function(lambda g: legacy_step(optimizer, lambda: x * g, [x]))
+
+    def take_steps(_):
+        for _ in range(STEPS):
+            step(tf.constant(0.001))
+
+    in_threads(take_steps)
+    check_state(optimizer, scale=8.0, count=THREADS * STEPS, iterations=THREADS * STEPS)
+
+
+def test_threads_may_take_the_first_eager_step_at_the_same_time(family):
+    optimizer = wrapped(family, "Adam")
+    x = tf.Variable(1.0, name="x")
+    in_threads(lambda _: legacy_step(optimizer, lambda: x * 1.0, [x]))
+    assert int(numpy(optimizer.iterations)) == THREADS
 
 
 @pytest.mark.parametrize("traced", [False, True])
-def test_first_steps_at_the_same_time(family, traced):
+def test_first_steps_of_threads_with_variables_of_their_own(family, traced):
     for _ in range(5):
         optimizer = wrapped(family, "SGD", 0.5, scale=2.0**20)
         variables = [
             [tf.Variable(1.0, name=f"v{number}_{i}") for i in range(number + 1)]
             for number in range(THREADS)
         ]
-        if (
-            family != "legacy"
-        ):  # legacy optimizers are built for more and more variables
+        # A legacy optimizer is built for more variables in each thread.
+        if family != "legacy":
             optimizer.build([v for own in variables for v in own])
 
         def step(number, value, optimizer=optimizer, variables=variables):
@@ -54,3 +76,24 @@ def test_first_steps_at_the_same_time(family, traced):
         assert {kind for _, kind in overflow} == {"inf"}
         (owner,) = {name.partition("_")[0] for name, _ in overflow}
         assert len(overflow) == int(owner[1:]) + 1
+
+
+def test_one_step_may_use_two_optimizers(family):
+    """The training step of a GAN does so."""
+    first, second = wrapped(family, scale=4.0), wrapped(family, scale=16.0)
+    x, y = tf.Variable(1.0, name="x"), tf.Variable(1.0, name="y")
+
+    @tf.function
+    def step(x_gradient, y_gradient):
+        with tf.GradientTape(persistent=True) as tape:
+            x_loss = first.get_scaled_loss(x * x_gradient)
+            y_loss = second.get_scaled_loss(y * y_gradient)
+        x_grads = first.get_unscaled_gradients([tape.gradient(x_loss, x)])
+        y_grads = second.get_unscaled_gradients([tape.gradient(y_loss, y)])
+        first.apply_gradients(zip(x_grads, [x]))
+        second.apply_gradients(zip(y_grads, [y]))
+
+    step(tf.constant(1.0), tf.constant(INF))
+    check_state(first, scale=4.0, count=1, iterations=1)
+    check_state(second, scale=8.0, count=0, iterations=1)
+    assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)

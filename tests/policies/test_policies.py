@@ -38,8 +38,6 @@ class TestTheExperimentalPolicy:
         ("loss_scale", "expected_class", "value"),
         [
             (8, FixedLossScale, 8.0),
-            (1024.0, FixedLossScale, 1024.0),
-            ("dynamic", DynamicLossScale, 2.0**15),
             ("USE_DEFAULT", DynamicLossScale, 2.0**15),
             (DynamicLossScale(8, 3, 4), DynamicLossScale, 8.0),
         ],
@@ -65,13 +63,6 @@ class TestTheExperimentalPolicy:
         assert policy.get_config() == {"name": "mixed_float16", "loss_scale": None}
         assert type(policy).from_config(policy.get_config()).loss_scale is None
 
-    def test_from_config_does_not_change_the_config(self, api):
-        policy = api.ExperimentalPolicy("mixed_float16", DynamicLossScale(4))
-        config = policy.get_config()
-        before = json.dumps(config)
-        api.ExperimentalPolicy.from_config(config)
-        assert json.dumps(config) == before
-
     def test_from_config_finds_a_loss_scale_among_the_custom_objects(self, api):
         class Own(DynamicLossScale):
             """A loss scale that the program defines."""
@@ -82,8 +73,7 @@ class TestTheExperimentalPolicy:
         assert float(copied.loss_scale()) == 4.0
 
     @pytest.mark.parametrize(
-        ("name", "warns"),
-        [("mixed_float16", False), ("float16", False), ("mixed_bfloat16", True)],
+        ("name", "warns"), [("mixed_float16", False), ("mixed_bfloat16", True)]
     )
     def test_warns_of_a_loss_scale_without_use(
         self, api, name, warns, monkeypatch, caplog
@@ -92,13 +82,9 @@ class TestTheExperimentalPolicy:
         api.ExperimentalPolicy(name, loss_scale=8)
         assert ("A loss scale is useful only" in caplog.text) == warns
 
-    def test_refuses_a_list(self, api):
-        with pytest.raises(ValueError, match=r"\[8\]"):
-            api.ExperimentalPolicy("mixed_float16", [8])
-
 
 class TestTheGlobalPolicy:
-    @pytest.mark.parametrize("unset", [None, "infer", "_infer"])
+    @pytest.mark.parametrize("unset", [None, "infer"])
     def test_may_be_unset(self, api, unset):
         api.set_policy("mixed_float16")
         api.set_policy(unset)
@@ -126,10 +112,7 @@ class TestTheGlobalPolicy:
         ("setter", "policy", "error"),
         [
             ("set_policy", "bogus", ValueError),
-            ("set_policy", "int32", ValueError),
             ("set_policy", tf.float16, TypeError),
-            ("set_global_policy", "bogus", ValueError),
-            ("set_global_policy", "int32", ValueError),
             ("set_global_policy", 3, TypeError),
         ],
     )
@@ -179,15 +162,6 @@ class TestCompile:
         model.compile("sgd", "mse")
         assert float(model.optimizer.loss_scale) == 4.0
 
-    def test_warns_if_the_optimizer_has_another_scale(
-        self, keras, api, caplog, monkeypatch
-    ):
-        monkeypatch.setattr(wrapping, "_once", log.Once())
-        api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
-        mine = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=64)
-        assert compiled_model(keras, mine).optimizer is mine
-        assert "FixedLossScale(4.0)" in caplog.text
-
     def test_does_not_wrap_kerass_own_wrapper(self, keras, api):
         own = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD())
         api.set_global_policy("mixed_float16")
@@ -232,7 +206,8 @@ class TestTheDeviceCheck:
             policies.log_device_compatibility_check(name)
         assert caplog.text.count("may run slowly") == 1
 
-    def log_with_gpu(self, monkeypatch, capability):
+    @pytest.mark.parametrize(("capability", "warns"), [((6, 1), True), ((7, 0), False)])
+    def test_warns_of_slow_gpus(self, capability, warns, monkeypatch, caplog):
         """Call the function as on a machine with a GPU of this compute capability."""
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
         monkeypatch.setattr(
@@ -241,18 +216,7 @@ class TestTheDeviceCheck:
             lambda gpu: {"compute_capability": capability},
         )
         policies.log_device_compatibility_check("mixed_float16")
-
-    def test_warns_of_slow_gpus(self, monkeypatch, caplog):
-        self.log_with_gpu(monkeypatch, (6, 1))
-        assert "(6, 1)" in caplog.text
-
-    def test_does_not_warn_of_fast_gpus(self, monkeypatch, caplog):
-        self.log_with_gpu(monkeypatch, (7, 5))
-        assert caplog.text == ""
-
-    def test_does_not_warn_of_the_first_gpus_that_are_fast(self, monkeypatch, caplog):
-        self.log_with_gpu(monkeypatch, (7, 0))
-        assert caplog.text == ""
+        assert (str(capability) in caplog.text) == warns
 
     def test_leaves_the_warning_to_keras_2(self, api, keras, monkeypatch, caplog):
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda *kind: [])

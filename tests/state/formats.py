@@ -218,16 +218,9 @@ def _file_of_optimizer(optimizer, make_optimizer, folder):
     return new
 
 
-def _weights_of_optimizer(optimizer, make_optimizer, folder):
-    new = make_optimizer()
-    new.set_weights(optimizer.get_weights())
-    return new
-
-
 OPTIMIZER_FORMATS = {
     "checkpoint": _checkpoint_of_optimizer,
     "file": _file_of_optimizer,
-    "set_weights": _weights_of_optimizer,
     "deepcopy": lambda optimizer, *_: copy.deepcopy(optimizer),
     "pickle": lambda optimizer, *_: _pickled(optimizer),
 }

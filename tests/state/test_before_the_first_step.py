@@ -1,7 +1,5 @@
 """Models and optimizers that are saved, copied or loaded before the first step."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,24 +20,19 @@ from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 pytestmark = programs.needs_saving
 
 
-@pytest.mark.parametrize("inner", ["momentum", "amsgrad"])
-def test_a_trained_optimizer_ignores_a_file_from_before_its_build(
-    family, inner, caplog
-):
+def test_a_trained_optimizer_ignores_a_file_from_before_its_build(family, caplog):
     """As in Keras, the optimizer keeps its state, and logs a warning."""
-    program = Program(family, inner)
+    program = Program(family, "momentum")
     model, optimizer = program.make(seed=1, compiled=False)
     model.optimizer = (
         optimizer  # compile() would add metrics, whose file tf_keras refuses
     )
-    initial_weights, store = model.get_weights(), formats.stored(optimizer)
+    store = formats.stored(optimizer)
     program.train(model, optimizer, 0, SAVED_AT)
     before = state(model, optimizer)
     optimizer.load_own_variables(store)
     assert_equal(before, state(model, optimizer))
     assert "saved before the optimizer was built" in caplog.text
-    model.set_weights(initial_weights)
-    program.train(model, optimizer, SAVED_AT, END)
 
 
 def test_a_file_with_other_dtypes_is_not_loaded(family, caplog):
@@ -88,28 +81,8 @@ def _load_before_build(program, weights, store):
 
 def _scale_and_counts(optimizer):
     """Return the scale, the count of finite steps, and the iterations."""
-    scale = float(tf.convert_to_tensor(optimizer.loss_scale))
-    counter = optimizer.dynamic_counter
-    count = None if counter is None else int(numpy(counter))
-    return scale, count, int(numpy(optimizer.iterations))
-
-
-@functools.cache
-def _saved_program(family, inner, api):
-    """Train and save a program, and train it to its end.
-
-    Return the program, the saved weights of the model, the saved file of the optimizer, the
-    saved scale and counts, and the state at the end.
-    """
-    program = Program(family, inner, api)
-    model, optimizer = _trained(program)
-    weights, store = model.get_weights(), formats.stored(optimizer)
-    numbers = _scale_and_counts(optimizer)
-    scale, _, iterations = numbers
-    assert scale != 64.0
-    assert iterations > 0
-    program.train(model, optimizer, SAVED_AT, END)
-    return program, weights, store, numbers, state(model, optimizer)
+    counts = optimizer.dynamic_counter, optimizer.iterations
+    return float(optimizer.loss_scale), *(int(numpy(count)) for count in counts)
 
 
 @needs_keras3
@@ -123,29 +96,20 @@ def test_the_first_eager_step_after_loading_unscales_by_the_loaded_scale():
     assert float(x) == -1.0
 
 
-@pytest.mark.parametrize(
-    "inner",
-    [
-        "momentum",
-        pytest.param("amsgrad", marks=pytest.mark.slow),
-        pytest.param("nadam", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.parametrize(
-    "api", ["stable", pytest.param("fixed", marks=pytest.mark.slow)]
-)
-def test_loaded_state_is_saved_in_a_file_before_the_build(family, inner, api, tmp_path):
-    if (family, inner) == ("new", "nadam"):
-        pytest.skip("tf_keras's newer Nadam keeps a part of its state in Python")
-    program, weights, store, numbers, end = _saved_program(family, inner, api)
-    model, optimizer = _load_before_build(program, weights, store)
-    assert _scale_and_counts(optimizer) == numbers
+def test_loaded_state_is_saved_in_a_file_before_the_build(family, tmp_path):
+    program = Program(family, "momentum")
+    saved_model, saved = _trained(program)
+    numbers = _scale_and_counts(saved)
+    model, optimizer = _load_before_build(
+        program, saved_model.get_weights(), formats.stored(saved)
+    )
     save_and_restore = formats.OPTIMIZER_FORMATS["file"]
     for _ in range(2):
+        assert _scale_and_counts(optimizer) == numbers
         optimizer = save_and_restore(optimizer, lambda: program.make()[1], tmp_path)
-    assert _scale_and_counts(optimizer) == numbers
-    program.train(model, optimizer, SAVED_AT, END)
-    assert_equal(end, state(model, optimizer))
+    for each in ((saved_model, saved), (model, optimizer)):
+        program.train(*each, SAVED_AT, END)
+    assert_equal(state(saved_model, saved), state(model, optimizer))
 
 
 @pytest.mark.parametrize("optimizer_format", ["checkpoint", "deepcopy", "pickle"])
@@ -216,44 +180,7 @@ def test_values_set_between_loading_and_building_are_kept(family):
     assert int(numpy(optimizer.iterations)) == 77
 
 
-# --- Files of an optimizer with other variables.
-
-
-@pytest.mark.parametrize("built", [False, True], ids=["not built", "built"])
-@pytest.mark.parametrize(
-    "skip_mismatch", [False, pytest.param(True, marks=pytest.mark.slow)]
-)
-def test_a_weights_file_loads_into_a_model_with_a_frozen_layer(
-    family, skip_mismatch, built, tmp_path, caplog
-):
-    """As in Keras, the model weights are loaded, and the optimizer keeps its state."""
-
-    def attach(model, optimizer):
-        if family == "keras3":
-            model.compile(optimizer, "mse")
-        else:
-            model.optimizer = optimizer
-
-    program = Program(family)
-    model, optimizer = program.make(seed=1, compiled=False)
-    attach(model, optimizer)
-    program.train(model, optimizer, 0, SAVED_AT)
-    model.save_weights(tmp_path / "m.weights.h5")
-    frozen = programs.make_model(family, 9)
-    frozen.layers[-1].trainable = False
-    frozen_optimizer = programs.make_optimizer(family)
-    attach(frozen, frozen_optimizer)
-    if built:
-        frozen_optimizer.build(frozen.trainable_variables)
-    frozen.load_weights(tmp_path / "m.weights.h5", skip_mismatch=skip_mismatch)
-    programs.assert_same_weights(model, frozen)
-    frozen_optimizer.build(frozen.trainable_variables)
-    if family == "legacy" and not caplog.text:
-        pytest.skip("without install() tf_keras's files leave legacy optimizers out")
-    assert "does not fit" in caplog.text
-    assert int(numpy(frozen_optimizer.iterations)) == 0
-    assert float(frozen_optimizer.loss_scale) == 64.0
-    program.train(frozen, frozen_optimizer, 0, END)
+# --- Files from before the build of their optimizer.
 
 
 @needs_keras3
@@ -311,50 +238,27 @@ def test_float64_slots_keep_their_precision_before_the_build():
     programs.assert_same_weights(trained, restored)
 
 
-# --- A restored checkpoint in all formats. This test is the last one, because the fixture
-# `installed` lasts until the end of the file.
-
-
-@pytest.fixture(scope="module")
-def saved_program(installed, tmp_path_factory):
-    """A function that returns a program, its checkpoint, and its state at the end."""
-
-    @functools.cache
-    def run(family):
-        program = Program(family)
-        model, optimizer = _trained(program)
-        path = str(tmp_path_factory.mktemp("checkpoint") / "c")
-        path = tf.train.Checkpoint(model=model, optimizer=optimizer).save(path)
-        program.train(model, optimizer, SAVED_AT, END)
-        return program, path, state(model, optimizer)
-
-    return run
+# --- A restored checkpoint.
 
 
 @pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        pytest.param(name, family, id=f"{name}, {family}")
-        for family in FAMILIES
-        for name in formats.FORMATS
-        # An optimizer without slots cannot give its weights to one with slots.
-        if formats.exists(name, family) and name != "get_weights"
-    ],
+    "name", ["checkpoint, then built", ".keras", "pickle of the optimizer"]
 )
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_restored_checkpoint_can_be_saved_only_after_the_build(
-    name, family, saved_program, tmp_path
+    family, name, tmp_path
 ):
     """TensorFlow keeps the slots until the build. A legacy optimizer restores them at once."""
-    program, path, end = saved_program(family)
-    save = formats.FORMATS[name]
-    with tf_lso.install():
-        model, optimizer = program.make()
-        tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
-        if family != "legacy":
-            with pytest.raises(ValueError, match=r"Build it before saving or copying"):
-                save(program, tmp_path, model, optimizer)
-            optimizer.build(model.trainable_variables)
-        restore = save(program, tmp_path, model, optimizer)
-        restored_model, restored_optimizer = restore()
-        program.train(restored_model, restored_optimizer, SAVED_AT, END)
-    assert_equal(end, state(restored_model, restored_optimizer))
+    program = Program(family)
+    trained_model, trained = _trained(program)
+    path = tf.train.Checkpoint(model=trained_model, optimizer=trained).save(
+        tmp_path / "c"
+    )
+    model, optimizer = program.make()
+    tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
+    if family != "legacy":
+        with pytest.raises(ValueError, match="Build it before saving or copying"):
+            formats.FORMATS[name](program, tmp_path, model, optimizer)
+        optimizer.build(model.trainable_variables)
+    assert_equal(state(trained_model, trained), state(model, optimizer))
+    formats.FORMATS[name](program, tmp_path, model, optimizer)

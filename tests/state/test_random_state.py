@@ -43,6 +43,8 @@ ARGUMENTS = {
 FILES = ("checkpoint", "keras", "weights.h5", "h5")
 COPIES = ("deepcopy", "pickle", "weights")
 
+STEPS = 3  # before the optimizer is saved
+
 # These classes compute the same in each family. compat_docs/reference/files.md lists the other
 # classes.
 EQUAL = {"SGD", "Adam", "Adamax"}
@@ -58,9 +60,6 @@ class Case(NamedTuple):
       target: the family of the restored optimizer.
       target_arguments: the arguments of the restored optimizer.
       way: an element of `FILES` or `COPIES`.
-      steps: the number of steps before the optimizer is saved.
-      in_parts: whether the first layer is frozen in the first step.
-      replicas: the number of replicas.
     """
 
     name: str
@@ -69,9 +68,6 @@ class Case(NamedTuple):
     target: str
     target_arguments: dict
     way: str
-    steps: int
-    in_parts: bool
-    replicas: int
 
 
 @st.composite
@@ -81,15 +77,11 @@ def cases(draw):
     other_arguments = draw(st.sampled_from(ARGUMENTS[name]))
     source = draw(st.sampled_from(sorted(FAMILIES)))
     way = draw(st.sampled_from((*FILES, *COPIES)))
-    in_parts = source == "legacy" and draw(st.booleans())
     target = source if way in COPIES else draw(st.sampled_from(sorted(FAMILIES)))
     # These ways save arrays without names and config. So tf_lso could not find out that the
     # arrays are slots of an optimizer with other arguments.
     has_no_names = way in ("deepcopy", "weights", "weights.h5")
     has_same_arguments = has_no_names or draw(st.booleans())
-    steps = draw(st.integers(1, 4))
-    may_have_replicas = way in ("checkpoint", *COPIES)
-    replicas = draw(st.sampled_from((1, 1, 2))) if may_have_replicas else 1
     return Case(
         name=name,
         source=source,
@@ -97,9 +89,6 @@ def cases(draw):
         target=target,
         target_arguments=arguments if has_same_arguments else other_arguments,
         way=way,
-        steps=steps,
-        in_parts=in_parts,
-        replicas=replicas,
     )
 
 
@@ -116,18 +105,12 @@ def optimizer_of(family, name, arguments):
     return wrapped(family, name, 0.03125, scale=4, growth=3, **arguments)
 
 
-def train(model, opt, first, steps, strategy, in_parts=False):
-    """Take steps. If `in_parts` is True, step 0 leaves out the first layer."""
+def train(model, opt, first, steps):
     for step in range(first, first + steps):
-        variables = model.trainable_variables
-        if in_parts and step == 0:
-            variables = variables[1:]
         x = np.random.RandomState(step).rand(4, 3).astype("float32")
-
-        def loss(x=x):
-            return tf.reduce_mean(model(x) ** 2)
-
-        strategy.run(legacy_step, (opt, loss, variables))
+        legacy_step(
+            opt, lambda x=x: tf.reduce_mean(model(x) ** 2), model.trainable_variables
+        )
 
 
 def state_of(model, opt):
@@ -190,23 +173,18 @@ def save(way, model, opt, folder):
     return restore
 
 
-def run(case, mirrored2):
+def run(case):
     """Save and restore one case. Return "whole" or "refused"."""
-    strategy = mirrored2 if case.replicas == 2 else tf.distribute.get_strategy()
     with tempfile.TemporaryDirectory() as folder:
-        with strategy.scope():
-            model = model_of(case.source)
-            opt = optimizer_of(case.source, case.name, case.arguments)
-            # A legacy optimizer makes its slots in its steps.
-            if case.source != "legacy":
-                opt.build(model.trainable_variables)
-        train(model, opt, 0, case.steps, strategy, case.in_parts)
+        model = model_of(case.source)
+        opt = optimizer_of(case.source, case.name, case.arguments)
+        opt.build(model.trainable_variables)
+        train(model, opt, 0, STEPS)
         expected = state_of(model, opt)
         restore = save(case.way, model, opt, folder)
-        with strategy.scope():
-            new_model = model_of(case.target)
-            new_opt = optimizer_of(case.target, case.name, case.target_arguments)
-            new_opt.build(new_model.trainable_variables)
+        new_model = model_of(case.target)
+        new_opt = optimizer_of(case.target, case.name, case.target_arguments)
+        new_opt.build(new_model.trainable_variables)
         before = state_of(new_model, new_opt)
         try:
             new_model, new_opt = restore(new_model, new_opt)
@@ -215,20 +193,14 @@ def run(case, mirrored2):
             assert not differences(before, after), (case, error)
             return "refused"
         restored = state_of(new_model, new_opt)
-        if case.in_parts:
-            # A variable that was frozen has no slots yet, so it keeps its new slots.
-            slot_names = {name[0] for name in expected if isinstance(name, tuple)}
-            for name in restored.keys() - expected.keys():
-                if name[0] in slot_names:
-                    expected[name] = before[name]
         if case.name == "SGD" and not case.arguments:
             # tf_keras saves momentum slots although this SGD does not use them.
             expected = without_momentum(expected)
             restored = without_momentum(restored)
         assert not differences(expected, restored), case
         if continues_equally(case):
-            train(model, opt, case.steps, 5, strategy)
-            train(new_model, new_opt, case.steps, 5, strategy)
+            train(model, opt, STEPS, 5)
+            train(new_model, new_opt, STEPS, 5)
             pairs = zip(model.get_weights(), new_model.get_weights())
             for weight, new_weight in pairs:
                 np.testing.assert_allclose(weight, new_weight, rtol=1e-4, atol=1e-6)
@@ -250,11 +222,12 @@ def continues_equally(case):
     return case.source == case.target or case.name in EQUAL
 
 
-def outcomes_of_random_cases(examples, mirrored2):
+@pytest.mark.slow
+def test_state_of_200_random_optimizers_is_whole_or_refused():
     outcomes = []
 
     @hypothesis.settings(
-        max_examples=examples,
+        max_examples=200,
         deadline=None,
         derandomize=True,
         database=None,
@@ -262,18 +235,8 @@ def outcomes_of_random_cases(examples, mirrored2):
     )
     @hypothesis.given(cases())
     def whole_or_refused(case):
-        outcomes.append(run(case, mirrored2))
+        outcomes.append(run(case))
 
     whole_or_refused()
-    return outcomes
-
-
-def test_state_is_whole_or_refused(mirrored2):
-    assert "whole" in outcomes_of_random_cases(12, mirrored2)
-
-
-@pytest.mark.slow
-def test_state_of_300_optimizers_is_whole_or_refused(mirrored2):
-    outcomes = outcomes_of_random_cases(300, mirrored2)
-    assert outcomes.count("whole") > 100
+    assert outcomes.count("whole") > 60
     assert outcomes.count("refused") > 5

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import keras
 from tests.troubleshooting.models import one_layer
-from tests.troubleshooting.page import assert_explained, raises
+from tests.troubleshooting.page import assert_explained
 
 y = np.ones((4, 1), "float32")
 
