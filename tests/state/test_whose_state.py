@@ -192,8 +192,10 @@ OUTCOMES = {name: REFUSED for name in DIFFERENCES} | {
     "second model": EQUAL,
 }
 # What differs in some formats or families. `restore` finds layers by their place in the model,
-# and takes a number for a schedule.
+# and takes a number for a schedule. In a checkpoint with the model, the slots of a layer follow
+# its weights.
 EXCEPTIONS = {
+    ("names of layers", "checkpoint"): "equal",
     ("names of layers", "checkpoint without tf_lso"): "equal",
     ("schedule", "restore of .keras"): None,
     ("schedule", "restore of .h5"): None,
@@ -211,7 +213,6 @@ EXCEPTIONS_OF_LEGACY = {
     ("frozen layer", "checkpoint without tf_lso"): "shared",
     ("one more frozen layer", "checkpoint"): "shared",
     ("one more frozen layer", "checkpoint without tf_lso"): "shared",
-    ("names of layers", "checkpoint"): "equal",
     ("class", "checkpoint without tf_lso"): None,
     ("no slots in the file", "checkpoint without tf_lso"): None,
     ("amsgrad", "checkpoint without tf_lso"): None,

@@ -243,9 +243,9 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
             dataclasses.replace(
                 entry,
                 slot=layouts.SCALARS.get(slot, slot),
-                of=UNKNOWN if path else None,
+                of=None if number is None else UNKNOWN,
             )
-            for entry, (slot, path) in zip(rest, manifest.slots)
+            for entry, (slot, number) in zip(rest, manifest.slots)
         ]
     again, more = outer[: len(shapes)], outer[len(shapes) :]
     if shapes and state.family != "keras3" and [e.shape for e in again] in ([], shapes):

@@ -143,25 +143,25 @@ def _check_trained_layers(source, optimizer):
 
 def _by_manifest(state, optimizer):
     saved = state.manifest
-    own = saved._replace(
-        family=optimizer.family,
-        slots=[(t.slot, t.of and t.of.name) for t in optimizer.own],
-    )
+    owners = list(dict.fromkeys(t.of for t in optimizer.own if t.of is not None))
+    own = saved._replace(paths=[owner.name for owner in owners])
+    in_file: list[int | None]
     try:
-        path_in_file = manifest_lib.variables_in_order(saved, own)
+        in_file = [*manifest_lib.variables_in_order(saved, own)]
     except ValueError:
-        # Other layers were trained. Match the layers that were trained and still are. The
-        # report shows the rest.
-        path_in_file = manifest_lib.paths_in_common(saved, own)
+        # Other layers were trained. The report shows what belongs to none of today's layers.
+        in_file = manifest_lib.indices_in_common(saved, own)
     entries = {
-        (entry.slot, path): entry for entry, (_, path) in zip(state.made, saved.slots)
+        (entry.slot, number): entry
+        for entry, (_, number) in zip(state.made, saved.slots)
     }
     entries |= {(e.slot, None): e for e in state.made[len(saved.slots) :]}
     found = {}
     for target in optimizer.own:
-        path = path_in_file.get(target.of.name, "") if target.of else None
-        if (target.slot, path) in entries:
-            found[target] = entries[target.slot, path]
+        number = None if target.of is None else in_file[owners.index(target.of)]
+        is_known = target.of is None or number is not None
+        if is_known and (target.slot, number) in entries:
+            found[target] = entries[target.slot, number]
     return found
 
 

@@ -230,19 +230,15 @@ def _state(graph, node, variables):
             slot = slot or layouts.list_of(entry.name, empty)
             state.made.append(dataclasses.replace(entry, slot=slot, of=of))
     state.class_name = layouts.optimizer_class(state.made, family)
-    if manifest := _manifest(graph, node):
-        state.class_name = manifest.class_name
+    if written := manifest(graph, node):
+        state.class_name = written.class_name
     return state
 
 
-def _manifest(graph, node):
+def manifest(graph, node):
+    """Return the manifest that tf_lso has written for the optimizer at a node, or None."""
     found = map(manifest_lib.from_name, graph.children(node))
     return next(filter(None, found), None)
-
-
-def has_manifest(graph, node):
-    """Return whether tf_lso has written a manifest for the optimizer at a node."""
-    return _manifest(graph, node) is not None
 
 
 def listed_slots(graph, node, at):

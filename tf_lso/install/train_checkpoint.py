@@ -121,38 +121,48 @@ def _other_writer(graph, found):
 
 
 def _manifest_of(graph, node, optimizer, found):
-    """Return a `Manifest` for an optimizer in a checkpoint that has none, or None.
+    """Return a `Manifest` for an optimizer in a checkpoint that also contains the model.
 
-    The object graph shows the slots and the model variables if the checkpoint also contains
-    the model. Otherwise TensorFlow restores the optimizer by the order of its variables.
+    The object graph tells to which model variables the slots belong, and TensorFlow restores
+    the model by this graph. If the graph does not tell all of it, return None. Then the
+    manifest in the checkpoint counts, or, without one, the order of the variables.
     """
     family = optimizer._family
     at = object_graph.inner(graph, node)
-    if family.name == "legacy" or at is None or object_graph.has_manifest(graph, node):
+    if family.name == "legacy" or at is None:
         return None
+    in_file = object_graph.manifest(graph, node)
     heads, slots = object_graph.listed_slots(graph, node, at)
-    paths = {
-        node: manifest_lib.path_of(owner)
+    if any(slot is None or of == source.UNKNOWN for slot, of in slots):
+        return None
+    # The newer optimizers of Keras 2 do not list the model variables.
+    built = graph.elements(graph.children(at).get("_trainable_variables"))
+    built = list(dict.fromkeys([*built, *(of for _, of in slots if of is not None)]))
+    owners = {
+        node: owner
         for node, owner in found
         if isinstance(owner, tf.Variable) or hasattr(owner, "assign")
     }
-    owners = {of for _, of in slots}
-    if any(slot is None or of == source.UNKNOWN for slot, of in slots):
-        return None
-    is_built = bool(graph.elements(graph.children(at).get("_trainable_variables")))
-    if not (owners - {None} & paths.keys() if slots else is_built):
+    known = [of in owners for of in built]
+    if not (any(known) if in_file is None else built and all(known)):
         return None
     names = table.slot_of_attributes(family.inner)
+    slots = [(names.get(slot, slot), of) for slot, of in slots]
+    if in_file is not None and in_file.names != {slot for slot, _ in slots}:
+        return None
+    _, key = family.known_variables()
     return manifest_lib.Manifest(
-        None,
+        in_file and in_file.class_name,
         family.name,
         len(heads),
         heads,
+        [(slot, None if of is None else built.index(of)) for slot, of in slots],
         [
-            (names.get(slot, slot), None if of is None else paths.get(of, f"node {of}"))
-            for slot, of in slots
+            manifest_lib.path_of(owners[of]) if of in owners else f"node {of}"
+            for of in built
         ],
         True,
+        [key(owners[of]) if of in owners else None for of in built],
     )
 
 

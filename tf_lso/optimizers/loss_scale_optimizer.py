@@ -1195,11 +1195,12 @@ class LossScaleOptimizer(tf_private.Dependencies):
         """
         if self._state.deferred is not None:
             raise ValueError(state_lib.BUILD_FIRST)
+        manifest = self._state.manifest()
         state = {
             "scale": (type(self.loss_scale_state), self.loss_scale_state.get_config()),
             "name": self._own_name,
             "arrays": self._state.saved(),
-            "manifest": self._state.manifest(),
+            "manifest": manifest._replace(keys=None) if manifest.is_built else None,
         }
         if copied_inner is None:
             inner = self.inner_optimizer

@@ -9,6 +9,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from tf_lso.frameworks import log
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 
@@ -18,6 +19,10 @@ from tf_lso.frameworks import variables as variables_lib
 NAME = "tf_lso_manifest"
 _IN_CHECKPOINTS = f"{NAME}:"
 
+# The names of slots begin with this sign if an optimizer does not keep them in the usual lists,
+# so that only their order is known.
+UNKNOWN = "#"
+
 # Maps the name of a slot to the argument of the optimizer that creates the slot.
 _ARGUMENTS = {
     slot: argument
@@ -26,6 +31,8 @@ _ARGUMENTS = {
 # Matches the numbers that Keras appends to the default names of layers, as in "dense_1" for the
 # second dense layer of a process.
 _NUMBER = re.compile(r"_\d+(?=/|$)")
+# Matches the name of a Sequential model, which Keras 3 puts before the names of its layers.
+_SEQUENTIAL = re.compile(r"^sequential(_\d+)?/")
 
 _REMEDY = (
     "Make the optimizer as it was saved, for the same layers, or restore what fits: "
@@ -43,20 +50,20 @@ class Manifest(NamedTuple):
     start: int
     # The names of the inner optimizer's variables that exist before the build, in their order.
     heads: list[str]
-    # A pair (slot name, path of the model variable) for each array of a slot. The path is
-    # None if the array belongs to no model variable.
-    slots: list[tuple[str, str | None]]
+    # A pair (slot name, index of the model variable in `paths`) for each array of a slot. The
+    # index is None if the array belongs to no model variable, or if this is unknown.
+    slots: list[tuple[str, int | None]]
+    # The paths of the model variables in the order of the build.
+    paths: list[str]
     is_built: bool
+    # What identifies these model variables in this process. None if the program has only
+    # their paths, from a file.
+    keys: list[Any] | None = None
 
     @property
     def names(self) -> set[str]:
         """The names of the slots."""
         return {slot for slot, _ in self.slots}
-
-    @property
-    def paths(self) -> list[str]:
-        """The paths of the model variables, in the order of the file."""
-        return list(dict.fromkeys(path for _, path in self.slots if path is not None))
 
 
 def path_of(variable: Any) -> str:
@@ -64,35 +71,42 @@ def path_of(variable: Any) -> str:
     return variables_lib.name_of(variable).split(":")[0]
 
 
-def labels(optimizer: Any, variables: list[Any], built: list[Any]) -> list[Any]:
-    """Return a pair (slot, path of the model variable) for each of `variables`.
+def labels(
+    optimizer: Any,
+    variables: list[Any],
+    built: list[Any],
+    added: dict[str, dict[int, Any]] | None = None,
+) -> list[tuple[str, int | None]]:
+    """Return a pair (slot, index of the model variable in `built`) for each of `variables`.
 
     `optimizer` keeps its slots in lists that have the order of the model variables `built`.
+    The slots `added` by `add_slot` are in a dict {slot name: {index in `built`: slot}}.
     """
-    names, paths = table.slot_of_attributes(optimizer), [*map(path_of, built)]
-    keys = {getattr(v, "path", None): path for v, path in zip(built, paths)}
-    found: dict[int, tuple[str, str | None]] = {}
+    names = table.slot_of_attributes(optimizer)
+    numbers = {getattr(v, "path", None): number for number, v in enumerate(built)}
+    found: dict[int, tuple[str, int | None]] = {}
     for attribute, held in vars(optimizer).items():
         name = names.get(attribute, attribute)
         if attribute in table.LISTS_OF_VARIABLES:
             continue
-        pairs: list[tuple[Any, str | None]]
+        pairs: list[tuple[Any, int | None]]
         if isinstance(held, dict):
-            pairs = [(v, keys[key]) for key, v in held.items() if key in keys]
+            pairs = [(v, numbers[key]) for key, v in held.items() if key in numbers]
         elif isinstance(held, (list, tuple)):
-            pairs = list(zip(held, paths)) if len(held) == len(paths) else []
+            are_slots = len(held) == len(built)
+            pairs = [(v, n) for n, v in enumerate(held)] if are_slots else []
         else:
             pairs = [(held, None)]
-        found.update((id(v), (name, path)) for v, path in pairs)
-    return [found.get(id(v), (f"#{n}", None)) for n, v in enumerate(variables)]
+        found.update((id(v), (name, number)) for v, number in pairs)
+    for name, by_number in (added or {}).items():
+        found.update((id(v), (name, number)) for number, v in by_number.items())
+    return [found.get(id(v), (f"{UNKNOWN}{n}", None)) for n, v in enumerate(variables)]
 
 
 def to_json(manifest: Manifest) -> str:
     """Return a manifest as text, which contains each slot name and each path only once."""
     slots = list(dict.fromkeys(slot for slot, _ in manifest.slots))
-    paths = manifest.paths
-    places = {None: -1} | {path: number for number, path in enumerate(paths)}
-    arrays = [(slots.index(slot), places[path]) for slot, path in manifest.slots]
+    arrays = [(slots.index(slot), -1 if n is None else n) for slot, n in manifest.slots]
     config = {
         "class_name": manifest.class_name,
         "family": manifest.family,
@@ -100,7 +114,7 @@ def to_json(manifest: Manifest) -> str:
         "heads": manifest.heads,
         "is_built": manifest.is_built,
         "slots": slots,
-        "paths": paths,
+        "paths": manifest.paths,
         "arrays": arrays,
     }
     return json.dumps(config, separators=(",", ":"))
@@ -109,9 +123,9 @@ def to_json(manifest: Manifest) -> str:
 def from_json(text: str) -> Manifest:
     """Return the manifest that `to_json` has written."""
     config = json.loads(text)
-    slots, paths = config.pop("slots"), [*config.pop("paths"), None]
-    arrays = [(slots[slot], paths[path]) for slot, path in config.pop("arrays")]
-    return Manifest(**{name: config[name] for name in config}, slots=arrays)
+    slots = config.pop("slots")
+    arrays = [(slots[slot], None if n < 0 else n) for slot, n in config.pop("arrays")]
+    return Manifest(**config, slots=arrays)
 
 
 def name_in_checkpoints(manifest: Manifest) -> str:
@@ -141,9 +155,8 @@ def check_kind(saved: Manifest, own: Manifest) -> None:
         )
 
 
-def check(saved: Manifest, own: Manifest) -> None:
-    """Raise ValueError if an optimizer of another class or with other slots wrote a file."""
-    check_kind(saved, own)
+def check_slots(saved: Manifest, own: Manifest) -> None:
+    """Raise ValueError if an optimizer with other slots wrote a file."""
     sides = {
         "in the file": saved.names - own.names,
         "here": own.names - saved.names,
@@ -167,44 +180,65 @@ def check(saved: Manifest, own: Manifest) -> None:
         )
 
 
-def variables_in_order(saved: Manifest, own: Manifest) -> dict[str, str]:
-    """Return {path of a model variable in `own`: its path in `saved`}.
+def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
+    """Return the index in `saved.paths` for each of `own.paths`.
 
     The paths may be the same in any order. If none of them are the same, because the model
-    was made a second time in a process, the order decides. The function raises ValueError if
-    only some of the paths are the same, or if the order cannot be known.
+    was made a second time in a process, the names without numbers decide, and then the order.
+    The function raises ValueError if only some of the paths are the same.
     """
-    paths, owns = saved.paths, own.paths
-    # A model that is made again has another name, which is a part of the paths in Keras 3. So
-    # the name of the layer and of its variable may also decide, or the path without numbers.
-    forms = (str, _without_number_of_model, _layer_and_variable, _without_numbers)
-    for form in forms:
+    if saved.keys is not None and own.keys is not None:
+        places = {key: place for place, key in enumerate(saved.keys)}
+        if {*own.keys} == {*saved.keys}:
+            return [places[key] for key in own.keys]
+        raise _of_other_variables(saved.paths, own.paths, saved.keys, own.keys)
+    paths, owns = ([*map(_below_sequential, m.paths)] for m in (saved, own))
+    for form in (str, _without_number_of_model, _without_numbers):
         in_file, here = [*map(form, paths)], [*map(form, owns)]
-        if sorted(in_file) == sorted(here) and len({*here}) == len(here):
-            return {path: paths[in_file.index(form(path))] for path in owns}
-    in_file, here = ([*map(_layer_and_variable, listed)] for listed in (paths, owns))
-    are_renamed = not {*in_file} & {*here}
-    if are_renamed and [*map(_without_numbers, in_file)] == [
-        *map(_without_numbers, here)
-    ]:
-        return dict(zip(owns, paths))
-    only = [[p for p in a if p not in b] for a, b in ((in_file, here), (here, in_file))]
-    raise ValueError(
+        is_unique = len({*here}) == len(here)
+        if in_file == here or (is_unique and sorted(in_file) == sorted(here)):
+            if form is not str:
+                _warn_renamed(saved, own)
+            if in_file == here:
+                # Several variables may have the same path. Then their order decides.
+                return [*range(len(here))]
+            return [in_file.index(path) for path in here]
+        if {*in_file} & {*here}:
+            break
+    raise _of_other_variables(saved.paths, own.paths, paths, owns)
+
+
+def _of_other_variables(paths, owns, keys, own_keys):
+    in_file = [path for path, key in zip(paths, keys) if key not in own_keys]
+    here = [path for path, key in zip(owns, own_keys) if key not in keys]
+    return ValueError(
         "The file has slots of other model variables: only the file has "
-        f"{_shown(only[0])}, and only this optimizer has {_shown(only[1])}. Was another "
-        f"layer frozen, or a layer renamed? {_REMEDY}"
+        f"{_shown(in_file)}, and only this optimizer has {_shown(here)}. Was another layer "
+        f"frozen, or a layer renamed? {_REMEDY}"
     )
 
 
-def paths_in_common(saved: Manifest, own: Manifest) -> dict[str, str]:
-    """Return {path in `own`: path in `saved`} for the layers that both of them have."""
-    in_file = {_layer_and_variable(path): path for path in saved.paths}
-    here = {path: in_file.get(_layer_and_variable(path)) for path in own.paths}
-    return {path: found for path, found in here.items() if found is not None}
+def _warn_renamed(saved, own):
+    log.logger().warning(
+        f"The model variables in the file are called {_shown(saved.paths)}, and here "
+        f"{_shown(own.paths)}. Only the numbers in the names differ, so this is taken for the "
+        "same model, made a second time. If other layers are frozen than when the file was "
+        "saved, the optimizer now has the state of other variables: give all layers "
+        "different names, without numbers at the end. See `tf-lso help renumbered`"
+    )
 
 
-def _layer_and_variable(path):
-    return "/".join(path.split("/")[-2:])
+def indices_in_common(saved: Manifest, own: Manifest) -> list[int | None]:
+    """Return the index in `saved.paths` for each of `own.paths`, or None if it is not there."""
+    paths, owns = ([*map(_below_sequential, m.paths)] for m in (saved, own))
+    return [
+        paths.index(path) if paths.count(path) == owns.count(path) == 1 else None
+        for path in owns
+    ]
+
+
+def _below_sequential(path):
+    return _SEQUENTIAL.sub("", path)
 
 
 def _without_number_of_model(path):
@@ -223,30 +257,25 @@ def _shown(paths):
 
 def places(saved: Manifest, own: Manifest) -> list[int]:
     """Return the index of the saved array for each slot, or raise ValueError."""
-    check(saved, own)
-    if len(saved.paths) != len(own.paths):
-        variables_in_order(saved, own)  # which raises the error
+    check_slots(saved, own)
+    if not own.slots:
+        return []
+    order = variables_in_order(saved, own)
     if len(saved.slots) != len(own.slots):
         raise ValueError(
             f"The file has {len(saved.slots)} slots, but the optimizer has "
             f"{len(own.slots)}. {_REMEDY}"
         )
-    if saved.slots == own.slots:
-        return [*range(len(own.slots))]
-    path_in_file: dict[Any, Any] = {None: None}
-    path_in_file.update(variables_in_order(saved, own))
-    indices: dict[Any, int] = {}
-    for index, label in enumerate(saved.slots):
-        indices.setdefault(label, index)
-    try:
-        found = [indices[slot, path_in_file[path]] for slot, path in own.slots]
-    except KeyError as error:
+    unknown = sorted(name for name in own.names if name.startswith(UNKNOWN))
+    if unknown and order != sorted(order):
         raise ValueError(
-            f"The file lacks the slot {error.args[0]}. {_REMEDY}"
-        ) from error
-    if len({*found}) < len(found):
-        raise ValueError(
-            "Several model variables have the same path, so the file does not say which "
-            f"slots belong to which of them. Give them names. {_REMEDY}"
+            f"The optimizer does not say to which model variables {len(unknown)} of its "
+            f"variables belong, and it was built in the order of {_shown(saved.paths)} when "
+            f"the file was saved. Build it in this order. {_REMEDY}"
         )
-    return found
+    indices = {label: index for index, label in enumerate(saved.slots)}
+    wanted = [(slot, None if n is None else order[n]) for slot, n in own.slots]
+    lacking = [slot for slot, n in wanted if (slot, n) not in indices]
+    if lacking:
+        raise ValueError(f"The file lacks the slot {lacking[0]!r}. {_REMEDY}")
+    return [indices[label] for label in wanted]

@@ -66,7 +66,7 @@ class ListedSlots:
     def __init__(self, family, own_variables):
         self._family, self._inner = family, family.inner
         # The slots from `add_slot`, as {slot name: {index of the model variable: slot}}.
-        self._added = {}
+        self.added = {}
         self._listed = own_variables
         # The manifest of a checkpoint that was restored before the build.
         self._awaited = None
@@ -87,7 +87,6 @@ class ListedSlots:
 
     def expect(self, saved, own):
         """Prepare for the restore of a checkpoint. See `Family.expect`."""
-        manifest_lib.check_kind(saved, own)
         if not own.is_built:
             self._awaited = saved
             return
@@ -161,7 +160,7 @@ class ListedSlots:
         return any(name.isdigit() for name in waiting)
 
     def _slots(self):
-        return {**table.slot_lists(self._inner), **self._added}
+        return {**table.slot_lists(self._inner), **self.added}
 
     def _place_of(self, var):
         known, key = self._family.known_variables()
@@ -182,7 +181,7 @@ class ListedSlots:
             return self.get_slot(var, slot_name)
         except KeyError:
             made = self._family.new_slot(var, slot_name, initializer)
-            self._added.setdefault(slot_name, {})[self._place_of(var)] = made
+            self.added.setdefault(slot_name, {})[self._place_of(var)] = made
             return made
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):

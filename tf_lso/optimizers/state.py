@@ -123,8 +123,9 @@ class State:
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
         self.inner_follows = False
         # The manifest that `install.train_checkpoint` has found out for the checkpoint that
-        # TensorFlow is about to restore, or None.
+        # TensorFlow is about to restore, or None. It replaces the manifest in the checkpoint.
         self.told = None
+        self._is_told = False
         # The object whose name in checkpoints is the manifest, and the object that a checkpoint
         # contains instead while slots are deferred. TensorFlow refers to them only weakly.
         self._named_by_manifest = tf_private.without_values()
@@ -203,7 +204,8 @@ class State:
         if name == "_variables":
             self._family.forget()
             told, self.told = self.told, None
-            if told is not None:
+            self._is_told = told is not None
+            if self._is_told:
                 self.expect(told)
         if name == _OLD_SLOTS:
             raise ValueError(
@@ -213,12 +215,14 @@ class State:
         saved = manifest_lib.from_name(name)
         if saved is None:
             return None
-        self.expect(saved)
+        if not self._is_told:
+            self.expect(saved)
         return self._named_by_manifest
 
     def expect(self, saved):
         """Prepare to restore the checkpoint with the manifest `saved`, or raise ValueError."""
         own = self.manifest()
+        manifest_lib.check_kind(saved, own)
         if saved.is_built:
             self._family.expect(saved, own)
         elif own.is_built and int(variables_lib.numpy(self._family.counter())):
@@ -256,8 +260,6 @@ class State:
         If the arrays are those of a file and the slots do not fit at the build, the build only
         warns. The build checks a `manifest` even if the file has no slots.
         """
-        if manifest is not None and not manifest.is_built:
-            manifest = None
         variables = [layout.variables for layout in layouts]
         if manifest is None and self._set(arrays, variables):
             self.deferred = None
@@ -266,7 +268,9 @@ class State:
             known, start = layout.early, len(layout.head)
             end = start + len(arrays) - len(known)
             if manifest is not None:
-                start, end = manifest.start, manifest.start + len(manifest.slots)
+                if start != manifest.start:
+                    continue
+                end = start + len(manifest.slots)
             values = [*arrays[:start], *arrays[end:]]
             has_slots = start < end or manifest is not None
             if has_slots and _fits(values, known):
@@ -373,39 +377,50 @@ class State:
             has_scale = bool(self._loss_scale.named_variables())
             if has_scale and manifest is None and _fits(arrays, self._family.weights()):
                 self.warn_no_scale("The file")
+        if manifest is None:
+            self._load_by_order(arrays)
+            return
+        try:
+            manifest_lib.check_kind(manifest, self._family.manifest(0, []))
+            if manifest.is_built:
+                self._load_by_manifest(arrays, manifest)
+            else:
+                # The file has no slots, whose order a manifest would tell.
+                self._load_by_order(arrays)
+        except ValueError as error:
+            self._warn_not_loaded(error)
+
+    def _load_by_order(self, arrays):
         layouts, weights = self.layouts()
-        if manifest is not None and manifest.is_built:
-            # The manifest says in which order the slots are, so all layouts may fit.
-            layouts = [*layouts, *weights]
-        else:
-            manifest = None
         if not self._family.built_variables():
-            if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
+            if not self.defer(arrays, layouts, is_file=True):
                 self._warn_not_loaded(f"It has {len(arrays)} variables.")
             return
         whole = [layout.variables for layout in layouts]
         untrained = [layout.early for layout in layouts]
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
-        if manifest is not None:
-            self._load_by_manifest(arrays, manifest, untrained)
-            return
-        if self._set(arrays, [*whole, *untrained] if is_new else whole):
-            return
-        self._warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
+        if not self._set(arrays, [*whole, *untrained] if is_new else whole):
+            self._warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
 
-    def _load_by_manifest(self, arrays, manifest, lists):
+    def _load_by_manifest(self, arrays, manifest):
+        """Load a file with a manifest, or raise ValueError."""
+        files, weights = self.layouts()
+        # The manifest says in which order the slots are, so the layout may be of Keras 2.
+        layouts = [*files, *weights]
         start, end = manifest.start, manifest.start + len(manifest.slots)
         values = [*arrays[:start], *arrays[end:]]
+        if not self._family.built_variables():
+            if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
+                raise ValueError(f"It has {len(values)} variables besides the slots.")
+            return
+        lists = [layout.early for layout in layouts if len(layout.head) == start]
         early = next((v for v in lists if _fits(values, v)), None)
-        try:
-            if early is None:
-                raise ValueError(
-                    f"It has {len(values)} variables besides the slots, instead of "
-                    f"{len(lists[0])}."
-                )
-            self._set_by_manifest(arrays[start:end], manifest, early, values)
-        except ValueError as error:
-            self._warn_not_loaded(error)
+        if early is None:
+            raise ValueError(
+                f"It has {len(values)} variables besides the slots, instead of "
+                f"{len(files[0].early)}."
+            )
+        self._set_by_manifest(arrays[start:end], manifest, early, values)
 
     def _warn_not_loaded(self, reason):
         log.logger().warning(

@@ -182,12 +182,14 @@ class Family(abc.ABC):
     def built_variables(self):
         """Return the model variables that the optimizer was built for."""
 
-    def known_variables(self):  # noqa: B027
+    def known_variables(self):
         """Return a pair (indices, key), with which the slots of a model variable are found.
 
         In each list of slots, the slot of a variable has the index `indices[key(variable)]`.
-        Only adapters that use `slots.ListedSlots` define this method and `new_slot`.
+        Adapters that do not use `slots.ListedSlots` know no indices, and do not define
+        `new_slot`.
         """
+        return {}, id
 
     def new_slot(self, var, slot_name, initializer):  # noqa: B027
         """Return a new slot variable for a model variable."""
@@ -213,13 +215,16 @@ class Family(abc.ABC):
 
     def manifest(self, start, slots):
         """Return the manifest of a file that has `start` arrays before those of `slots`."""
+        built = self.built_variables()
         return manifest_lib.Manifest(
             type(self.inner).__name__,
             self.name,
             start,
             self.head_names(),
             self.labels(slots),
-            bool(self.built_variables()),
+            [*map(manifest_lib.path_of, built)],
+            bool(built),
+            [*map(self.known_variables()[1], built)],
         )
 
     def head_names(self):
@@ -227,8 +232,9 @@ class Family(abc.ABC):
         return ["iterations"]
 
     def labels(self, variables):
-        """Return a pair (slot, path of the model variable) for each of `variables`."""
-        return manifest_lib.labels(self.inner, variables, self.built_variables())
+        """Return a pair (slot, index of the model variable) for each of `variables`."""
+        added = getattr(self.slots, "added", {})
+        return manifest_lib.labels(self.inner, variables, self.built_variables(), added)
 
     def expect(self, saved, own):
         """Prepare the slots for a checkpoint that TensorFlow is about to restore.

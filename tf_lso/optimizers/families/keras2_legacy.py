@@ -90,9 +90,9 @@ class Legacy(keras2.Keras2):
     def labels(self, variables):
         inner, built = self.inner, self.built_variables()
         found = {
-            id(inner.get_slot(v, slot)): (slot, manifest_lib.path_of(v))
+            id(inner.get_slot(v, slot)): (slot, number)
             for slot in inner.get_slot_names()
-            for v in built
+            for number, v in enumerate(built)
             if private.has_slot(inner, v, slot)
         }
         others = manifest_lib.labels(inner, variables, built)
@@ -105,7 +105,8 @@ class Legacy(keras2.Keras2):
         if not own.is_built:
             more, fewer = table.differing_slots(saved.names, self.inner)
             names = saved.names - more | fewer
-        manifest_lib.check(saved, own._replace(slots=[(name, None) for name in names]))
+        own = own._replace(slots=[(name, None) for name in names])
+        manifest_lib.check_slots(saved, own)
 
     def forget(self):
         pass

@@ -280,11 +280,13 @@ class Keras3(family.Family):
         # Each optimizer inside a MultiOptimizer has slots of its own.
         for number, part in enumerate(self._parts[1:]):
             built = private.built_variables(part)
-            for place, (slot, path) in enumerate(
+            numbers = {id(v): n for n, v in enumerate(self.built_variables())}
+            for place, (slot, n) in enumerate(
                 manifest_lib.labels(part, variables, built)
             ):
-                if not slot.startswith("#"):
-                    found[place] = f"{number}/{slot}", path
+                if not slot.startswith(manifest_lib.UNKNOWN):
+                    own = None if n is None else numbers.get(id(built[n]))
+                    found[place] = f"{number}/{slot}", own
         return found
 
     def dependencies(self, children, save_type, **kwargs):

@@ -1,0 +1,300 @@
+"""A file says whose state it holds, also of nested layers and of optimizers of users.
+
+As in `test_whose_state`, the variables have equal shapes, so only their names, or the graph of
+a checkpoint, tell them apart.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_lso
+from tests.families import FAMILIES, KERASES, OLD_KERAS3, here, numpy
+from tests.refused import refused
+
+pytestmark = [
+    pytest.mark.usefixtures("installed"),
+    pytest.mark.skipif(
+        OLD_KERAS3, reason="Keras 3.0 saves no optimizer in checkpoints"
+    ),
+]
+OTHER_VARIABLES = "ValueError: The file has slots of other model variables"
+LISTED = here("keras3", "new")  # the families that keep their slots in lists
+
+
+def train(optimizer, variables):
+    """Build an optimizer, and take a step with another gradient for each variable."""
+    optimizer.build(variables)
+    pairs = [(tf.fill(v.shape, 1.0 + n), v) for n, v in enumerate(variables)]
+    optimizer.apply_gradients(pairs)
+
+
+def slots(optimizer, variables):
+    """Return {slot name: the value for each of `variables`}."""
+    return {
+        name: [np.array(numpy(optimizer.get_slot(v, name))) for v in variables]
+        for name in optimizer.get_slot_names()
+    }
+
+
+def assert_same(expected, actual):
+    assert expected.keys() == actual.keys()
+    for name in expected:
+        np.testing.assert_array_equal(expected[name], actual[name], err_msg=name)
+
+
+def blocks(family, names, frozen=()):
+    """Return a model of blocks, each with an inner layer "proj", and their kernels."""
+    keras = KERASES[family]
+
+    class Block(keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.proj = keras.layers.Dense(3, use_bias=False, name="proj")
+
+        def call(self, x):
+            return self.proj(x)
+
+    x = first = keras.Input((3,))
+    parts = [Block(name=name) for name in names]
+    for part in parts:
+        part.trainable = part.name not in frozen
+        x = part(x)
+    return keras.Model(first, x), [part.proj.kernel for part in parts]
+
+
+def backbones(family, frozen=()):
+    """Return a model of two functional models, whose layers have the same name."""
+    keras = KERASES[family]
+    x = first = keras.Input((3,))
+    kernels = []
+    for name in ("enc", "dec"):
+        start = keras.Input((3,))
+        layer = keras.layers.Dense(3, use_bias=False, name="proj")
+        part = keras.Model(start, layer(start), name=name)
+        part.trainable = name not in frozen
+        kernels.append(layer.kernel)
+        x = part(x)
+    return keras.Model(first, x), kernels
+
+
+def wrapped_adam(family):
+    return tf_lso.LossScaleOptimizer(FAMILIES[family].Adam(0.1), initial_scale=8)
+
+
+def by_checkpoint(writer, reader, folder):
+    path = tf.train.Checkpoint(model=writer[0], optimizer=writer[1]).save(folder / "c")
+    tf.train.Checkpoint(model=reader[0], optimizer=reader[1]).restore(path)
+
+
+def by_weights_file(writer, reader, folder):
+    for model, optimizer in (writer, reader):
+        model.compile(optimizer, "mse")
+    writer[0].save_weights(folder / "m.weights.h5")
+    reader[0].load_weights(folder / "m.weights.h5")
+
+
+def by_restore(writer, reader, folder):
+    writer[0].compile(writer[1], "mse")
+    writer[0].save(folder / "m.keras")
+    model, optimizer = reader
+    tf_lso.checkpoints.restore(folder / "m.keras", model=model, optimizer=optimizer)
+
+
+FORMATS = {
+    "checkpoint": by_checkpoint,
+    ".weights.h5": by_weights_file,
+    "restore of .keras": by_restore,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_layer_of_the_same_name_in_another_block_is_another_layer(
+    family, name, tmp_path, caplog
+):
+    if family == "legacy" and name == "checkpoint":
+        pytest.skip("TensorFlow leaves out what only one of them trains")
+    (model, kernels), optimizer = blocks(family, "xy", "x"), wrapped_adam(family)
+    train(optimizer, kernels[1:])
+    (other, others), reader = blocks(family, "xy", "y"), wrapped_adam(family)
+    reader.build(others[:1])
+    before = slots(reader, others[:1])
+    writes, reads = (model, optimizer), (other, reader)
+    if name == ".weights.h5":
+        FORMATS[name](writes, reads, tmp_path)
+        assert "only in the file are ['y/proj/kernel']" in caplog.text
+    else:
+        with pytest.raises(ValueError, match="y/proj/kernel|does not fit"):
+            FORMATS[name](writes, reads, tmp_path)
+    assert_same(before, slots(reader, others[:1]))
+    assert int(numpy(reader.iterations)) == 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_name_that_differs_by_a_number_is_told(family, tmp_path, caplog):
+    """The model may have been made a second time, or another block may have been frozen."""
+    names = ["block_1", "block_2"]
+    (model, kernels), optimizer = blocks(family, names, names[:1]), wrapped_adam(family)
+    train(optimizer, kernels[1:])
+    (other, others), reader = blocks(family, names, names[1:]), wrapped_adam(family)
+    reader.build(others[:1])
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert "Only the numbers in the names differ" in caplog.text
+    assert_same(slots(optimizer, kernels[1:]), slots(reader, others[:1]))
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_the_graph_of_a_checkpoint_decides_and_not_a_number(family, tmp_path):
+    names = ["block_1", "block_2"]
+    (model, kernels), optimizer = blocks(family, names, names[:1]), wrapped_adam(family)
+    train(optimizer, kernels[1:])
+    (other, others), reader = blocks(family, names, names[1:]), wrapped_adam(family)
+    reader.build(others[:1])
+    with refused(OTHER_VARIABLES):
+        by_checkpoint((model, optimizer), (other, reader), tmp_path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_whose_layers_share_a_name_is_restored(family, name, tmp_path):
+    (model, kernels), optimizer = backbones(family), wrapped_adam(family)
+    train(optimizer, kernels)
+    (other, others), reader = backbones(family), wrapped_adam(family)
+    reader.build(others)
+    FORMATS[name]((model, optimizer), (other, reader), tmp_path)
+    assert_same(slots(optimizer, kernels), slots(reader, others))
+
+
+@pytest.mark.parametrize("built", [True, False], ids=["built", ""])
+@pytest.mark.keras3
+def test_the_graph_of_a_checkpoint_tells_layers_of_one_name_apart(built, tmp_path):
+    """Keras 3 lists in a checkpoint for which variables the optimizer was built."""
+    (model, kernels), optimizer = backbones("keras3"), wrapped_adam("keras3")
+    train(optimizer, kernels[::-1])
+    (other, others), reader = backbones("keras3"), wrapped_adam("keras3")
+    if built:
+        reader.build(others)
+    by_checkpoint((model, optimizer), (other, reader), tmp_path)
+    reader.build(others)
+    assert_same(slots(optimizer, kernels), slots(reader, others))
+    (frozen, kernels), other_optimizer = (
+        backbones("keras3", "dec"),
+        wrapped_adam("keras3"),
+    )
+    with refused(OTHER_VARIABLES):
+        by_checkpoint((model, optimizer), (frozen, other_optimizer), tmp_path)
+        other_optimizer.build(kernels[:1])
+
+
+# --- Slots that only the optimizer of a user has.
+
+
+def own_optimizer(family, keep):
+    """Return an SGD with a slot for each kernel. `keep` puts the slots into an attribute."""
+
+    class Own(FAMILIES[family].SGD):
+        def build(self, variables):
+            super().build(variables)
+            if not hasattr(self, "kept"):
+                kernels = [v for v in variables if len(v.shape) == 2]
+                made = [self.add_variable_from_reference(v, "own") for v in kernels]
+                self.kept = keep(made)
+                object.__setattr__(self, "made", dict(zip(map(id, kernels), made)))
+
+    return tf_lso.LossScaleOptimizer(Own(0.1), initial_scale=8)
+
+
+# What a user's optimizer may keep its slots in, such that nothing says whose slots they are.
+KEPT = {
+    "only for kernels": list,
+    "by number": lambda made: dict(enumerate(made)),
+    "in a list of lists": lambda made: [made],
+}
+
+
+def dense_layers(family, frozen=()):
+    """Return a model of two layers, and its trainable variables."""
+    keras = KERASES[family]
+    layers = [keras.layers.Dense(3, name=name) for name in "ab"]
+    for layer in layers:
+        layer.trainable = layer.name not in frozen
+    model = keras.Sequential([keras.layers.InputLayer((3,)), *layers])
+    return model, model.trainable_variables
+
+
+def fill(optimizer):
+    for n, slot in enumerate(optimizer.inner_optimizer.made.values(), 1):
+        slot.assign(tf.fill(slot.shape, float(n)))
+
+
+def kept(optimizer, variables):
+    made = optimizer.inner_optimizer.made
+    return {"own": [np.array(numpy(made[id(v)])) for v in variables if id(v) in made]}
+
+
+@pytest.mark.parametrize("keep", KEPT)
+@pytest.mark.parametrize("family", LISTED)
+def test_slots_of_unknown_variables_are_restored_only_in_their_order(
+    family, keep, tmp_path, caplog
+):
+    model, variables = dense_layers(family)
+    optimizer = own_optimizer(family, KEPT[keep])
+    optimizer.build(variables)
+    fill(optimizer)
+    same, others = dense_layers(family)
+    reader = own_optimizer(family, KEPT[keep])
+    reader.build(others)
+    by_weights_file((model, optimizer), (same, reader), tmp_path)
+    assert_same(kept(optimizer, variables), kept(reader, others))
+
+    other, others = dense_layers(family)
+    reader = own_optimizer(family, KEPT[keep])
+    reader.build(others[::-1])
+    before = kept(reader, others)
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert "Build it in this order" in caplog.text
+    assert_same(before, kept(reader, others))
+
+
+@pytest.mark.parametrize("keep", KEPT)
+@pytest.mark.parametrize("family", LISTED)
+def test_slots_of_unknown_variables_are_not_those_of_other_layers(
+    family, keep, tmp_path, caplog
+):
+    model, variables = dense_layers(family, "a")
+    optimizer = own_optimizer(family, KEPT[keep])
+    optimizer.build(variables)
+    fill(optimizer)
+    other, others = dense_layers(family, "b")
+    reader = own_optimizer(family, KEPT[keep])
+    reader.build(others)
+    before = kept(reader, others)
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert "does not fit" in caplog.text
+    assert_same(before, kept(reader, others))
+
+
+@pytest.mark.parametrize("name", ["checkpoint", ".weights.h5"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_slots_of_add_slot_go_to_their_variables(family, name, tmp_path):
+    def make(order):
+        model, variables = dense_layers(family)
+        kernels, optimizer = variables[::2], wrapped_adam(family)
+        optimizer.build(variables)
+        for variable in kernels[::order]:
+            optimizer.add_slot(variable, "mine")
+        return (model, optimizer), kernels
+
+    writes, kernels = make(-1)
+    for n, variable in enumerate(kernels, 1):
+        slot = writes[1].get_slot(variable, "mine")
+        slot.assign(tf.fill(slot.shape, float(n)))
+    reads, others = make(1)
+    FORMATS[name](writes, reads, tmp_path)
+    for variable, other in zip(kernels, others, strict=True):
+        expected, actual = (
+            numpy(optimizer.get_slot(v, "mine"))
+            for optimizer, v in ((writes[1], variable), (reads[1], other))
+        )
+        np.testing.assert_array_equal(expected, actual)
