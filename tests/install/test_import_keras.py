@@ -154,6 +154,41 @@ def test_the_old_names_of_modules_lead_to_their_new_homes_and_to_tf_lso():
     assert_explained("import-keras", hint)
 
 
+# What `keras` had as attributes in TensorFlow 2.6-2.12, and names that Keras has moved since.
+ATTRIBUTES = """
+    import tf_lso
+    tf_lso.install(like="2.8")
+    import keras
+
+    print(keras.utils.np_utils.to_categorical is keras.utils.to_categorical)
+    print(keras.engine.training.Model is keras.Model, keras.layers.recurrent.LSTM.__name__)
+    print(keras.backend.get_session.__name__, keras.layers.CuDNNLSTM.__name__)
+    from keras.models import Functional
+    from keras.layers.core.dropout import Dropout
+    from keras.layers.merge import _Merge
+    from keras.engine.base_layer import InputSpec, Layer
+    from keras.utils.generic_utils import deserialize_keras_object, get_custom_objects
+    print(issubclass(keras.layers.Add, _Merge), InputSpec is keras.layers.InputSpec)
+    print(get_custom_objects is keras.utils.get_custom_objects)
+    print(hasattr(keras.utils, "no_such_name"), hasattr(keras, "ops"))
+    tf_lso.uninstall()
+    import tf_keras
+    print(hasattr(tf_keras.utils, "np_utils"), hasattr(tf_keras.layers, "CuDNNLSTM"))
+"""
+
+
+def test_modules_have_the_attributes_that_they_had():
+    assert processes.run(ATTRIBUTES) == [
+        "True",
+        "True LSTM",
+        "get_session CuDNNLSTM",
+        "True True",
+        "True",
+        "False False",
+        "False False",
+    ]
+
+
 FIRST = {
     "train.py": """
         import library

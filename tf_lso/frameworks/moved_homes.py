@@ -10,6 +10,15 @@ HOMES = {
     "initializers.initializers_v2": "initializers.initializers",
     "layers.advanced_activations": "layers.activation",
     "layers.convolutional_recurrent": "layers.rnn",
+    "layers.core.activity_regularization": (
+        "layers.regularization.activity_regularization"
+    ),
+    "layers.core.dropout": "layers.regularization.dropout",
+    "layers.core.flatten": "layers.reshaping.flatten",
+    "layers.core.permute": "layers.reshaping.permute",
+    "layers.core.repeat_vector": "layers.reshaping.repeat_vector",
+    "layers.core.reshape": "layers.reshaping.reshape",
+    "layers.core.spatial_dropout": "layers.core",
     "layers.cudnn_recurrent": "layers.rnn",
     "layers.dense_attention": "layers.attention",
     "layers.einsum_dense": "layers.core.einsum_dense",
@@ -38,10 +47,25 @@ HOMES = {
     "optimizers.legacy.sgd": "optimizers.legacy.gradient_descent",
     "optimizers.legacy.utils": "optimizers.utils",
     "premade": "premade_models",
+    "preprocessing.dataset_utils": "utils.dataset_utils",
+    "preprocessing.image_dataset": "utils.image_dataset",
+    "preprocessing.text_dataset": "utils.text_dataset",
+    "preprocessing.timeseries": "utils.timeseries_dataset",
     "saving.experimental": "saving",
     "saving.hdf5_format": "saving.legacy.hdf5_format",
     "saving.model_config": "saving.legacy.model_config",
     "saving.save": "saving.legacy.save",
     "saving.saved_model": "saving.legacy.saved_model",
     "saving.saving_utils": "saving.legacy.saving_utils",
+}
+
+# Maps the path of a module below `tf_keras.src` to the paths of the modules that have some of
+# its names now. Programs import these names from the first module.
+NAMES = {
+    "engine.base_layer": ("engine.input_spec",),
+    "layers.merging": ("layers.merging.base_merge",),
+    "utils.generic_utils": (
+        "saving.object_registration",
+        "saving.legacy.serialization",
+    ),
 }

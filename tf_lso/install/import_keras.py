@@ -4,6 +4,7 @@ In TensorFlow 2.6-2.15 `keras` and `tf.keras` were one Keras. Programs of that t
 and some packages import private modules such as `keras.engine` and `keras.src.engine`.
 """
 
+import functools
 import importlib
 import importlib.abc
 import os
@@ -48,10 +49,46 @@ def lead_to_tf_keras(keras, ledger):
     finder = _Finder(ledger)
     sys.meta_path.insert(0, finder)
     ledger.on_undo(lambda: sys.meta_path.remove(finder))
+    _find_missing_names(ledger)
 
 
 def _is_keras(name):
     return f"{name}.".startswith("keras.")
+
+
+def _find_missing_names(ledger):
+    """Let modules find attributes that they had in TensorFlow 2.6-2.12, by `__getattr__`.
+
+    Then `keras.layers` was the private module, and not the one of `tf.keras`. So it also had
+    attributes such as `keras.utils.np_utils` and `keras.layers.CuDNNLSTM`.
+    """
+    homes = {
+        name: [_home(name)] for name in [*sys.modules] if f"{name}.".startswith(_PUBLIC)
+    }
+    for path, new in moved_homes.NAMES.items():
+        homes[f"{_PRIVATE}{path}"] = [f"{_PRIVATE}{home}" for home in new]
+    for name, modules in homes.items():
+        module = importlib.import_module(name)
+        find = functools.partial(_missing, module, [*filter(None, modules)])
+        ledger.set_attribute(module, "__getattr__", find)
+
+
+def _missing(module, homes, name):
+    """Return the attribute `name` of a module, from a submodule or from the modules `homes`.
+
+    Raises:
+      AttributeError: if there is no such attribute.
+    """
+    if not name.startswith("__"):
+        submodule = _home(f"{module.__name__}.{name}")
+        if submodule is not None:
+            return importlib.import_module(submodule)
+        for home in homes:
+            found = vars(importlib.import_module(home))
+            if name in found:
+                return found[name]
+    message = f"module {module.__name__!r} has no attribute {name!r}"
+    raise AttributeError(message, name=name, obj=module)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
