@@ -51,11 +51,17 @@ _NOT_DIVIDED = limit(
 LIMITS = {
     "wild_08_mirrored_strategy fit": [_NOT_DIVIDED],
     "checkpoint_manager": [NO_CHECKPOINT],
+    "ctl_accumulation": [NO_INT],
     "electra_cond": [NO_INT],
+    "exp_custom_loop 1024": [NO_INT],
     "exp_user_loss_scale": [NO_INT],
     "fit_overflow": [NO_INT],
     "gan_compile": [NO_INT],
+    "garden_configure_optimizer": [NO_INT],
+    "garden_configure_optimizer --dtype fp32": [NO_INT],
+    "tts_positional": [NO_INT],
     "two_groups": [NO_INT],
+    "wgan_gp": [NO_INT],
     "wild_01_ctl_scaled_loss_clip": [NO_INT],
     "wild_02_exp_set_policy_fit": [NO_INT],
 }
