@@ -164,20 +164,20 @@ def test_a_dense_gradient_gets_no_dense_shape():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_scale_loss_is_float32_or_wider(family, dtype):
+def test_scale_loss_is_float32_or_wider(dtype):
     loss = tf.constant(60_000.0, dtype)
-    scaled = wrapped(family).scale_loss(loss)
+    scaled = wrapped(CURRENT).scale_loss(loss)
     assert scaled.dtype == ("float64" if dtype == "float64" else "float32")
     assert float(scaled) == 8.0 * float(loss)
-    assert float(wrapped(family).scale_loss(1.5)) == 12.0
+    assert float(wrapped(CURRENT).scale_loss(1.5)) == 12.0
 
 
-def test_a_float16_loss_that_overflows_when_scaled_warns_once(family, caplog):
-    optimizer = wrapped(family, scale=2.0)
+def test_a_float16_loss_that_overflows_when_scaled_warns_once(caplog):
+    optimizer = wrapped(CURRENT, scale=2.0)
     optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))  # 8 fits into float16
     optimizer.get_scaled_loss(tf.constant(1e30))
     assert "float16" not in caplog.text
-    optimizer = wrapped(family, scale=2.0**15)
+    optimizer = wrapped(CURRENT, scale=2.0**15)
     for _ in range(2):
         optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))
     assert caplog.text.count("float16 loss") == 1
@@ -192,47 +192,34 @@ _PARTS = {
 }
 
 
-def _take_two_steps_with_slices(family, parts, decorate):
-    """Take a step of each protocol in a function that `decorate` has traced, or not."""
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "family, parts",
+    [
+        *((CURRENT, parts) for parts in _PARTS),
+        ("legacy", "arrays"),
+        ("new", "no shape"),
+    ],
+)
+def test_parts_of_slices_may_be_lists_tuples_or_arrays(family, parts, traced):
+    """`tf.IndexedSlices` itself does not convert its parts to tensors."""
     x = tf.Variable([[0.0], [0.0], [0.0]])
     optimizer = wrapped(family, scale=8)
     optimizer.build([x])
     slices = tf.IndexedSlices(*_PARTS[parts])
 
-    @decorate
-    def step():
+    def take_a_step_of_each_protocol():
         assert optimizer.check_finite([slices]) is not None
         unscaled = optimizer.get_unscaled_gradients([slices])
         optimizer.apply_gradients(zip(unscaled, [x]))
         optimizer.scale_loss(tf.constant(1.0))
         optimizer.apply_gradients([(slices, x)])
 
-    step()
+    step = take_a_step_of_each_protocol
+    (tf.function(step) if traced else step)()
     sums = [0.0, 0.0, 0.0] if parts == "no rows" else [1.0, 0.0, 5.0]
     # Two steps with a learning rate of 0.1, and gradients that are divided by 8.
     np.testing.assert_allclose(x.numpy()[:, 0], np.multiply(sums, -0.2 / 8), rtol=1e-6)
-
-
-@pytest.mark.parametrize("parts", _PARTS)
-def test_parts_of_slices_may_be_lists_tuples_or_arrays(family, parts):
-    """`tf.IndexedSlices` itself does not convert its parts to tensors."""
-    _take_two_steps_with_slices(family, parts, decorate=lambda function: function)
-
-
-@pytest.mark.parametrize(
-    "family, parts",
-    [
-        (CURRENT, "tuples"),
-        ("legacy", "arrays"),
-        ("new", "arrays"),
-        ("new", "no shape"),
-        (CURRENT, "no shape"),
-        (CURRENT, "no rows"),
-        ("legacy", "no rows"),
-    ],
-)
-def test_parts_of_slices_may_be_lists_tuples_or_arrays_in_a_function(family, parts):
-    _take_two_steps_with_slices(family, parts, decorate=tf.function)
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -249,9 +236,9 @@ def test_integers_are_divided_by_the_scale_itself(scale, expected, traced):
     assert (result.dtype, int(result)) == (tf.int32, expected)
 
 
-def test_a_float16_loss_is_not_checked_after_the_warning(family, monkeypatch):
+def test_a_float16_loss_is_not_checked_after_the_warning(monkeypatch):
     """The check waits for the device."""
-    optimizer = wrapped(family, scale=2.0**15)
+    optimizer = wrapped(CURRENT, scale=2.0**15)
     loss, checks, reduce_any = tf.constant(4.0, tf.float16), [], tf.reduce_any
 
     def counted(*args, **kwargs):

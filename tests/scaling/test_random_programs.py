@@ -363,27 +363,20 @@ def run(machine, examples):
 
 
 # The family "new" is left out, because its steps run the same code as those of "legacy".
-@pytest.mark.parametrize(
-    "family", ["keras3", pytest.param("legacy", marks=pytest.mark.slow)]
-)
+RUNS = [
+    ("keras3", None),
+    pytest.param("keras3", 40, marks=pytest.mark.slow),
+    pytest.param("legacy", 40, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("family, examples", RUNS)
 @pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_programs(family, protocols):
-    run(lambda: Program(family, protocols), examples=EXAMPLES[protocols])
+def test_programs(family, protocols, examples):
+    run(lambda: Program(family, protocols), examples or EXAMPLES[protocols])
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("family, examples", RUNS)
 @pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_many_programs(family, protocols):
-    run(lambda: Program(family, protocols), examples=40)
-
-
-@pytest.mark.parametrize("family", ["keras3", "legacy"])
-@pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_programs_of_replicas(family, protocols, mirrored2):
-    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), examples=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_many_programs_of_replicas(family, protocols, mirrored2):
-    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), examples=20)
+def test_programs_of_replicas(family, protocols, examples, mirrored2):
+    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), (examples or 6) // 2)
