@@ -92,22 +92,6 @@ def test_an_unused_gradient_of_another_place_does_not_change_a_step(
     assert bench.steps == 1
 
 
-@for_each_method
-@pytest.mark.parametrize("step_mode", MODES)
-def test_reading_a_gradient_does_not_change_later_steps(
-    bench, in_mode, step_mode, method
-):
-    read_gradient = in_mode(lambda: bench.gradient(LEGACY))
-    step = MODES[step_mode](lambda factor: bench.step(method, factor))
-    for steps in (1, 2):
-        assert float(read_gradient()) == 2.0
-        step(tf.constant(NAN))  # changes the scale
-        assert float(read_gradient()) == 2.0
-        bench.assign_scale(64.0)
-        step(tf.constant(1.0))
-        assert bench.steps == steps
-
-
 # --- Rule 3: in a place without a pending call, the only protocol decides.
 
 
@@ -117,12 +101,6 @@ def test_another_place_may_apply_the_gradient_of_a_function(bench, in_mode, meth
     for _ in range(2):
         apply(gradient())
     assert bench.steps == 2
-
-
-@for_each_method
-def test_eager_code_may_apply_the_gradient_of_an_ended_thread(bench, method):
-    bench.apply(in_thread(bench.gradient, method))
-    assert bench.steps == 1
 
 
 @for_each_method
@@ -336,16 +314,6 @@ def test_two_losses_of_which_the_first_overflows(bench, in_mode):
     assert bench.steps == 3
 
 
-def test_a_legacy_program_that_unscales_after_the_scale_has_moved(bench, in_mode):
-    def step():
-        gradients = [bench.scaled(LEGACY, factor) for factor in (NAN, 1.0)]
-        for gradient in gradients:
-            bench.apply(bench.unscale(gradient))
-
-    in_mode(step)()
-    assert (bench.steps, float(bench.optimizer.loss_scale)) == (2, 4.0)
-
-
 # --- Functions that are traced again, contain loops or branches, or fail.
 
 
@@ -375,24 +343,6 @@ def test_a_branch_may_apply_gradients(bench, methods):
         for traced_step, method in traced_steps:
             traced_step(method, tf.constant(is_due))
     assert bench.steps == 2 * len(methods)
-
-
-def test_a_failed_trace_does_not_change_later_steps(bench):
-    graphs = []
-
-    @tf.function
-    def failing():
-        graphs.append(tf.compat.v1.get_default_graph())  # keeps the graph alive
-        bench.scaled(KERAS3)
-        raise ValueError("of the program")
-
-    with pytest.raises(ValueError, match="of the program"):
-        failing()
-    scaled = tf.function(lambda: bench.scaled(LEGACY))
-    for _ in range(2):
-        bench.apply(bench.unscale(scaled()) * 1.0)
-    assert bench.steps == 2
-    assert graphs
 
 
 @pytest.mark.keras3
@@ -508,18 +458,6 @@ def test_scaling_one_loss_by_both_methods_is_refused(bench, in_mode, first, seco
     with pytest.raises(RuntimeError, match=message):
         in_mode(scale_by_both)()
     bench.step(first)
-    assert bench.steps == 1
-
-
-@pytest.mark.parametrize("first, second", [(LEGACY, KERAS3), (KERAS3, LEGACY)])
-def test_scaling_losses_of_one_step_by_both_methods_is_refused(bench, first, second):
-    getattr(bench.optimizer, first)(tf.constant(1.0))
-    # A refused call changes nothing, so the second call is refused, too.
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match=rf"{second}\(\).*{first}\(\)"):
-            getattr(bench.optimizer, second)(tf.constant(2.0))
-    bench.drop_scaled_loss()
-    bench.step(second)
     assert bench.steps == 1
 
 
