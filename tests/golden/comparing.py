@@ -137,11 +137,6 @@ def same(actual, expected, case, family):
     return encoding.equal(actual, expected)
 
 
-def slow_except_current(case, family):
-    """Return the mark `slow`, except for the family of `tf.keras.optimizers`."""
-    return [pytest.mark.slow] if family != families.CURRENT else []
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Section:
     """One section of a file of the record.
@@ -231,25 +226,20 @@ def _cached_play(replay, api, family, case_as_json):
 # --- One test replays many recorded cases, and reports every case that fails.
 
 
-def grouped(sections, more_marks=None):
+def grouped(sections):
     """Return a list with a `pytest.param` for each group of replays.
 
     A group contains the replays with the same section, `Section.group`, family and marks. The
     value of its param is a list of (section, case, results, family). Its id consists of the
     names of these, such as "golden-trajectories-v2-SGD-legacy-slow".
-
-    Args:
-      sections: list of `Section`.
-      more_marks: dict that maps the id of a group to a list of additional marks.
     """
-    more_marks = more_marks or {}
     replays_of_group, marks_of_group = {}, {}
     for section in sections:
         for case, results, family in section.replays():
             marks = section.marks(case, family)
             names = [section.file, section.name, *section.group(case), family]
             group = "-".join(names + [mark.name for mark in marks])
-            marks_of_group[group] = [*marks, *more_marks.get(group, [])]
+            marks_of_group[group] = marks
             replays = replays_of_group.setdefault(group, [])
             replays.append((section, case, results, family))
     return [

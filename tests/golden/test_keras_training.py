@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.families import KERASES
+from tests.families import CURRENT, KERASES
 from tests.golden import encoding, harness
 from tests.golden.comparing import (
     STEPS_FAMILIES,
     Section,
     check_all,
     grouped,
-    slow_except_current,
 )
 
 # Ten batches add up the differences between kernels for matrix products and for float32 tanh.
@@ -49,6 +48,10 @@ def _same(actual, expected, case, family):
     )
 
 
+def _marks(case, family):
+    return [] if family == CURRENT else [pytest.mark.slow]
+
+
 SECTIONS = [
     Section(
         "training",
@@ -56,7 +59,7 @@ SECTIONS = [
         replay,
         _same,
         families=STEPS_FAMILIES,
-        marks=slow_except_current,
+        marks=_marks,
     )
 ]
 

@@ -14,7 +14,6 @@ from tests.golden.comparing import (
     Section,
     check_all,
     grouped,
-    slow_except_current,
     where,
 )
 from tests.golden.encoding import ANYTHING, attempt, equal, without
@@ -264,7 +263,6 @@ SECTIONS = [
         replay,
         same,
         applies=_applies,
-        marks=slow_except_current,
         differs={
             "The policies `infer` and `_infer`": [
                 where(case="Policy('_infer')", on="keras3", raises="ValueError"),
@@ -335,11 +333,9 @@ SECTIONS = [
     )
 ]
 
-# Maps the id of a group of replays to marks.
-MARKS = {"training-policies-keras3": [pytest.mark.slow]}  # about 15 seconds
 
-
-@pytest.mark.parametrize("replays", grouped(SECTIONS, MARKS))
+@pytest.mark.slow  # tests/policies are quick
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
 def test_equals_every_version(replays):
     check_all(replays)
 
