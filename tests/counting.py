@@ -1,4 +1,4 @@
-"""Count the operations and collectives of graphs, and measure the memory of a process.
+"""Count the operations of graphs, and measure the memory of a process.
 
 The tests of the distributed step and of long runs use these functions, and so does
 `tools/benchmark`.
@@ -36,13 +36,6 @@ def operations(graph):
         return total
 
     return count(None)
-
-
-def collectives(graph):
-    """Return the number of collective operations in a graph, summed over all replicas."""
-    counted = operations(graph)
-    kinds = [k for k in counted if k.startswith(("Collective", "Nccl"))]
-    return sum(counted[kind] for kind in kinds if "Group" not in kind)
 
 
 def host_operations(graph):

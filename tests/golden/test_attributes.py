@@ -224,8 +224,8 @@ def replay(api, family, case):
     return _CASES_WITH_VARIABLE[name](optimizer, tf.Variable(1.0))
 
 
-# Adam of Keras 3 rounds differently from Adam of OptimizerV2.
-_KERAS3_TOLERANCE = {"rtol": 1e-6, "atol": 1e-5}
+# The other families' Adam rounds differently from that of OptimizerV2.
+_OTHER_FAMILY_TOLERANCE = {"rtol": 1e-6, "atol": 1e-5}
 # In these cases, tf_lso may have what a version lacked.
 _READ = ("get", "weights", "dir")
 
@@ -241,9 +241,9 @@ def same(actual, expected, case, family):
         recorded = expected["ok"]
         known = {name: value for name, value in recorded.items() if value is not None}
         return known.items() <= actual["ok"].items()
-    if family != "keras3":
+    if family == "legacy":
         return equal(actual, expected, harness.KERNEL_TOLERANCE)
-    return equal(_as_numbers(actual), _as_numbers(expected), _KERAS3_TOLERANCE)
+    return equal(_as_numbers(actual), _as_numbers(expected), _OTHER_FAMILY_TOLERANCE)
 
 
 def _as_numbers(value):
@@ -257,6 +257,10 @@ def _as_numbers(value):
     return value
 
 
+def _marks(case, family):
+    return [pytest.mark.slow] if case["inner"] == "Adam" else []
+
+
 # tf_lso names variables as the inner optimizer does.
 OTHER_NAMES = {"* > 0": ANYTHING}
 
@@ -266,6 +270,7 @@ SECTIONS = [
         "hyperparameters",
         replay,
         same,
+        marks=_marks,
         differs={
             "`get_weights`, `set_weights`": [
                 where(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.families import CURRENT, KERASES
+from tests.families import KERASES
 from tests.golden import encoding, harness
 from tests.golden.comparing import (
     STEPS_FAMILIES,
@@ -48,10 +48,6 @@ def _same(actual, expected, case, family):
     )
 
 
-def _marks(case, family):
-    return [] if family == CURRENT else [pytest.mark.slow]
-
-
 SECTIONS = [
     Section(
         "training",
@@ -59,11 +55,11 @@ SECTIONS = [
         replay,
         _same,
         families=STEPS_FAMILIES,
-        marks=_marks,
     )
 ]
 
 
+@pytest.mark.slow  # the quick tests of `fit` are in tests/optimizers/test_fit.py
 @pytest.mark.parametrize("replays", grouped(SECTIONS))
 def test_equals_every_version(replays):
     check_all(replays)

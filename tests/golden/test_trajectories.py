@@ -139,11 +139,11 @@ def _tolerances(case, family):
 
 
 def _marks(case, family):
-    if case["inner"] == "RMSprop":  # its cases are all quick
+    if case["inner"] == "RMSprop":
         return [pytest.mark.core]
-    # A `tf.function` takes longer than eager steps.
-    is_slow = case.get("mode") == "function" or "case" in case
-    return [pytest.mark.slow] if is_slow else []
+    # Eager steps of SGD are the quickest.
+    is_quick = case["inner"] == "SGD" and case.get("mode") == "eager"
+    return [] if is_quick else [pytest.mark.slow]
 
 
 def _applies(case, family):
