@@ -34,13 +34,6 @@ def operations(graph):
     return count(None)
 
 
-def collectives(graph):
-    """Return the number of collective operations in a graph, summed over all replicas."""
-    counted = operations(graph)
-    kinds = [k for k in counted if k.startswith(("Collective", "Nccl"))]
-    return sum(counted[kind] for kind in kinds if "Group" not in kind)
-
-
 def host_operations(graph):
     """Return the types of operations in a graph that call Python or print."""
     return sorted(_HOST & set(operations(graph)))

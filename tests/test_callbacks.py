@@ -1,7 +1,6 @@
 """Test the callbacks for `fit` with each optimizer family."""
 
 import csv
-import functools
 import logging
 
 import numpy as np
@@ -10,6 +9,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import (
+    CURRENT,
     FAMILIES,
     KERASES,
     needs_keras3,
@@ -23,13 +23,12 @@ from tf_lso.scaling.skipped import Skipped
 NAN = float("nan")
 
 
-def compiled_model(family, scale=8.0, replicas=None, **compiling):
+def compiled_model(family, scale=8.0, **compiling):
     """Return a model with one Dense layer. Its loss is NaN for inputs that are NaN."""
     library = KERASES[family]
-    with (replicas or tf.distribute.get_strategy()).scope():
-        layers = [library.layers.Input([1]), library.layers.Dense(1, name="only")]
-        model = library.Sequential(layers)
-        model.compile(wrapped(family, "SGD", 0.01, scale=scale), "mse", **compiling)
+    layers = [library.layers.Input([1]), library.layers.Dense(1, name="only")]
+    model = library.Sequential(layers)
+    model.compile(wrapped(family, "SGD", 0.01, scale=scale), "mse", **compiling)
     return model
 
 
@@ -120,17 +119,6 @@ class TestLossScaleMonitor:
             assert history["skipped_steps"] == [1]
 
 
-@functools.cache
-def final_weights(family, callback=None, replicas=None):
-    """Return the bytes of each weight at the end of a training."""
-    KERASES[family].utils.set_random_seed(1)
-    model = compiled_model(family, replicas=replicas)
-    batches = data(1, 2, NAN, 3, 4, 5, 6, 7).unbatch().batch(2 if replicas else 1)
-    callbacks = [getattr(tf_lso.callbacks, callback)()] if callback else []
-    model.fit(batches, epochs=2, verbose=0, callbacks=callbacks)
-    return [w.tobytes() for w in model.get_weights()]
-
-
 @pytest.mark.parametrize("callback", ["LossScaleMonitor", "TerminateOnStuckScale"])
 class TestEveryCallback:
     @needs_tf_keras
@@ -149,9 +137,9 @@ class TestEveryCallback:
         compiled_model("new").fit(data(*[1.0] * 40), verbose=0, callbacks=[made])
         assert len(waits) < 10
 
-    def test_refuses_an_optimizer_without_a_loss_scale(self, family, callback):
-        model = compiled_model(family)
-        model.compile(FAMILIES[family].SGD(0.01), "mse")
+    def test_refuses_an_optimizer_without_a_loss_scale(self, callback):
+        model = compiled_model(CURRENT)
+        model.compile(FAMILIES[CURRENT].SGD(0.01), "mse")
         made = getattr(tf_lso.callbacks, callback)()
         with pytest.raises(TypeError, match=rf"{callback} needs .*Wrap it"):
             model.fit(data(1.0), verbose=0, callbacks=[made])
@@ -163,15 +151,14 @@ class TestEveryCallback:
             callback.on_train_batch_end(0, {})
             callback.on_epoch_end(0, {})
 
-    @one_family_is_quick
-    def test_changes_nothing_in_the_training(self, family, callback):
-        assert final_weights(family, callback) == final_weights(family)
-
-    @pytest.mark.slow
-    @needs_keras3
-    def test_changes_nothing_with_two_replicas(self, callback, mirrored2):
-        with_callback = final_weights("keras3", callback, mirrored2)
-        assert with_callback == final_weights("keras3", None, mirrored2)
+    def test_changes_nothing_in_the_training(self, callback):
+        weights = []
+        for callbacks in ([], [getattr(tf_lso.callbacks, callback)()]):
+            KERASES[CURRENT].utils.set_random_seed(1)
+            model = compiled_model(CURRENT)
+            model.fit(data(1, 2, NAN, 3, 4), epochs=2, verbose=0, callbacks=callbacks)
+            weights.append([w.tobytes() for w in model.get_weights()])
+        assert weights[0] == weights[1]
 
 
 class TestTerminateOnStuckScale:
@@ -210,22 +197,6 @@ class TestTerminateOnStuckScale:
             model.fit(data(*[NAN] * 5), verbose=0, callbacks=[callback])
 
     @one_family_is_quick
-    def test_the_error_counts_all_steps_that_were_skipped(self, family):
-        """With several steps per execution, these may be more than `patience`."""
-        callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
-        model = compiled_model(family, scale=1.0, steps_per_execution=4)
-        # Keras 3.0 calls callbacks later.
-        with pytest.raises(RuntimeError, match=r"The last [48] steps were all skipped"):
-            model.fit(data(*[NAN] * 8), verbose=0, callbacks=[callback])
-
-    @one_family_is_quick
-    def test_counts_the_steps_of_several_epochs(self, family):
-        callback = tf_lso.callbacks.TerminateOnStuckScale(4)
-        model = compiled_model(family, scale=1.0)
-        model.fit(data(*[NAN] * 3), epochs=3, verbose=0, callbacks=[callback])
-        assert int(model.optimizer.skipped_steps) == 4
-
-    @one_family_is_quick
     def test_does_not_end_a_training_that_recovers(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
         model = compiled_model(family, scale=1.0)
@@ -254,7 +225,7 @@ class TestTerminateOnStuckScale:
         model.fit(data(*[1.0] * 40), verbose=0, callbacks=[callback])
         assert sum(reads) == 5  # at the beginning, then at each tenth batch
 
-    @pytest.mark.parametrize("patience", [0, -1, 1.5, "3", None, True])
+    @pytest.mark.parametrize("patience", [0, 1.5, "3", True])
     def test_refuses_a_wrong_patience(self, patience):
         with pytest.raises((TypeError, ValueError), match="'patience' must be"):
             tf_lso.callbacks.TerminateOnStuckScale(patience)

@@ -149,12 +149,6 @@ def cells_of_row(label):
     return dict(zip(WAYS, cells.split(" | "), strict=True))
 
 
-def test_the_table_has_a_row_for_each_program():
-    rows = [cells_of_row(label) for label in PROGRAMS]
-    assert {cell for cells in rows for cell in cells.values()} == OUTPUTS.keys()
-    assert all(cells["Keras 3"] != cells["tf_lso"] for cells in rows)
-
-
 @pytest.mark.slow
 @pytest.mark.multiworker
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Test the values, the text and the plot of a report."""
 
 import functools
-import re
 import sys
 
 import numpy as np
@@ -11,7 +10,7 @@ import tensorflow as tf
 import tf_lso
 from tests.debugging import planted
 from tests.families import keras, needs_keras3
-from tf_lso.debugging import observe, plot, statistics
+from tf_lso.debugging import observe, statistics
 
 
 @functools.cache
@@ -26,11 +25,6 @@ class TestStatistics:
         assert (values.size, values.largest, values.nonfinite) == (6, 3.0, 0.5)
         assert (values.infinite, values.nan, values.kinds) == (2, 1, "inf and NaN")
         assert values.smallest == 1.0
-
-    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-    def test_of_each_dtype(self, dtype):
-        values = statistics.values_of([tf.constant([2.0**-14, 0.0], dtype)])
-        assert (values.size, values.smallest) == (2, 2.0**-14)
 
     def test_of_no_values(self):
         for tensors in ([], [tf.zeros(0)], [tf.constant(3)]):
@@ -149,32 +143,46 @@ class TestText:
         column, shown = first.index("Layer"), [*report.layers, *report.variables]
         assert [row[column:] for row in rows] == [one.name for one in shown]
 
-    def test_a_row_has_the_largest_finite_value_beside_values_of_inf(self):
-        times = planted.owned(keras, "times", lambda x: x * 60000 * 1.25)
-        model = planted.sequential(keras, times, planted.dense(keras, 1, "b"))
-        report = planted.explained(planted.Case(model, None))
-        _, row, *_ = str(report).split("\n\n")[1].splitlines()
-        assert row.split()[:5] == "float16 1 6.48e+04 25 %".split()
-
-    def test_says_what_is_wrong_and_what_to_do(self):
-        text = " ".join(str(report_of("gradient_times")).split())
-        assert "First: backward overflow in layer 'bad'." in text
-        assert "a dynamic loss scale skips the step and shrinks" in text
-        assert "a fixed one must be lowered" in text
-        assert "Scaling the loss cannot help" in report_of("huge_kernel").first.message
-        message = report_of("norm_at_zero_backward").first.message
-        assert "No loss scale helps" in message
-        assert "A larger loss scale keeps" in report_of("tiny_gradient").first.message
-        message = report_of("gradient_of_weights_alone").first.message
-        assert re.search("bad/kernel(:0)? of layer 'bad'", message), message
-        message = report_of("kernel_beyond_float16").first.message
-        assert "bad/kernel" in message and "65504" in message
-        assert "bad/kernel" in report_of("kernel_of_nan").first.message
-        assert "y contains inf" in report_of("inf_in_y").first.message
-
 
 class TestAdvice:
     """The advice about an overflow says whether the input, the weights or neither is large."""
+
+    @pytest.mark.parametrize(
+        "name, parts",
+        [
+            ("nan_in_x", ["x holds NaN"]),
+            ("x_too_large_for_float16", ["too large for float16"]),
+            (
+                "huge_kernel",
+                [
+                    "Scaling the loss cannot help",
+                    "values up to 5.72656, and its weights up to 60000 (",
+                    "The weights are large: lower the learning rate",
+                ],
+            ),
+            ("kernel_of_nan", ["bad/kernel"]),
+            ("one_by_zero", ["a division by a value near 0"]),
+            # float16 can represent 1e-7, but almost any number divided by it overflows.
+            (
+                "zero_by_zero",
+                ["Look for a division by 0", "such as 1e-4 (1e-8 becomes 0)"],
+            ),
+            ("code_between_the_layers", ["a product with a large factor"]),
+            (
+                "gradient_times",
+                [
+                    "a dynamic loss scale skips the step and shrinks",
+                    "a fixed one must be lowered",
+                ],
+            ),
+            ("gradient_of_weights_alone", ["bad/kernel", "of layer 'bad'"]),
+            ("gradient_of_nan", ["No loss scale helps"]),
+            ("tiny_gradient", ["A larger loss scale keeps"]),
+        ],
+    )
+    def test_of_each_kind_of_problem(self, name, parts):
+        message = report_of(name).first.message
+        assert [part for part in parts if part not in message] == []
 
     def test_a_large_factor_in_a_layer(self):
         times = planted.owned(keras, "times", lambda x: x * 2e5)
@@ -191,23 +199,7 @@ class TestAdvice:
         assert "values up to 3000" in report.first.message
         assert "The input is large: normalize it" in report.first.message
 
-    def test_large_weights(self):
-        message = report_of("huge_kernel").first.message
-        assert "values up to 5.72656, and its weights up to 60000 (" in message
-        assert "The weights are large: lower the learning rate" in message
-
-    def test_a_division(self):
-        message = report_of("one_by_zero").first.message
-        assert "a division by a value near 0" in message
-        message = report_of("zero_by_zero").first.message
-        assert "Look for a division by 0" in message
-        # float16 can represent 1e-7, but almost any number divided by it overflows.
-        assert "such as 1e-4 (1e-8 becomes 0)" in message
-
-    def test_code_between_the_layers(self):
-        """The advice about an overflow differs from the advice about a NaN."""
-        large = report_of("code_between_the_layers").first.message
-        assert "a product with a large factor, a division by a value near 0" in large
+    def test_nan_of_code_between_the_layers(self):
         block, zero = planted.dense(keras, 3, "a"), lambda x: (x - x) / (x - x)
         model = planted.subclassed(keras, [block], zero)
         first = planted.explained(planted.Case(model, None)).first
@@ -231,10 +223,6 @@ class TestAdvice:
         assert "does not compute in float16" in message
         assert 'dtype="float32"' not in message
 
-    def test_a_cast_of_the_input(self):
-        report = report_of("x_too_large_for_float16")
-        assert "too large for float16" in report.first.message
-
     def test_nan_in_the_weights_of_the_examples(self):
         case, loss = planted.CASES["healthy"](keras), keras.losses.MeanSquaredError()
         weights = np.array([1, np.nan, 1, 1], "float32")
@@ -250,41 +238,12 @@ class TestAdvice:
         assert "Compute the loss in float32" in first.message
 
 
-def _last_bars(axes):
-    """Return {row: (begin, end)} of the last bar of each row in a panel of the plot."""
-    bars = [bar for container in axes.containers for bar in container]
-    return {
-        round(bar.get_y() + bar.get_height() / 2): (
-            bar.get_x(),
-            bar.get_x() + bar.get_width(),
-        )
-        for bar in bars
-    }
-
-
 class TestPlot:
-    @pytest.mark.parametrize(
-        "name", ["tiny_gradient", "kernel_of_nan", "huge_kernel", "healthy"]
-    )
-    def test_is_written_as_a_png(self, tmp_path, name):
+    def test_is_written_as_a_png(self, tmp_path):
         pytest.importorskip("matplotlib", reason="an optional extra")
         path = tmp_path / "gradients.png"
-        report_of(name).plot(path)
+        report_of("kernel_of_nan").plot(path)
         assert path.read_bytes().startswith(b"\x89PNG")
-
-    def test_shows_an_overflow_of_the_forward_pass(self):
-        pytest.importorskip("matplotlib", reason="an optional extra")
-        report = report_of("huge_kernel")
-        outputs, gradients = report.plot().axes
-        # Row 0 is the layer "a", whose outputs are finite. Row 1 is "bad" and row 2 is "b".
-        # Their outputs are all inf. No gradient is finite.
-        bars = _last_bars(outputs)
-        (_, end_of_a), (begin_of_bad, _), (begin_of_b, _) = bars[0], bars[1], bars[2]
-        assert end_of_a < plot.OVERFLOW < min(begin_of_bad, begin_of_b)
-        assert min(begin for begin, _ in _last_bars(gradients).values()) > plot.OVERFLOW
-        labels = outputs.get_yticklabels()
-        marked = [one.get_text() for one in labels if one.get_weight() == "bold"]
-        assert marked == ["bad"]
 
     def test_without_matplotlib_the_error_names_it(self, monkeypatch, tmp_path):
         report = report_of("healthy")

@@ -1,6 +1,6 @@
 """A training program that saves a checkpoint after each step, for tests that kill it.
 
-    program.py STRATEGY FOLDER STEPS RESTORED  # RESTORED is "all" or "no scale"
+    program.py STRATEGY FOLDER STEPS
 
 STRATEGY is the name of a strategy of `tests.devices`: "mirrored2" for two replicas, or
 "multiworker" for one of the two workers in TF_CONFIG. The program continues from the last
@@ -57,7 +57,7 @@ def last_common_checkpoint(folders):
     return max(common) if common else None
 
 
-def main(name, folder, steps, restored):
+def main(name, folder, steps):
     folder, worker = pathlib.Path(folder), TASK["index"]
     workers = 2 if name == "multiworker" else 1
     folders = [folder / f"worker-{index}" for index in range(workers)]
@@ -97,9 +97,6 @@ def main(name, folder, steps, restored):
     if number is not None:
         status = checkpoint.restore(str(folders[worker] / f"ckpt-{number}"))
         status.assert_existing_objects_matched()
-        if restored == "no scale":
-            # This is a program that forgets the scale. It must end differently.
-            optimizer.loss_scale = INITIAL_SCALE
     start = int(optimizer.iterations.numpy())
     report("started at", start)
     for index in range(start, steps):
@@ -117,4 +114,4 @@ def main(name, folder, steps, restored):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -28,20 +28,11 @@ STEPS = 120
 LINES = 12  # a program that is killed prints at most this number of lines
 
 
-def run_program(
-    strategy,
-    folder,
-    workers=1,
-    victim=None,
-    lines=0,
-    delay=0.0,
-    restored="all",
-    steps=STEPS,
-):
+def run_program(strategy, folder, workers, victim=None, lines=0, delay=0.0):
     """Run the program to its end, or until the victim kills itself.
 
     Args:
-      strategy, folder, restored, steps: arguments of the program, see `program.py`.
+      strategy, folder: arguments of the program, see `program.py`.
       workers: the number of workers.
       victim: the index of the worker that kills itself, or None.
       lines: the number of lines after which the victim kills itself.
@@ -50,7 +41,7 @@ def run_program(
     Returns:
       The last line of the victim, or of the first worker if there is no victim.
     """
-    argv = [sys.executable, PROGRAM, strategy, folder, steps, restored]
+    argv = [sys.executable, PROGRAM, strategy, folder, STEPS]
     variables = {**QUIET, "KILLED": json.dumps([victim, lines, delay])}
     argv = [str(argument) for argument in argv]
     results = run_workers(argv, workers, HANGS_AFTER, variables, grace=0.0, cwd=folder)
@@ -67,20 +58,10 @@ def final_states(folder, workers):
     return [dict(np.load(folder / f"final-{index}.npz")) for index in range(workers)]
 
 
-def are_equal(states, other_states):
-    for state, other_state in zip(states, other_states, strict=True):
-        if state.keys() != other_state.keys():
-            return False
-        if not all(np.array_equal(state[key], other_state[key]) for key in state):
-            return False
-    return True
-
-
 def check_kills_change_nothing(strategy, tmp_path, kills, workers):
     """Run the program without kills and with some kills, and check that both ends are equal.
 
-    Return a Counter of the first words of the lines at which the program was killed, and the
-    final states.
+    Return a Counter of the first words of the lines at which the program was killed.
     """
     seed = int(os.environ.get("TF_LSO_SEED") or random.randrange(2**32))
     generator = random.Random(seed)
@@ -99,24 +80,17 @@ def check_kills_change_nothing(strategy, tmp_path, kills, workers):
     actual = final_states(killed, workers)
     counts = collections.Counter(line.split()[0] for line in last_lines)
     print(f"TF_LSO_SEED={seed}: {kills} kills at {last_lines}: {dict(counts)}")
-    assert are_equal(actual, expected), f"seed {seed}, killed at {last_lines}"
+    for state, wanted in zip(actual, expected, strict=True):
+        for name in wanted.keys() | state.keys():
+            np.testing.assert_array_equal(state[name], wanted[name], str(last_lines))
     assert "done" not in counts, "the program ended before it was killed often enough"
     assert len(set(last_lines)) > kills // 2
-    return counts, expected
+    return counts
 
 
 def test_two_replicas_killed_twenty_times_end_with_the_same_state(tmp_path):
-    counts, expected = check_kills_change_nothing(
-        "mirrored2", tmp_path, kills=20, workers=1
-    )
+    counts = check_kills_change_nothing("mirrored2", tmp_path, kills=20, workers=1)
     assert counts["saving"] >= 2  # at least two kills interrupted a save
-    # A program that forgets the scale ends differently, so this test can fail. After 10 steps,
-    # the scale is not the initial one.
-    without_scale = tmp_path / "without_scale"
-    without_scale.mkdir()
-    for steps in (10, STEPS):
-        run_program("mirrored2", without_scale, restored="no scale", steps=steps)
-    assert not are_equal(final_states(without_scale, 1), expected)
 
 
 @pytest.mark.multiworker

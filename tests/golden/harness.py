@@ -1,9 +1,7 @@
 """Read the recorded cases, and make the optimizers of the recorded programs.
 
 The record contains no arguments of the recorded optimizers, such as learning rates. This module
-contains them. `test_the_replays_are_right` proves that they are right: with the same code, the
-wrapper of tf_keras reproduces the record of tf_keras bit for bit. So if a result of tf_lso
-differs, the cause is in tf_lso.
+contains them.
 
 A replay is a function of (api, family, case) that returns a result in the form of the record.
 `api` is a key of `CLASSES`, `family` is a key of `tests.families.FAMILIES`, and `case` is the
@@ -21,22 +19,21 @@ import tensorflow as tf
 
 import tf_lso
 from tests import families
-from tests.families import FAMILIES, KERASES, keras2
+from tests.families import FAMILIES, KERASES
 from tests.golden.encoding import EXACT, TOLERANCE, decode
 from tf_lso.keras.mixed_precision import experimental
 
 RECORDS = pathlib.Path(__file__).parent / "record"
 
-# The recorded version that the installed tf_keras can reproduce. Results are equal to the last
-# bit if the kernels and the kind of processor are those of the record.
-REFERENCE = "2.21-tf_keras"
 # All recorded versions, from the oldest to the newest.
 VERSIONS = [
     *("2.1.4", "2.3.4", "2.4.4", "2.8.4", "2.9.3", "2.10.1", "2.11.1", "2.15.1"),
-    REFERENCE,
+    "2.21-tf_keras",
 ]
-IS_X86 = platform.machine() in ("x86_64", "AMD64")
-SAME_KERNELS = IS_X86 and tf.__version__.startswith("2.21.")
+# Results are equal to the last bit if the kernels and the kind of processor are those of the
+# record of tf_keras 2.21.
+_IS_X86 = platform.machine() in ("x86_64", "AMD64")
+SAME_KERNELS = _IS_X86 and tf.__version__.startswith("2.21.")
 KERNEL_TOLERANCE = EXACT if SAME_KERNELS else TOLERANCE
 
 
@@ -77,11 +74,10 @@ def result_of(results, version):
 
 # --- Optimizers.
 
-# Maps an api to the class of the wrapper. `reference` is the wrapper of tf_keras.
+# Maps an api to the class of the wrapper.
 CLASSES = {
     "stable": tf_lso.LossScaleOptimizer,
     "experimental": experimental.LossScaleOptimizer,
-    "reference": keras2.mixed_precision.LossScaleOptimizer,
 }
 
 _BASE_ARGUMENTS = {
@@ -115,10 +111,6 @@ def inner_optimizer(family, name="SGD", case=None):
     if case == "schedule":
         steps, rates = [4, 8, 12], [0.5, 0.25, 0.125, 0.0625]
         arguments["learning_rate"] = schedules.PiecewiseConstantDecay(steps, rates)
-    if case == "decay" and family == "keras3":
-        # Keras 3 has no argument `decay`. This schedule computes the same learning rates.
-        del arguments["decay"]
-        arguments["learning_rate"] = schedules.InverseTimeDecay(0.1, 1, 0.1)
     return getattr(FAMILIES[family], name)(**arguments)
 
 

@@ -126,6 +126,8 @@ def _old_override(api, family):
     return _state(optimizer, variable)
 
 
+_LACKS = "inner_whose_apply_gradients_lacks_aggregate_kwarg"
+
 _CASES = {
     "deferred_restore_before_slots_exist": _restore_before_slots_exist,
     "restore_plain_checkpoint_into_lso": lambda api, family: _restore(
@@ -135,7 +137,7 @@ _CASES = {
         _wrap(api, family, 64.0), inner_optimizer(family)
     ),
     "loss_scale_read_inside_tf_function": _read_in_function,
-    "inner_whose_apply_gradients_lacks_aggregate_kwarg": _old_override,
+    _LACKS: _old_override,
 }
 
 
@@ -152,27 +154,9 @@ SECTIONS = [
         differs={
             "An inner optimizer whose own `apply_gradients` lacks keywords": [
                 where(
-                    api="experimental",
-                    case="inner_whose_apply_gradients_lacks_aggregate_kwarg",
+                    case=_LACKS,
                     on="keras3",
-                    like="2.1.4",
-                ),
-                where(
-                    api="stable",
-                    case="inner_whose_apply_gradients_lacks_aggregate_kwarg",
-                    on="keras3",
-                    gives={
-                        "vars": [0.8999999761581421],
-                        "loss_scale": 4.0,
-                        "counter": 1,
-                        "iterations": 1,
-                    },
-                ),
-                where(
-                    api="experimental",
-                    case="inner_whose_apply_gradients_lacks_aggregate_kwarg",
-                    on="legacy",
-                    message="apply_gradients",
+                    like={"version": "2.1.4", "api": "experimental"},
                 ),
             ],
         },

@@ -6,16 +6,14 @@ import pytest
 from tests.families import KERASES
 from tests.golden import encoding, harness
 from tests.golden.comparing import (
+    STEPS_FAMILIES,
     Section,
     check_all,
     grouped,
-    slow_except_stable_and_current,
 )
 
 # Ten batches add up the differences between kernels for matrix products and for float32 tanh.
 _TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
-# Adam of Keras 3 rounds differently from Adam of OptimizerV2, see `test_trajectories.py`.
-ADAM_TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def _inputs(name):
@@ -43,12 +41,10 @@ def replay(api, family, case):
 
 def _same(actual, expected, case, family):
     """Compare loss scale, counter and iterations exactly, and other floats with a tolerance."""
-    is_keras3_adam = family == "keras3" and case["inner"] == "Adam"
-    tolerance = ADAM_TOLERANCE if is_keras3_adam else _TOLERANCE
     counts = encoding.without(actual, "loss", "weights")
     expected_counts = encoding.without(expected, "loss", "weights")
     return encoding.equal(counts, expected_counts) and encoding.equal(
-        actual, expected, tolerance
+        actual, expected, _TOLERANCE
     )
 
 
@@ -58,23 +54,12 @@ SECTIONS = [
         "keras_training",
         replay,
         _same,
-        marks=slow_except_stable_and_current,
+        families=STEPS_FAMILIES,
     )
 ]
 
 
+@pytest.mark.slow  # the quick tests of `fit` are in tests/optimizers/test_fit.py
 @pytest.mark.parametrize("replays", grouped(SECTIONS))
 def test_equals_every_version(replays):
     check_all(replays)
-
-
-@pytest.mark.slow
-def test_batches_equal_those_of_tf_keras_to_the_last_bit():
-    """Replay tf_keras here, since the processor of the record may have rounded differently."""
-    (section,), played = SECTIONS, 0
-    for case, results, family in section.replays():
-        if family != "keras3" and harness.result_of(results, harness.REFERENCE):
-            actual = section.actual(family, case)
-            assert encoding.equal(actual, section.on_tf_keras(case)), case
-            played += 1
-    assert played == 16, "each of the 16 recorded cases of tf_keras should run"

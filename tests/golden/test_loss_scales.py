@@ -1,8 +1,4 @@
-"""Replay calls of DynamicLossScale, FixedLossScale and LossScale.
-
-The classes belong to tf_lso. For the api `reference`, they are the original classes, which
-TensorFlow keeps in `tf.compat.v1.mixed_precision`.
-"""
+"""Replay calls of DynamicLossScale, FixedLossScale and LossScale."""
 
 import ast
 import operator
@@ -15,20 +11,19 @@ import tensorflow as tf
 
 import tf_lso
 from tests.families import CURRENT
-from tests.generation import limit
 from tests.golden import harness
-from tests.golden.comparing import Section, check_all, grouped, play, where
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.encoding import INF, NAN, encode, equal, instance, without
 from tests.golden.test_calls import GRADIENT_OF_LETTER, python_value, slices
 
-# --- Most cases are functions of the module that contains the three classes.
+# --- Most cases are functions without arguments.
 
 _CONFIG = {"initial_loss_scale": 9.0, "increment_period": 2, "multiplier": 3.0}
 _TENSOR_REPR = "<tf.Tensor: shape=(), dtype=float32, numpy=8.0>"
 
 
-def _incomplete(module):
-    class Incomplete(module.LossScale):
+def _incomplete():
+    class Incomplete(tf_lso.LossScale):
         def __call__(self):
             return tf.constant(1.0)
 
@@ -38,13 +33,13 @@ def _incomplete(module):
     return Incomplete()
 
 
-def _equal(module):
-    first, second = module.FixedLossScale(8), module.FixedLossScale(8)
+def _equal():
+    first, second = tf_lso.FixedLossScale(8), tf_lso.FixedLossScale(8)
     return [first == second, first == first]
 
 
-def _update_in_function(module):
-    fixed, trace = module.FixedLossScale(8.0), []
+def _update_in_function():
+    fixed, trace = tf_lso.FixedLossScale(8.0), []
 
     @tf.function
     def update():
@@ -56,9 +51,9 @@ def _update_in_function(module):
     return [encode(update()), trace]
 
 
-def _checkpoint_names(module):
+def _checkpoint_names():
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = tf.train.Checkpoint(s=module.DynamicLossScale(8.0))
+        checkpoint = tf.train.Checkpoint(s=tf_lso.DynamicLossScale(8.0))
         path = checkpoint.save(f"{folder}/ckpt")
         return [name for name, _ in tf.train.list_variables(path)]
 
@@ -66,33 +61,35 @@ def _checkpoint_names(module):
 _FIXED_VALUES = {"np32": np.float32(8.0), "np64": np.float64(8.0), "str": "8"}
 
 CALLS = {
-    "Base_abstract": lambda m: sorted(m.LossScale.__abstractmethods__),
-    "Base_instantiate": lambda m: m.LossScale(),
+    "Base_abstract": lambda: sorted(tf_lso.LossScale.__abstractmethods__),
+    "Base_instantiate": lambda: tf_lso.LossScale(),
     "Base_subclass_incomplete": _incomplete,
-    "Dyn_attrs": lambda m: dir(m.DynamicLossScale()),
-    "Dyn_config": lambda m: m.DynamicLossScale(8, 3, 4.0).get_config(),
-    "Dyn_defaults": lambda m: [
-        m.DynamicLossScale().initial_loss_scale,
-        m.DynamicLossScale().increment_period,
-        m.DynamicLossScale().multiplier,
-        m.DynamicLossScale()(),
+    "Dyn_attrs": lambda: dir(tf_lso.DynamicLossScale()),
+    "Dyn_config": lambda: tf_lso.DynamicLossScale(8, 3, 4.0).get_config(),
+    "Dyn_defaults": lambda: [
+        tf_lso.DynamicLossScale().initial_loss_scale,
+        tf_lso.DynamicLossScale().increment_period,
+        tf_lso.DynamicLossScale().multiplier,
+        tf_lso.DynamicLossScale()(),
     ],
-    "Dyn_from_config": lambda m: repr(m.DynamicLossScale.from_config(_CONFIG)),
-    "Dyn_repr": lambda m: repr(m.DynamicLossScale(8, 3, 4.0)),
-    "Dyn_str": lambda m: str(m.DynamicLossScale(8, 3, 4.0)),
-    "Dyn_set_initial": lambda m: setattr(m.DynamicLossScale(), "initial_loss_scale", 1),
-    "Dyn_set_period": lambda m: setattr(m.DynamicLossScale(), "increment_period", 1),
-    "Fixed_attrs": lambda m: dir(m.FixedLossScale(8)),
-    "Fixed_call": lambda m: m.FixedLossScale(8)(),
-    "Fixed_config": lambda m: m.FixedLossScale(8).get_config(),
-    "Fixed_eq": _equal,
-    "Fixed_from_config": lambda m: instance(
-        m.FixedLossScale.from_config({"loss_scale_value": 9.0})
+    "Dyn_from_config": lambda: repr(tf_lso.DynamicLossScale.from_config(_CONFIG)),
+    "Dyn_repr": lambda: repr(tf_lso.DynamicLossScale(8, 3, 4.0)),
+    "Dyn_str": lambda: str(tf_lso.DynamicLossScale(8, 3, 4.0)),
+    "Dyn_set_initial": lambda: setattr(
+        tf_lso.DynamicLossScale(), "initial_loss_scale", 1
     ),
-    "Fixed_noargs": lambda m: m.FixedLossScale(),
-    "Fixed_repr": lambda m: repr(m.FixedLossScale(8)),
-    "Fixed_tensor": lambda m: instance(m.FixedLossScale(tf.constant(8.0))),
-    "Fixed_update": lambda m: m.FixedLossScale(8).update([tf.constant(NAN)]),
+    "Dyn_set_period": lambda: setattr(tf_lso.DynamicLossScale(), "increment_period", 1),
+    "Fixed_attrs": lambda: dir(tf_lso.FixedLossScale(8)),
+    "Fixed_call": lambda: tf_lso.FixedLossScale(8)(),
+    "Fixed_config": lambda: tf_lso.FixedLossScale(8).get_config(),
+    "Fixed_eq": _equal,
+    "Fixed_from_config": lambda: instance(
+        tf_lso.FixedLossScale.from_config({"loss_scale_value": 9.0})
+    ),
+    "Fixed_noargs": lambda: tf_lso.FixedLossScale(),
+    "Fixed_repr": lambda: repr(tf_lso.FixedLossScale(8)),
+    "Fixed_tensor": lambda: instance(tf_lso.FixedLossScale(tf.constant(8.0))),
+    "Fixed_update": lambda: tf_lso.FixedLossScale(8).update([tf.constant(NAN)]),
     "Fixed_update_in_function": _update_in_function,
     "deferred_checkpoint_names": _checkpoint_names,
 }
@@ -116,17 +113,17 @@ def _scale_and_counter(loss_scale):
     return [float(loss_scale()), int(loss_scale._num_good_steps.numpy())]
 
 
-def _update(module, name):
-    loss_scale = module.DynamicLossScale(8.0)
+def _update(name):
+    loss_scale = tf_lso.DynamicLossScale(8.0)
     _, should_apply = loss_scale.update(UPDATES[name]())
     scale, count = _scale_and_counter(loss_scale)
     return {"good": count, "scale": scale, "should_apply": bool(should_apply)}
 
 
-def _trajectory(module, name):
+def _trajectory(name):
     mode, arguments = re.fullmatch(r"traj:(\w+):(.*)", name).groups()
     *numbers, pattern = ast.literal_eval(arguments)
-    loss_scale = module.DynamicLossScale(*numbers)
+    loss_scale = tf_lso.DynamicLossScale(*numbers)
 
     def update(gradient):
         return loss_scale.update([gradient])[1]
@@ -153,22 +150,20 @@ def _aliases():
 
 def replay(api, family, case):
     name = case["case"]
-    is_reference = api == "reference"
-    module = tf.compat.v1.mixed_precision if is_reference else tf_lso
     if name in CALLS:
-        return CALLS[name](module)
+        return CALLS[name]()
     if name.startswith("Fixed_"):
         value = name.removeprefix("Fixed_")
         value = _FIXED_VALUES[value] if value in _FIXED_VALUES else python_value(value)
-        return instance(module.FixedLossScale(value))
+        return instance(tf_lso.FixedLossScale(value))
     if name in UPDATES:
-        return _update(module, name)
+        return _update(name)
     if name.startswith("traj:"):
-        return _trajectory(module, name)
+        return _trajectory(name)
     if name == "aliases":
         return _aliases()
     arguments = name.removeprefix("Dyn_args").replace(_TENSOR_REPR, "tf.constant(8.0)")
-    return repr(module.DynamicLossScale(*python_value(arguments)))
+    return repr(tf_lso.DynamicLossScale(*python_value(arguments)))
 
 
 def same(actual, expected, case, family):
@@ -190,6 +185,8 @@ def same(actual, expected, case, family):
     return equal(actual, expected)
 
 
+_ONE_GOOD_STEP = {"good": 1, "scale": 8.0, "should_apply": True}
+
 SECTIONS = [
     Section(
         "golden",
@@ -199,35 +196,28 @@ SECTIONS = [
         families={None: (CURRENT,)},
         differs={
             "Bools as scales or steps": [
-                where(
-                    case="Dyn_args(True, True, True)",
-                    raises="TypeError: must be a number, but got the bool",
-                ),
-                where(case="Fixed_True", raises="ValueError: a Python int or float"),
+                where(case="Dyn_args(True, True, True)", raises="TypeError"),
+                where(case="Fixed_True", raises="ValueError"),
             ],
             "Scales, multipliers and growth steps that are not positive and finite": [
                 where(
                     case=[
                         "Dyn_args(-8,)",
                         "Dyn_args(0,)",
+                        "Dyn_args(8, -1)",
+                        "Dyn_args(8, 0)",
                         "Dyn_args(8, 2, -2)",
                         "Dyn_args(8, 2, 0)",
+                        "Dyn_args(8, 2.9)",
                         "Dyn_args(inf,)",
                         "Fixed_inf",
                         "Fixed_nan",
                     ],
-                    raises="ValueError: must be a positive and finite",
-                ),
-                where(
-                    case=["Dyn_args(8, -1)", "Dyn_args(8, 0)", "Dyn_args(8, 2.9)"],
-                    raises="ValueError: 'increment_period' must be",
+                    raises="ValueError",
                 ),
             ],
             "Python numbers and integers as gradients": [
-                where(
-                    case="update:int",
-                    gives={"good": 1, "scale": 8.0, "should_apply": True},
-                ),
+                where(case="update:int", gives=_ONE_GOOD_STEP),
             ],
         },
     ),
@@ -239,16 +229,10 @@ SECTIONS = [
         families={None: (CURRENT,)},
         differs={
             "Python numbers and integers as gradients": [
-                where(
-                    case="update:int",
-                    gives={"good": 1, "scale": 8.0, "should_apply": True},
-                ),
+                where(case="update:int", gives=_ONE_GOOD_STEP),
             ],
             "Where the versions themselves differ": [
-                where(
-                    case="update:slices_no_shape",
-                    gives={"good": 1, "scale": 8.0, "should_apply": True},
-                ),
+                where(case="update:slices_no_shape", gives=_ONE_GOOD_STEP),
             ],
         },
     ),
@@ -258,26 +242,3 @@ SECTIONS = [
 @pytest.mark.parametrize("replays", grouped(SECTIONS))
 def test_equals_every_version(replays):
     check_all(replays)
-
-
-def _recorded_by_tf_keras():
-    """Return a `pytest.param` with each case and the result of tf_keras."""
-    params = []
-    for case, results in harness.cases("loss_scale_classes"):
-        recorded = harness.result_of(results, harness.REFERENCE)
-        marks = []
-        if case["case"] == "update:slices_no_shape":
-            reason = (
-                "`LossScale.update` of this TensorFlow refuses slices without a shape"
-            )
-            marks = [limit(reason, "2.12")]
-        if recorded is not None:
-            params.append(pytest.param(case, recorded, id=case["case"], marks=marks))
-    return params
-
-
-@pytest.mark.parametrize(("case", "recorded"), _recorded_by_tf_keras())
-def test_the_replays_are_right(case, recorded):
-    """With the same replays, the classes of TensorFlow give the recorded results."""
-    actual = play(replay, "reference", None, case)
-    assert same(actual, recorded, case, None), actual

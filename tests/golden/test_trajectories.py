@@ -6,13 +6,19 @@ must be equal to the last bit if the kernels are those of the record. On optimiz
 variables and slots may differ by a small tolerance.
 """
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests import families
 from tests.golden import harness
-from tests.golden.comparing import BOOL_IN_GRAPH, Section, check_all, grouped, where
+from tests.golden.comparing import (
+    BOOL_IN_GRAPH,
+    STEPS_FAMILIES,
+    Section,
+    check_all,
+    grouped,
+    where,
+)
 from tests.golden.encoding import ANYTHING, EXACT, TOLERANCE, encode, equal
 
 
@@ -67,15 +73,6 @@ def replay(api, family, case):
 
 # --- The comparison.
 
-# Keras 3 has the formulas of TensorFlow 2.11. OptimizerV2 rounds differently: its Adam computed
-# 1 - beta_2 in float32 with a relative error of 1.3e-5, and each update had half of that error.
-# Its RMSprop added epsilon outside the root. This table maps an optimizer to two relative
-# tolerances. The first is for variables, relative to the sum of all learning rates. The second
-# is for slots, relative to their values.
-_OLD_FORMULA = {"Adam": (1e-5, 2e-5), "RMSprop": (1e-5, 1e-6)}
-# The sum of the learning rates of the 25 steps. It is 0.25 for all cases with the rate 0.01.
-_SUM_OF_LEARNING_RATES = {"schedule": 4.75}
-
 # Maps the name of a slot in the family `new` to its name in OptimizerV2, which is the name that
 # `get_slot` accepts on all families. Other slots have the same name in both families.
 _SLOTS = {
@@ -94,8 +91,8 @@ def same(actual, expected, case, family):
         return False
     variable_tolerance, slot_tolerance = _tolerances(case, family)
     steps = zip(actual["steps"], expected["steps"], strict=True)
-    # Some versions do not count skipped steps in `iterations`. After the first skipped step,
-    # values that depend on `iterations` differ, so they are not compared.
+    # TensorFlow 2.0-2.2 did not count skipped steps in `iterations`. After the first skipped
+    # step, values that depend on `iterations` differ, so they are not compared.
     is_behind = False
     for number, (step, recorded) in enumerate(steps, start=1):
         is_behind |= recorded["iterations"] != number
@@ -119,12 +116,6 @@ def _slots(recorded, case, family):
     """Return recorded slots with the names that `harness.slots` gives for the family."""
     if family != "keras3" or recorded == ANYTHING:
         return recorded
-    if case["family"] == "v2":
-        return {
-            f"{name}/v{index}": value
-            for name, values in recorded.items()
-            for index, value in enumerate(values)
-        }
     renamed = {}
     for name, value in recorded.items():
         slot, variable = name.split("/")
@@ -135,11 +126,6 @@ def _slots(recorded, case, family):
 
 def _tolerances(case, family):
     """Return the tolerance for variables and the tolerance for slots."""
-    if family == "keras3" and case["family"] == "v2" and case["inner"] in _OLD_FORMULA:
-        of_rates, of_slots = _OLD_FORMULA[case["inner"]]
-        rates = _SUM_OF_LEARNING_RATES.get(case.get("case"), 0.25)
-        variable_tolerance = {"rtol": 1e-6, "atol": of_rates * rates}
-        return variable_tolerance, {"rtol": of_slots, "atol": 1e-7}
     if family == "keras3":
         return TOLERANCE, TOLERANCE
     if harness.SAME_KERNELS and case.get("scale") == 3.0:
@@ -153,17 +139,16 @@ def _tolerances(case, family):
 
 
 def _marks(case, family):
-    # A `tf.function` takes longer than eager steps.
-    return [pytest.mark.slow] if case.get("mode") == "function" else []
+    if case["inner"] == "RMSprop":
+        return [pytest.mark.core]
+    # Eager steps of SGD are the quickest.
+    is_quick = case["inner"] == "SGD" and case.get("mode") == "eager"
+    return [] if is_quick else [pytest.mark.slow]
 
 
 def _applies(case, family):
-    # The newer optimizers of tf_keras refuse the argument `decay`.
-    return (family, case.get("case")) != ("new", "decay")
-
-
-def _group(case):
-    return case["family"], case["inner"]
+    # The newer optimizers refuse the argument `decay`.
+    return family == "legacy" or case.get("case") != "decay"
 
 
 def _section(name, differs):
@@ -173,10 +158,11 @@ def _section(name, differs):
         replay,
         same,
         differs,
+        families=STEPS_FAMILIES,
         api="stable",  # it also replays the cases of the experimental class
         applies=_applies,
         marks=_marks,
-        group=_group,
+        group=lambda case: (case["family"], case["inner"]),
     )
 
 
@@ -185,36 +171,15 @@ SECTIONS = [
         "trajectories",
         {
             "What `apply_gradients` returns in a `tf.function`": [
-                where(
-                    growth=2,
-                    mode="function",
-                    changes={"trace_returns": [BOOL_IN_GRAPH]},
-                ),
-                where(
-                    growth=[3, None],
-                    mode="function",
-                    style=["apply", "minimize", "tape"],
-                    changes={"trace_returns": [BOOL_IN_GRAPH]},
-                ),
+                where(mode="function", changes={"trace_returns": [BOOL_IN_GRAPH]}),
             ],
         },
     ),
     _section(
         "schedules_and_clipping",
         {
-            "`decay` was accepted and ignored": [
-                where(
-                    case="decay",
-                    family="new",
-                    like="2.10.1",
-                    changes={
-                        "steps > * > vars": ANYTHING,
-                        "steps > * > slots": ANYTHING,
-                    },
-                ),
-            ],
             "Keras 3's SGD makes no slots without momentum": [
-                where(case="sgd_plain", family="new", on="keras3", like="2.10.1"),
+                where(case="sgd_plain", on="keras3", like="2.10.1"),
             ],
             "Keras 3's average starts at the first step": [
                 where(
@@ -225,51 +190,7 @@ SECTIONS = [
     ),
 ]
 
-# Maps the id of a group of steps to marks. The core tests replay the eager steps of one inner
-# optimizer on all families. Only RMSprop has quick steps with schedules and clipping.
-MARKS = {
-    "golden-trajectories-v2-RMSprop-legacy": [pytest.mark.core],
-    "golden-trajectories-v2-RMSprop-keras3": [pytest.mark.core],
-    "golden-trajectories-new-RMSprop-new": [pytest.mark.core],
-    "golden-schedules_and_clipping-v2-RMSprop-legacy": [pytest.mark.core],
-    "golden-schedules_and_clipping-v2-RMSprop-keras3": [pytest.mark.core],
-    "golden-schedules_and_clipping-new-RMSprop-new": [pytest.mark.core],
-    "golden-schedules_and_clipping-v2-SGD-legacy": [pytest.mark.slow],
-    "golden-schedules_and_clipping-v2-SGD-keras3": [pytest.mark.slow],
-    "golden-schedules_and_clipping-v2-Adam-legacy": [pytest.mark.slow],
-    "golden-schedules_and_clipping-v2-Adam-keras3": [pytest.mark.slow],
-    "golden-schedules_and_clipping-new-SGD-keras3": [pytest.mark.slow],
-    "golden-schedules_and_clipping-new-SGD-new": [pytest.mark.slow],
-    "golden-schedules_and_clipping-new-Adam-keras3": [pytest.mark.slow],
-    "golden-schedules_and_clipping-new-Adam-new": [pytest.mark.slow],
-}
 
-
-@pytest.mark.parametrize("replays", grouped(SECTIONS, MARKS))
+@pytest.mark.parametrize("replays", grouped(SECTIONS))
 def test_equals_every_version(replays):
     check_all(replays)
-
-
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
-def test_skipped_steps_count_since_2_3(section):
-    # TensorFlow 2.0 to 2.2 counted only applied steps in `iterations`. TensorFlow 2.3 and
-    # tf_lso also count skipped steps. This test checks tf_lso only in eager mode, since replays
-    # in a `tf.function` take long. `same` checks both modes.
-    coefficients = harness.record()["coefficients"]
-    is_finite = [
-        bool(np.isfinite([scalar, *vector]).all()) for scalar, vector in coefficients
-    ]
-    for case, results in harness.cases(section.name, api="experimental"):
-        recorded = harness.result_of(results, "2.1.4")
-        if "error" in recorded:
-            continue
-        # A fixed scale skips no steps.
-        is_fixed = case.get("kind") == "fixed"
-        is_applied = [is_fixed or finite for finite in is_finite]
-        assert _iterations(recorded) == np.cumsum(is_applied).tolist()
-        if case.get("mode") != "function":
-            assert _iterations(section.actual("legacy", case)) == list(range(1, 26))
-
-
-def _iterations(result):
-    return [step["iterations"] for step in result["ok"]["steps"]]

@@ -52,12 +52,6 @@ def test_packed_is_one_operation_of_a_graph_only_with_in_graphs(in_graphs):
     assert runs == ([3] if in_graphs else [3, 3, 3])
 
 
-def test_packed_without_tensors_runs_python_directly():
-    sums, runs = packed_sums()
-    assert sums([], tf.constant(2.0)) == []
-    assert runs == [0]
-
-
 def test_tapes_and_accumulators_see_each_operation():
     """This fails if TensorFlow renames the private function that finds active tapes."""
     x, (sums, _) = tf.constant([1.0, 2.0]), packed_sums()

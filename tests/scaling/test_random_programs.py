@@ -5,58 +5,66 @@ must never be refused, and must always compute the values of the model. A progra
 protocols must do the same, but its steps may be refused. `test_calls.py` tests the rules of
 `tf_lso.scaling.calls` one by one, and explains the term *place*.
 
-If a program fails, Hypothesis removes the calls that the failure does not need, and prints the
-remaining calls as Python.
+If a program fails, Hypothesis prints the shortest list of steps that fails, too.
 """
 
 import concurrent.futures
-import contextlib
 import gc
 import re
+from typing import NamedTuple
 
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    consumes,
-    multiple,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 
 from tests.families import copies
-from tests.scaling.bench import KERAS3, LEGACY, NAN, Bench, in_thread
-from tf_lso.frameworks import log
+from tests.scaling.bench import KERAS3, LEGACY, METHODS, NAN, Bench, in_thread
 
 GROWTH = 3  # the number of finite steps after which the scale doubles
 # The messages of the errors that a program of both protocols may get.
 REFUSALS = "cannot know whether|is neither unscaled nor applied"
-WARNING = "a tf.function that only applies gradients was traced before"
 
-PROTOCOLS = {"legacy": (LEGACY,), "keras3": (KERAS3,), "both": (LEGACY, KERAS3)}
+PROTOCOLS = {"legacy": [LEGACY], "keras3": [KERAS3], "both": METHODS}
 EXAMPLES = {"legacy": 4, "keras3": 4, "both": 12}  # the number of random programs
 
-# Hypothesis draws "eager" four times as often as each other place, because tracing is slow.
-EAGER = ("eager",) * 4
-FACTORS = st.sampled_from([1.0, 1.0, NAN])  # a step multiplies its loss by a factor
-SCALES = st.sampled_from([2.0, 8.0, 64.0])
+# A "thread" ends after the call, and the "worker" is a thread that does not end. A "collected"
+# function is deleted after the call. "eager" is drawn more often, because tracing is slow.
+PLACES = [*["eager"] * 4, "thread", "worker", "function", "collected", "xla"]
 
 
-def draw_from(attribute):
-    """Draw an element of a tuple that is an attribute of the running state machine."""
-    return st.runner().flatmap(lambda run: st.sampled_from(getattr(run, attribute)))
+class Step(NamedTuple):
+    """A step of a random program. `is_copied` and below are used by steps in several places."""
+
+    method: str  # the method that scales the loss
+    places: tuple  # one place, or the places that scale, unscale and apply
+    factor: float  # multiplies the loss
+    way: str  # how a step in one place scales and applies
+    new_scale: float | None  # the scale that is set between scaling and applying
+    is_copied: (
+        bool  # whether an equal tensor is applied, which the optimizer does not know
+    )
+    end: str  # whether the gradient is applied now, after the next step, or never
 
 
-PLACES, PLACES_FOR_PARTS = draw_from("places"), draw_from("places_for_parts")
-METHODS = draw_from("methods")
-# The ways to take a step. If the protocol or the place does not support the drawn way, the step
-# is plain.
-WAYS = st.sampled_from(["plain", "two losses", "minimize", "loop", "unscaled"])
+def programs(protocols):
+    """Return a Hypothesis strategy for lists of steps."""
+    # Programs that keep gradients of both protocols in flight in several places are not
+    # supported, so here the places of such a step are all eager.
+    parts = ["eager"] if protocols == "both" else [p for p in PLACES if p != "xla"]
+    part = st.sampled_from(parts)
+    step = st.builds(
+        Step,
+        method=st.sampled_from(PROTOCOLS[protocols]),
+        places=st.tuples(st.sampled_from(PLACES)) | st.tuples(part, part, part),
+        factor=st.sampled_from([1.0, 1.0, NAN]),
+        way=st.sampled_from(["plain", "two losses", "minimize", "loop"]),
+        new_scale=st.sampled_from([None, None, 2.0, 8.0, 64.0]),
+        is_copied=st.booleans(),
+        end=st.sampled_from(["applied", "applied", "applied late", "dropped"]),
+    )
+    return st.lists(step, min_size=1, max_size=12)
 
 
 class Model:
@@ -80,53 +88,37 @@ class Model:
             self.set_scale(self.scale * 2)
 
 
-class Gradient:
-    """A gradient that a program may still apply.
+class Program:
+    """A random program of one optimizer."""
 
-    Attributes:
-      tensor: a tensor or a per-replica value.
-      method: the name of the method that scaled the loss.
-      is_scaled: whether the gradient is still multiplied by a scale.
-      value: the expected value, a float32 number.
-    """
-
-    def __init__(self, tensor, method, is_scaled, value):
-        self.tensor, self.method = tensor, method
-        self.is_scaled, self.value = is_scaled, np.float32(value)
-
-
-class Program(RuleBasedStateMachine):
-    """A random program of one optimizer.
-
-    A rule is either a whole step or a part of a step. The parts pass their gradients to later
-    rules by the bundles `scaled` and `gradients`. In a program of both protocols, all waiting
-    gradients have the same protocol, and the parts run only in eager code. Programs that keep
-    gradients of both protocols in flight in several places are not supported.
-    """
-
-    scaled, gradients = Bundle("scaled"), Bundle("gradients")
-
-    def __init__(self, family, protocols, strategy=None):
-        super().__init__()
+    def __init__(self, family, is_mixed, strategy=None):
         self.bench = Bench(family, growth=GROWTH, strategy=strategy)
         self.model = Model(self.bench.replicas)
-        self.methods, self.is_mixed = PROTOCOLS[protocols], protocols == "both"
-        # A "thread" ends after the call, and the "worker" is a thread that does not end. A
-        # "collected" function is deleted after the call.
-        self.places = (*EAGER, "thread", "worker", "function", "collected", "xla")
-        self.places_for_parts = EAGER if self.is_mixed else self.places[:-1]
+        self.is_mixed = is_mixed
         self.worker = concurrent.futures.ThreadPoolExecutor(1)
-        self.functions, self.old_functions = {}, []
-        self.waiting = []  # the gradients that may still be applied
-        log.logger().addFilter(self.retrace_after_warning)
+        self.functions = {}
+        self.late = []  # gradients that are applied after the next step
 
-    def teardown(self):
-        log.logger().removeFilter(self.retrace_after_warning)
-        self.worker.shutdown()
+    def run(self, steps):
+        with self.worker:
+            for step in steps:
+                late, self.late = self.late, []
+                try:
+                    if len(step.places) == 1:
+                        self.take_at_once(step)
+                    else:
+                        self.take_in_parts(step)
+                    for gradient in late:
+                        self.apply("eager", *gradient)
+                except (RuntimeError, tf.errors.InvalidArgumentError) as error:
+                    if not self.is_mixed or not re.search(REFUSALS, str(error)):
+                        raise
+                    self.late = []
+                    for place in ("eager", "worker"):
+                        self.call(place, "drop", self.bench.drop_scaled_loss)
+                self.check()
 
-    # --- Helpers of the rules.
-
-    def call(self, place, function, *values):
+    def call(self, place, name, function, *values):
         """Call a function of tensors in a place, and return the result.
 
         In the places "function" and "xla", the function is traced only once for each name.
@@ -139,80 +131,21 @@ class Program(RuleBasedStateMachine):
             return self.worker.submit(function, *values).result()
         traced = tf.function(function, autograph=False, jit_compile=place == "xla")
         if place != "collected":
-            key = (place, function.__name__)
-            return self.functions.setdefault(key, traced)(*values)
+            return self.functions.setdefault((place, name), traced)(*values)
         result = traced(*values)
         del traced
         gc.collect()
         return result
 
-    def retrace_after_warning(self, record):
-        """Trace all functions again after the warning that an old trace may be wrong.
-
-        This method is a filter of the logger, so it gets each record.
-        """
-        if WARNING in record.getMessage():
-            self.old_functions.append(self.functions)  # keeps the functions alive
-            self.functions = {}
-        return True
-
-    @contextlib.contextmanager
-    def may_be_refused(self):
-        """If a program of both protocols is refused, drop all gradients that wait."""
-        try:
-            yield
-        except (RuntimeError, tf.errors.InvalidArgumentError) as error:
-            if not self.is_mixed or not re.search(REFUSALS, str(error)):
-                raise
-            self.drop_all()
-
-    def drop_all(self):
-        """Drop all gradients that wait."""
-        for place in ("eager", "worker"):
-            self.call(place, self.bench.drop_scaled_loss)
-        self.waiting.clear()
-
-    def may_scale(self, method):
-        """Return whether the program may keep another gradient of this method now."""
-        waiting = {gradient.method for gradient in self.waiting}
-        return method in self.methods and waiting <= {method}
-
-    def check_and_keep(self, tensor, method, is_scaled, value):
-        """Check the value of a gradient, and keep the gradient for a later rule."""
-        for replica_value in self.replica_values(tensor):
-            np.testing.assert_array_equal(replica_value, value)
-        gradient = Gradient(tensor, method, is_scaled, value)
-        self.waiting.append(gradient)
-        return gradient
-
-    def replica_values(self, tensor):
-        """Return a list of the values of a tensor on all replicas."""
-        return [tensor]
-
-    def check(self):
-        """Check that x, the scale and the count are those of the model."""
-        optimizer, model = self.bench.optimizer, self.model
-        assert {float(copy) for copy in copies(self.bench.x)} == {model.x}
-        assert float(optimizer.loss_scale) == model.scale
-        assert set(copies(optimizer.dynamic_counter)) == {model.count}
-
-    def forget(self, gradient):
-        if gradient in self.waiting:
-            self.waiting.remove(gradient)
-
-    # --- Whole steps.
-
-    @rule(place=PLACES, method=METHODS, way=WAYS, factor=FACTORS)
-    def step(self, place, method, way, factor):
-        bench = self.bench
+    def take_at_once(self, step):
+        bench, method, (place,) = self.bench, step.method, step.places
 
         def plain(factor):
             bench.step(method, factor)
 
         def two_losses(factor):
             first = bench.gradient(method, factor)
-            second = bench.gradient(method, 1.0)
-            bench.apply((first + second) / 2.0)
+            bench.apply((first + bench.gradient(method, 1.0)) / 2.0)
 
         def minimize(factor):
             bench.optimizer.minimize(lambda: 2.0 * bench.x * factor, [bench.x])
@@ -224,166 +157,109 @@ class Program(RuleBasedStateMachine):
 
             tf.while_loop(lambda iteration: iteration < 1, body, [tf.constant(0)])
 
-        def unscaled(factor):
-            bench.apply(bench.unscale(bench.scaled(method, factor)))
-
-        ways = {"plain": plain, "two losses": two_losses}
+        ways = {"two losses": two_losses}
         if method == LEGACY:
             ways["minimize"] = minimize
         if place in ("function", "collected"):
             ways["loop"] = loop
-        if self.is_mixed:
-            ways["unscaled"] = unscaled
-        function = ways.get(way, plain)
-        function.__name__ += f" {method}"  # the key of the traced function, see `call`
-        with self.may_be_refused():
-            self.call(place, function, tf.constant(factor))
-            self.model.apply(np.float32(2.0 * factor))
-        self.check()
+        function, name = ways.get(step.way, plain), f"{step.way} {method}"
+        self.call(place, name, function, tf.constant(step.factor))
+        self.model.apply(np.float32(2.0 * step.factor))
 
-    @rule(place=st.sampled_from(["eager", "worker"]), method=METHODS, scale=SCALES)
-    def step_while_the_scale_is_set(self, place, method, scale):
-        with self.may_be_refused():
-            gradient = self.call(place, self.bench.gradient, method)
-            value = np.float32(2.0)
-            if method == KERAS3:
-                # The gradient is multiplied by the old scale and divided by the new scale.
-                value *= self.model.scale / np.float32(scale)
-            self.set_scale(scale)
-            self.call(place, self.bench.apply, gradient)
-            self.model.apply(value)
-        self.check()
-
-    # --- Parts of steps.
-
-    @precondition(lambda self: self.may_scale(LEGACY))
-    @rule(target=scaled, place=PLACES_FOR_PARTS, factor=FACTORS)
-    def get_scaled_loss(self, place, factor):
-        return self.scale_a_loss(LEGACY, place, factor)
-
-    @precondition(lambda self: self.may_scale(KERAS3))
-    @rule(target=gradients, place=PLACES_FOR_PARTS, factor=FACTORS)
-    def scale_loss(self, place, factor):
-        return self.scale_a_loss(KERAS3, place, factor)
-
-    def scale_a_loss(self, method, place, factor):
-        def scaled(factor):
-            return self.bench.scaled(method, factor)
-
-        scaled.__name__ += f" {method}"
-        with self.may_be_refused():
-            tensor = self.call(place, scaled, tf.constant(factor))
-            value = np.float32(2.0 * factor) * self.model.scale
-            return self.check_and_keep(tensor, method, True, value)
-        return multiple()
-
-    @rule(target=gradients, gradient=consumes(scaled), place=PLACES_FOR_PARTS)
-    def get_unscaled_gradients(self, gradient, place):
-        if gradient not in self.waiting:
-            return multiple()
-        self.forget(gradient)
-        with self.may_be_refused():
-            tensor = self.call(place, self.bench.unscale, gradient.tensor)
-            return self.check_and_keep(
-                tensor, LEGACY, False, gradient.value / self.model.scale
-            )
-        return multiple()
-
-    @rule(target=gradients, gradient=consumes(gradients))
-    def clip(self, gradient):
-        """Replace a gradient by an equal gradient that the optimizer does not recognize."""
-        if gradient not in self.waiting:
-            return multiple()
-        self.forget(gradient)
-        tensor = self.call("eager", tf.add, gradient.tensor, 0.0)
-        return self.check_and_keep(
-            tensor, gradient.method, gradient.is_scaled, gradient.value
+    def take_in_parts(self, step):
+        bench, method = self.bench, step.method
+        scaled_in, unscaled_in, applied_in = step.places
+        tensor = self.call(
+            scaled_in,
+            method,
+            lambda factor: bench.scaled(method, factor),
+            tf.constant(step.factor),
         )
+        value = np.float32(2.0 * step.factor) * self.model.scale
+        self.check_gradient(tensor, value)
+        if step.new_scale is not None:
+            bench.optimizer.loss_scale = step.new_scale
+            self.model.set_scale(step.new_scale)
+        if method == LEGACY:
+            tensor = self.call(unscaled_in, "unscale", bench.unscale, tensor)
+            value = value / self.model.scale
+            self.check_gradient(tensor, value)
+        if step.is_copied:
+            tensor = self.call("eager", "copy", tf.add, tensor, 0.0)
+        if step.end == "applied":
+            self.apply(applied_in, tensor, method, value)
+        elif step.end == "applied late":
+            self.late.append((tensor, method, value))
+        elif self.is_mixed and method == KERAS3:
+            bench.drop_scaled_loss()
 
-    @rule(
-        target=gradients,
-        gradient=consumes(gradients),
-        place=PLACES_FOR_PARTS,
-        by=st.sampled_from(["apply_gradients", "apply"]),
-        is_kept=st.booleans(),
-    )
-    def apply(self, gradient, place, by, is_kept):
-        def apply_of_keras3(tensor):
-            self.bench.optimizer.apply([tensor], [self.bench.x])
+    def apply(self, place, tensor, method, value):
+        self.call(place, "apply", self.bench.apply, tensor)
+        self.model.apply(value / self.model.scale if method == KERAS3 else value)
 
-        if gradient not in self.waiting:
-            return multiple()  # `drop_all` has dropped the gradient
-        calls_apply = by == "apply" and gradient.is_scaled
-        with self.may_be_refused():
-            function = apply_of_keras3 if calls_apply else self.bench.apply
-            self.call(place, function, gradient.tensor)
-            divisor = self.model.scale if gradient.is_scaled else 1.0
-            self.model.apply(gradient.value / divisor)
-        self.check()
-        if is_kept and gradient in self.waiting:
-            return gradient
-        self.forget(gradient)
-        return multiple()
+    def replica_values(self, tensor):
+        """Return a list of the values of a tensor on all replicas."""
+        return [tensor]
 
-    @rule(gradient=consumes(scaled) | consumes(gradients))
-    def drop(self, gradient):
-        self.forget(gradient)
-        if self.is_mixed and gradient.is_scaled:
-            self.bench.drop_scaled_loss()
+    def check_gradient(self, tensor, value):
+        for replica_value in self.replica_values(tensor):
+            np.testing.assert_array_equal(replica_value, value)
 
-    @rule(scale=SCALES)
-    def set_scale(self, scale):
-        self.bench.optimizer.loss_scale = scale
-        self.model.set_scale(scale)
+    def check(self):
+        """Check that x, the scale and the count are those of the model."""
+        optimizer, model = self.bench.optimizer, self.model
+        assert {float(copy) for copy in copies(self.bench.x)} == {model.x}
+        assert float(optimizer.loss_scale) == model.scale
+        assert set(copies(optimizer.dynamic_counter)) == {model.count}
 
 
 class ProgramOfReplicas(Program):
     """A random program that runs in eager replicas. Each replica computes a gradient."""
 
-    def call(self, place, function, *values):
+    def call(self, place, name, function, *values):
         return self.bench.strategy.run(function, args=values)
 
     def replica_values(self, tensor):
         return self.bench.strategy.experimental_local_results(tensor)
 
 
-def run(machine, examples):
-    run_state_machine_as_test(
-        machine,
-        settings=hypothesis.settings(
-            max_examples=examples,
-            stateful_step_count=12,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        ),
+def check_programs(make, protocols, examples):
+    """Run random programs. `make` returns a `Program`, with whether it is mixed."""
+
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
     )
+    @hypothesis.given(programs(protocols))
+    def check(steps):
+        make(protocols == "both").run(steps)
+
+    check()
 
 
 # The family "new" is left out, because its steps run the same code as those of "legacy".
-@pytest.mark.parametrize(
-    "family", ["keras3", pytest.param("legacy", marks=pytest.mark.slow)]
-)
+RUNS = [
+    ("keras3", None),
+    pytest.param("keras3", 40, marks=pytest.mark.slow),
+    pytest.param("legacy", 40, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("family, examples", RUNS)
 @pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_programs(family, protocols):
-    run(lambda: Program(family, protocols), examples=EXAMPLES[protocols])
+def test_programs(family, protocols, examples):
+    examples = examples or EXAMPLES[protocols]
+    check_programs(lambda mixed: Program(family, mixed), protocols, examples)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("family, examples", RUNS)
 @pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_many_programs(family, protocols):
-    run(lambda: Program(family, protocols), examples=40)
-
-
-@pytest.mark.parametrize("family", ["keras3", "legacy"])
-@pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_programs_of_replicas(family, protocols, mirrored2):
-    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), examples=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_many_programs_of_replicas(family, protocols, mirrored2):
-    run(lambda: ProgramOfReplicas(family, protocols, mirrored2), examples=20)
+def test_programs_of_replicas(family, protocols, examples, mirrored2):
+    check_programs(
+        lambda mixed: ProgramOfReplicas(family, mixed, mirrored2),
+        protocols,
+        (examples or 6) // 2,
+    )

@@ -136,25 +136,12 @@ def test_the_defaults_are_those_of_tensorflow():
         (64.0, 1999, False, (32.0, 0)),
         (1.0, 7, False, (1.0, 0)),  # 1 is the smallest scale
         (2.0**127, 1999, True, (2.0**127, 0)),  # the next scale would be infinite
-        (
-            4.0,
-            5000,
-            True,
-            (8.0, 0),
-        ),  # a checkpoint with a larger count than any step sets
+        (4.0, 5000, True, (8.0, 0)),  # a checkpoint may contain any count
     ],
 )
 def test_the_defaults_move_as_in_tensorflow(scale, count, finite, expected):
     state = rule_lib.ScaleState(np.float32(scale), count)
     assert next_float32(rule_lib.ScaleRule(), state, finite) == expected
-
-
-def test_rules_and_states_are_immutable():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        rule_lib.ScaleRule().growth_factor = 3.0
-    state = rule_lib.ScaleState(8.0, 1)
-    rule_lib.next_state(rule_lib.ScaleRule(), state, False)
-    assert state == (8.0, 1)
 
 
 def dynamic_loss_scale(rule):
@@ -165,9 +152,7 @@ def dynamic_loss_scale(rule):
 
 # The first arguments are the initial scale and the number of steps after which it grows.
 RULES = {
-    "defaults": rule_lib.ScaleRule(8.0, 3),
     "limits": rule_lib.ScaleRule(8.0, 1, min_scale=0.5, max_scale=32.0),
-    "grows_by_3": rule_lib.ScaleRule(9.0, 2, growth_factor=3.0, min_scale=0.1),
     "grows_by_1.7": rule_lib.ScaleRule(
         7.0, 2, growth_factor=1.7, min_scale=0.3, max_scale=1000.0
     ),
@@ -175,7 +160,6 @@ RULES = {
         8.0, 3, growth_factor=4.0, backoff_factor=0.125, min_scale=0.01
     ),
     "largest_float32": rule_lib.ScaleRule(2.0**125, 1),
-    "grows_by_1": rule_lib.ScaleRule(5.0, 1, growth_factor=1.0),
 }
 
 
@@ -190,7 +174,7 @@ def test_a_traced_loss_scale_equals_the_model(name):
         model.step(finite)
         assert bool(verdict) == finite
         # Graphs multiply by the reciprocal of a constant instead of dividing by it.
-        is_power_of_two = rule.growth_factor in (1.0, 2.0, 4.0)
+        is_power_of_two = rule.growth_factor in (2.0, 4.0)
         tolerance = 0 if is_power_of_two else 1e-5
         expected = pytest.approx(float(model.scale), rel=tolerance, abs=0)
         assert float(loss_scale()) == expected
