@@ -62,14 +62,16 @@ def _find_missing_names(ledger):
     Then `keras.layers` was the private module, and not the one of `tf.keras`. So it also had
     attributes such as `keras.utils.np_utils` and `keras.layers.CuDNNLSTM`.
     """
-    homes = {
-        name: [_home(name)] for name in [*sys.modules] if f"{name}.".startswith(_PUBLIC)
-    }
+    homes = {}
+    for name, module in [*sys.modules.items()]:
+        # Modules of tf_lso with an old name have a `__getattr__` of their own.
+        if f"{name}.".startswith(_PUBLIC) and module.__name__ == name:
+            homes[name] = [*filter(None, [_home(name)])]
     for path, new in moved_homes.NAMES.items():
         homes[f"{_PRIVATE}{path}"] = [f"{_PRIVATE}{home}" for home in new]
     for name, modules in homes.items():
         module = importlib.import_module(name)
-        find = functools.partial(_missing, module, [*filter(None, modules)])
+        find = functools.partial(_missing, module, modules)
         ledger.set_attribute(module, "__getattr__", find)
 
 
