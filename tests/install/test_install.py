@@ -144,14 +144,14 @@ def test_threads_may_install_and_uninstall_at_the_same_time():
     compile_before = keras.Model.compile
 
     def install_and_uninstall(_):
-        for _ in range(5):
+        for _ in range(3):
             handle = tf_lso.install()
             tf_lso.LossScaleOptimizer(keras.optimizers.SGD())
             handle.uninstall()
 
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
         # `list` raises the errors of the threads.
-        list(pool.map(install_and_uninstall, range(8)))
+        list(pool.map(install_and_uninstall, range(4)))
     assert not is_installed()
     assert vars(keras.mixed_precision) == before
     assert keras.Model.compile is compile_before

@@ -4,6 +4,7 @@ The versions are TensorFlow 2.0-2.15, Keras 3 and tf_lso.
 """
 
 import copy
+import itertools
 import json
 import shutil
 import zipfile
@@ -183,17 +184,18 @@ def remove_batch_shapes(path):
             file.writestr(name, content)
 
 
-@pytest.mark.parametrize("family", GENERATIONS)
+# Each case takes some seconds. The others are slow.
+QUICK = [("TF2.4.4", "keras2"), ("TF2.15.1", "keras3")]
+
+
 @pytest.mark.parametrize(
-    "version",
+    ("version", "family"),
     [
-        "TF2.4.4",
-        "TF2.15.1",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in artifacts.VERSIONS
-            if "models" not in name and name not in ("TF2.4.4", "TF2.15.1")
-        ),
+        pytest.param(
+            *case, marks=[] if case in QUICK else pytest.mark.slow, id="-".join(case)
+        )
+        for case in itertools.product(artifacts.VERSIONS, GENERATIONS)
+        if "models" not in case[0]
     ],
 )
 def test_models_that_real_versions_wrote_load_and_train_on(version, family, tmp_path):
@@ -253,7 +255,9 @@ def test_one_warning_names_a_file_without_loss_scale(family, tmp_path, caplog):
 
 
 @needs_keras3
-@pytest.mark.parametrize("metrics", [["accuracy"], ["mse", "mae"]])
+@pytest.mark.parametrize(
+    "metrics", [["accuracy"], pytest.param(["mse", "mae"], marks=pytest.mark.slow)]
+)
 def test_keras_3_resolves_the_names_in_an_h5_file_of_keras_2(metrics, tmp_path):
     """Keras 2 saved a metric as the name of a function, which Keras 3 itself would call."""
     model = artifacts.network(keras2)

@@ -55,6 +55,7 @@ MAGICS = {
     "line": "%matplotlib inline\n!pip install 'x\n",
     "indented": "if True:\n    !pip install x\n",
     "assigned": "files = !ls\nn = %timeit -o f()\n",
+    "arithmetic": "%matplotlib inline\nx = (7\n  % 4)\n",
     "help": "?print\ntf.keras?\nprint??\n",
     "cell that runs Python": "%%time\nx = 1\n",
     "over lines": "!pip install \\\n   a \\\n   b\n",
