@@ -51,15 +51,11 @@ def cut(data):
     return data[: len(data) // 2]
 
 
-def zeros(data):
-    return data[:100] + bytes(400) + data[500:]
-
-
 def empty(data):
     return b""
 
 
-@pytest.mark.parametrize("damage", [cut, zeros, empty])
+@pytest.mark.parametrize("damage", [cut, empty])
 @pytest.mark.parametrize("name", ["model.h5", "model.keras", "ckpt-1.index"])
 def test_a_damaged_file_is_refused(name, damage, tmp_path):
     for file in FOLDER.glob("ckpt-1.*"):
@@ -88,6 +84,12 @@ def external_values(weights, folder):
     weights.create_dataset(KERNEL, (3, 2), "float32", external=files)
 
 
+def virtual_values(weights, folder):
+    layout = h5py.VirtualLayout((3, 2), "float32")
+    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "secret", (3, 2))
+    weights.create_virtual_dataset(KERNEL, layout)
+
+
 def text_values(weights, folder):
     weights.create_dataset(KERNEL, (3, 2), h5py.string_dtype())
 
@@ -105,6 +107,7 @@ def group(weights, folder):
     [
         (external_link, "is a link"),
         (external_values, "in another file"),
+        (virtual_values, "in another file"),
         (text_values, "dtype object, not float32"),
         (huge_shape, r"shape \(1099511627776, 1024\)"),
         (group, "is a group"),

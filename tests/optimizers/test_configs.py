@@ -566,6 +566,7 @@ ROUND_TRIPS = {
 OPTIONAL_KEYS = {
     "limits": {"min_scale": 0.5, "max_scale": 64.0},
     "rule": {"growth_factor": 4.0, "backoff_factor": 0.25},
+    "fixed": {"name": "mine"},
 }
 
 

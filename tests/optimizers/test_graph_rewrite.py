@@ -111,6 +111,11 @@ class TestMixedPrecisionLossScaleOptimizer:
     `tests/golden/test_graph_rewrite.py` compares its steps and its refusals.
     """
 
+    def test_variables_returns_the_variables_of_the_loss_scale(self):
+        optimizer = WRAPPER(V1.GradientDescentOptimizer(0.1), "dynamic")
+        names = [v.name for v in optimizer.variables()]
+        assert names == ["current_loss_scale:0", "good_steps:0"]
+
     def test_a_nan_on_one_replica_skips_the_step_on_all(self, mirrored2):
         with mirrored2.scope():
             scale = tf_lso.DynamicLossScale(4, 2)

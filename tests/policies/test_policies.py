@@ -68,7 +68,9 @@ class TestTheExperimentalPolicy:
             """A loss scale that the program defines."""
 
         config = api.ExperimentalPolicy("mixed_float16", Own(4)).get_config()
+        before = json.dumps(config)
         copied = api.ExperimentalPolicy.from_config(config, {"Own": Own})
+        assert json.dumps(config) == before
         assert type(copied.loss_scale) is Own
         assert float(copied.loss_scale()) == 4.0
 
