@@ -197,7 +197,7 @@ def test_a_function_that_only_applies_keeps_the_protocol_of_its_trace(
     _, message = scaling_warnings()
     assert "only applies gradients" in message
     assert "scale_loss() is called" in message
-    assert "takes unscaled gradients" in message
+    assert "expects unscaled gradients" in message
     # One correct step, and two steps of gradients that are still multiplied by 8.
     assert bench.steps == 1 + 2 * 8
 

@@ -88,7 +88,7 @@ PATCHES = [Patch(*row) for row in (
     ("`tf.keras.__version__`", KERAS_2, "2.0-2.15", earlier_keras2.say_version),
     ("`loss_scale` and `get_config` of the experimental LossScaleOptimizer",
      KERAS_2, "2.4-2.15", earlier_keras2.show_scale_as_tensor),
-    ("`import keras`, `__getattr__` of modules",
+    ("`import keras`, attributes of its modules",
      KERAS_2, "2.0-2.15", import_keras.lead_to_tf_keras),
     ("the classes of `tf.keras.optimizers`, and `get` and `deserialize` in it",
      KERAS_2, "2.0-2.10", like.use_legacy_optimizers),
