@@ -35,30 +35,8 @@ class WithSelf(tf.keras.Model):
         return self.layer(x)
 
 
-class NamedFirst(tf.keras.layers.Layer):
-    """A layer that passes the name of a weight as the first argument."""
-
-    def build(self, shape):
-        self.w = self.add_weight("w", shape=(2, 1))
-
-    def call(self, x):
-        return x @ self.w
-
-
 def reset_states():
     tf.keras.metrics.Mean().reset_states()
-
-
-def model_checkpoint():
-    tf.keras.callbacks.ModelCheckpoint("w.h5", save_weights_only=True)
-
-
-def weights_h5():
-    trained().save_weights("model.h5")
-
-
-def save_folder():
-    trained().save("model")
 
 
 def super_init_self():
@@ -80,25 +58,8 @@ def history_lr():
     return trained().history.history["lr"]
 
 
-def tensorboard():
-    tf.keras.callbacks.TensorBoard("logs", write_grads=True)
-
-
 def fit_generator():
     trained().fit_generator(batches(), steps_per_epoch=2, verbose=0)
-
-
-def fit_workers():
-    x = tf.ones((4, 2))
-    trained().fit(x, x, verbose=0, workers=2)
-
-
-def keras_tensor():
-    tf.reduce_mean(tf.keras.Input((2,)))
-
-
-def add_weight_name():
-    NamedFirst()(tf.ones((1, 2)))
 
 
 def batch_input_shape():
