@@ -298,3 +298,61 @@ def test_slots_of_add_slot_go_to_their_variables(family, name, tmp_path):
             for optimizer, v in ((writes[1], variable), (reads[1], other))
         )
         np.testing.assert_array_equal(expected, actual)
+
+
+# --- Several restores before the build.
+
+
+@pytest.mark.parametrize("name", ["Adam", "Nadam"])
+@pytest.mark.parametrize("family", LISTED)
+def test_a_checkpoint_from_before_the_first_step_replaces_one_that_was_restored(
+    family, name, tmp_path
+):
+    def make():
+        model, _ = dense_layers(family)
+        optimizer = tf_lso.LossScaleOptimizer(getattr(FAMILIES[family], name)(0.1))
+        return model, optimizer, tf.train.Checkpoint(model=model, optimizer=optimizer)
+
+    model, optimizer, checkpoint = make()
+    first = checkpoint.save(tmp_path / "first")
+    train(optimizer, model.trainable_variables)
+    trained = checkpoint.save(tmp_path / "trained")
+    new_model, new_optimizer, _ = make()
+    new_optimizer.build(new_model.trainable_variables)
+    other, reader, checkpoint = make()
+    checkpoint.restore(trained)
+    checkpoint.restore(first)
+    reader.build(other.trainable_variables)
+    assert int(numpy(reader.iterations)) == 0
+    for expected, actual in zip(new_optimizer.variables, reader.variables, strict=True):
+        np.testing.assert_array_equal(numpy(expected), numpy(actual))
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_a_refused_checkpoint_does_not_discard_what_was_loaded(family, tmp_path):
+    (model, variables), optimizer = dense_layers(family), wrapped_adam(family)
+    train(optimizer, variables)
+    (other, others), reader = dense_layers(family), wrapped_adam(family)
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    rms = tf_lso.LossScaleOptimizer(FAMILIES[family].RMSprop(0.1))
+    train(rms, dense_layers(family)[1])
+    path = tf.train.Checkpoint(optimizer=rms).save(tmp_path / "rms")
+    with refused("ValueError: an optimizer of the class RMSprop"):
+        tf.train.Checkpoint(optimizer=reader).restore(path)
+    reader.build(others)
+    assert_same(slots(optimizer, variables), slots(reader, others))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_file_from_before_the_build_is_not_loaded_into_another_class(
+    family, tmp_path, caplog
+):
+    model, _ = dense_layers(family)
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.5))
+    path = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "c")
+    (other, _), reader = dense_layers(family), wrapped_adam(family)
+    with refused("ValueError: an optimizer of the class SGD"):
+        tf.train.Checkpoint(optimizer=reader).restore(path)
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert "an optimizer of the class SGD" in caplog.text
+    assert float(numpy(reader.inner_optimizer.learning_rate)) == pytest.approx(0.1)

@@ -224,7 +224,7 @@ def _warn_renamed(saved, own):
         f"{_shown(own.paths)}. Only the numbers in the names differ, so this is taken for the "
         "same model, made a second time. If other layers are frozen than when the file was "
         "saved, the optimizer now has the state of other variables: give all layers "
-        "different names, without numbers at the end. See `tf-lso help renumbered`"
+        "different names, without numbers at the end. See `tf-lso help whose-state`"
     )
 
 

@@ -154,6 +154,12 @@ class ListedSlots:
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 
+    def discard_waiting(self):
+        """Discard restored values for slots that do not exist yet."""
+        if self._is_saved:
+            tf_private.deferred(self._listed).clear()
+            tf_private.deferred(self._inner).clear()
+
     def wait(self):
         """Return whether TensorFlow holds restored values for slots that do not exist yet."""
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()

@@ -25,6 +25,10 @@ from tf_lso.optimizers import manifest as manifest_lib
 # Checkpoints of earlier versions of tf_lso contain deferred slots under this name.
 _OLD_SLOTS = "slots_that_wait"
 
+# One of these names is in every checkpoint of an optimizer: a list of Keras 3 and of the newer
+# optimizers of Keras 2, the step counter of OptimizerV2, or its wrapper in TensorFlow 2.0-2.2.
+_IN_EVERY_CHECKPOINT = ("_variables", "iter", "base_optimizer")
+
 # While this switch is on, Keras's attempts to load the optimizer's state have no effect.
 # Keras 3 would look for the state in a model of Keras 2 under the wrong names, so the module
 # `install.loading_keras3` restores the state after Keras has loaded the model.
@@ -118,8 +122,9 @@ class State:
         self._family, self._loss_scale = family, loss_scale
         # This is a function, because the program may change the name of the optimizer.
         self._name_of_owner = name_of_owner
-        # A `DeferredSlots`, or None.
-        self.deferred = None
+        # A `DeferredSlots`, or None, and what `deferred` was before a restore that may still be
+        # refused.
+        self.deferred = self._deferred_before = None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
         self.inner_follows = False
         # The manifest that `install.train_checkpoint` has found out for the checkpoint that
@@ -199,8 +204,9 @@ class State:
         TensorFlow calls this method for each dependency before it restores any value. The
         method raises ValueError if the checkpoint does not fit the optimizer.
         """
-        # The values in the checkpoint replace the deferred slots.
-        self.deferred = None
+        if name in _IN_EVERY_CHECKPOINT:
+            # The values in the checkpoint replace the deferred slots.
+            self._deferred_before, self.deferred = self.deferred, None
         if name == "_variables":
             self._family.forget()
             told, self.told = self.told, None
@@ -222,11 +228,17 @@ class State:
     def expect(self, saved):
         """Prepare to restore the checkpoint with the manifest `saved`, or raise ValueError."""
         own = self.manifest()
-        manifest_lib.check_kind(saved, own)
-        if saved.is_built:
-            self._family.expect(saved, own)
-        elif own.is_built and int(variables_lib.numpy(self._family.counter())):
-            self._start_again(own)
+        try:
+            manifest_lib.check_kind(saved, own)
+            if saved.is_built:
+                self._family.expect(saved, own)
+            elif not own.is_built:
+                self._family.discard_waiting()
+            elif int(variables_lib.numpy(self._family.counter())):
+                self._start_again(own)
+        except ValueError:
+            self.deferred = self._deferred_before
+            raise
 
     def _start_again(self, own):
         """Give the slots their initial values, and log a warning."""

@@ -248,6 +248,10 @@ class Family(abc.ABC):
         """Forget what `expect` prepared, because TensorFlow restores another checkpoint."""
         self.slots.forget()
 
+    def discard_waiting(self):
+        """Discard the slots of checkpoints that were restored before, but not yet built."""
+        self.slots.discard_waiting()
+
     def slots_wait(self):
         """Return whether TensorFlow will restore slots only when the optimizer is built.
 

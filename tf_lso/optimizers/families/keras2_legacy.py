@@ -111,6 +111,10 @@ class Legacy(keras2.Keras2):
     def forget(self):
         pass
 
+    def discard_waiting(self):
+        # The restore of a checkpoint has already created the slots.
+        pass
+
     def order_slots(self, wrapper, variables):
         if self.built_variables():
             wrapper.build(variables)
