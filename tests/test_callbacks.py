@@ -197,6 +197,13 @@ class TestTerminateOnStuckScale:
             model.fit(data(*[NAN] * 5), verbose=0, callbacks=[callback])
 
     @one_family_is_quick
+    def test_counts_the_steps_of_several_epochs(self, family):
+        callback = tf_lso.callbacks.TerminateOnStuckScale(4)
+        model = compiled_model(family, scale=1.0)
+        model.fit(data(*[NAN] * 3), epochs=3, verbose=0, callbacks=[callback])
+        assert int(model.optimizer.skipped_steps) == 4
+
+    @one_family_is_quick
     def test_does_not_end_a_training_that_recovers(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
         model = compiled_model(family, scale=1.0)

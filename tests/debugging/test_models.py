@@ -88,6 +88,13 @@ class TestLoss:
         report = debugging.explain(model, X, Y)
         assert report.loss == pytest.approx(7 * 0.1 * X.sum(), rel=1e-2)
 
+    def test_sparse_targets(self, module):
+        softmax = planted.dense(module, 3, "a", activation="softmax")
+        model, y = planted.sequential(module, softmax), np.array([0, 1, 2, 0])
+        loss = module.losses.SparseCategoricalCrossentropy()
+        report = explain(model, y=y, loss=loss)
+        assert report.first.kind is None
+
     @pytest.mark.parametrize("as_tuple", [False, True])
     def test_of_weighted_examples(self, module, as_tuple):
         model = healthy(module)
@@ -249,6 +256,13 @@ def test_a_model_without_layers_has_a_row_of_its_own(module):
     model = Own()
     model(X)
     assert [one.name for one in explain(model).layers] == ["own"]
+
+
+def test_a_model_may_have_a_tuple_of_layers(module):
+    model = planted.subclassed(module, [])
+    model.parts = (model.head, 1)
+    model(X)
+    assert explain(model).first.kind is None
 
 
 def test_a_model_of_text_is_explained(module):

@@ -422,6 +422,12 @@ def test_a_forgotten_call_causes_one_warning(
     assert float(bench.x) == -3 * subtracted
 
 
+def test_minimize_causes_no_warning(bench, scaling_warnings):
+    bench.optimizer.minimize(lambda: 2.0 * bench.x, [bench.x])
+    assert scaling_warnings() == []
+    assert bench.steps == 1
+
+
 def test_unscaling_gradients_twice_is_refused(bench, in_mode):
     def unscale_twice():
         unscaled = bench.optimizer.get_unscaled_gradients([bench.scaled(LEGACY), None])
