@@ -144,7 +144,8 @@ def _check_trained_layers(source, optimizer):
 def _by_manifest(state, optimizer):
     saved = state.manifest
     owners = list(dict.fromkeys(t.of for t in optimizer.own if t.of is not None))
-    own = saved._replace(paths=[owner.name for owner in owners])
+    paths = [owner.name for owner in owners]
+    own = saved._replace(family=optimizer.family, paths=paths)
     in_file: list[int | None]
     try:
         in_file = [*manifest_lib.variables_in_order(saved, own)]

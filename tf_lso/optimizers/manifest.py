@@ -193,11 +193,15 @@ def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
             return [places[key] for key in own.keys]
         raise _of_other_variables(saved.paths, own.paths, saved.keys, own.keys)
     paths, owns = ([*map(_below_sequential, m.paths)] for m in (saved, own))
-    for form in (str, _without_number_of_model, _without_numbers):
+    exact = [str]
+    if (saved.family == "keras3") != (own.family == "keras3"):
+        # Only Keras 3 puts the names of inner Sequential models into the paths.
+        exact.append(_layer_and_variable)
+    for form in (*exact, _without_number_of_model, _without_numbers):
         in_file, here = [*map(form, paths)], [*map(form, owns)]
         is_unique = len({*here}) == len(here)
         if in_file == here or (is_unique and sorted(in_file) == sorted(here)):
-            if form is not str:
+            if form not in exact:
                 _warn_renamed(saved, own)
             if in_file == here:
                 # Several variables may have the same path. Then their order decides.
@@ -239,6 +243,10 @@ def indices_in_common(saved: Manifest, own: Manifest) -> list[int | None]:
 
 def _below_sequential(path):
     return _SEQUENTIAL.sub("", path)
+
+
+def _layer_and_variable(path):
+    return "/".join(path.split("/")[-2:])
 
 
 def _without_number_of_model(path):
