@@ -64,7 +64,7 @@ class TestScale:
         """At larger scales the gradients overflow in a later layer, too."""
         report = report_of("gradient_that_needs_a_scale_below_1", loss_scale=scale)
         assert report.first.layer == "bad"
-        assert report.first.message.startswith("At the loss scale 1 gradients cease")
+        assert report.first.message.startswith("At the loss scale 1 the gradients stop")
         assert report.fitting_scale < 0.25
         assert f"about {report.fitting_scale:g} would fit" in report.first.message
         assert "min_scale" in report.first.message
@@ -150,7 +150,7 @@ class TestAdvice:
     @pytest.mark.parametrize(
         "name, parts",
         [
-            ("nan_in_x", ["x holds NaN"]),
+            ("nan_in_x", ["x contains NaN"]),
             ("x_too_large_for_float16", ["too large for float16"]),
             (
                 "huge_kernel",
