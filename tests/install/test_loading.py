@@ -224,7 +224,7 @@ def test_models_that_real_versions_wrote_load_and_train_on(version, family, tmp_
         steps = written["after5"]["iterations"] if is_whole else 0
         assert number(optimizer.iterations) == steps, path
         artifacts.go_on(version, case, model, optimizer)
-        # TensorFlow 2.1 treats skipped steps differently: see step_differences.py.
+        # TensorFlow 2.1 treats skipped steps differently: see test_restore.py of checkpoints.
         if is_whole and version != "TF2.1.4":
             after = written["after10"]["weights"]
             assert artifacts.close(model.get_weights(), after), path

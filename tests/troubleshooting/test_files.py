@@ -148,7 +148,7 @@ def test_restore_before_build():
 
     model, opt = made()
     tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
-    with raises("not-built"):
+    with raises("whose-state"):
         step(model, opt)
 
 
