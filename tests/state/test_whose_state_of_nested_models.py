@@ -340,7 +340,7 @@ def test_a_refused_checkpoint_does_not_discard_what_was_loaded(family, tmp_path)
     with refused("ValueError: an optimizer of the class RMSprop"):
         tf.train.Checkpoint(optimizer=reader).restore(path)
     reader.build(others)
-    assert_same(slots(optimizer, variables), slots(reader, others))
+    assert_same(slots(optimizer, variables[::2]), slots(reader, others[::2]))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
