@@ -46,7 +46,7 @@ def _symbols():
 
 
 def _modules():
-    """Return a table for each old module with the names in the module."""
+    """Return a table of the names in each old module."""
     parts = []
     for namespace, uses in names.NAMESPACES.items():
         if not namespace.startswith("compat.v2"):

@@ -104,7 +104,7 @@ def owner(name, variables, slot=None):
 
 
 def _longest(lengths):
-    """Return the key with the greatest length, or `UNKNOWN` unless there is exactly one."""
+    """Return the key whose length is greatest, or `UNKNOWN` if there is not exactly one."""
     found = [key for key, length in lengths.items() if length == max(lengths.values())]
     return found[0] if len(found) == 1 else UNKNOWN
 

@@ -150,7 +150,8 @@ def _by_manifest(state, optimizer):
     try:
         in_file = [*manifest_lib.variables_in_order(saved, own)]
     except ValueError:
-        # Other layers were trained. The report shows what belongs to none of today's layers.
+        # The program that wrote the file trained other layers. The report lists the slots of
+        # layers that today's model does not train.
         in_file = manifest_lib.indices_in_common(saved, own)
     entries = {
         (entry.slot, number): entry

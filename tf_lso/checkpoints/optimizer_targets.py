@@ -16,7 +16,7 @@ from tf_lso.scaling import loss_scale as loss_scale_lib
 
 
 class Target:
-    """A variable into which a value of a file is restored.
+    """A variable to which a value from a file is restored.
 
     `slot` is the name of the slot, or the name of an optimizer variable that is not a slot. It
     is None for a model variable. `of` is the `Target` of the model variable to which a slot

@@ -1,4 +1,4 @@
-"""Make `clear_session` of Keras 3 keep the dtype policy, and show hints in notebooks."""
+"""Make `clear_session` of Keras 3 keep the dtype policy. Also show hints in notebooks."""
 
 import sys
 

@@ -17,8 +17,9 @@ def fix(program: Program, finding: Finding, node: cst.CSTNode) -> None:
 def _edits(program: Program, node: cst.CSTNode, new: str) -> dict[cst.CSTNode, str]:
     """Return the edits that make a dotted name such as `mp.Policy` refer to `new`.
 
-    If the program has bound the first name to an old module or class, the edits change the
-    imports or assignments that bind it. Otherwise an edit replaces the whole dotted name.
+    The first part of the dotted name, such as `mp`, may be bound to an old module or class. If
+    so, the edits change the imports or assignments that bind it. Otherwise an edit replaces the
+    whole dotted name.
     """
     first = root(node)
     if not consequences.moves_whole(program.path(first)):

@@ -842,7 +842,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
     def _optimizer(self):  # Some old programs read the inner optimizer as `_optimizer`.
         return self.inner_optimizer
 
-    # --- Attributes of the inner optimizer.
+    # --- Attributes that are read and set on the inner optimizer.
 
     clipnorm = _of_inner("clipnorm", "The largest norm of each gradient")
     clipvalue = _of_inner("clipvalue", "The largest absolute value in gradients")

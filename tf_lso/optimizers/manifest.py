@@ -79,7 +79,7 @@ def labels(
 ) -> list[tuple[str, int | None]]:
     """Return a pair (slot, index of the model variable in `built`) for each of `variables`.
 
-    `optimizer` keeps its slots in lists that have the order of the model variables `built`.
+    `optimizer` keeps its slots in lists, in the same order as the model variables in `built`.
     The slots `added` by `add_slot` are in a dict {slot name: {index in `built`: slot}}.
     """
     names = table.slot_of_attributes(optimizer)
@@ -183,9 +183,9 @@ def check_slots(saved: Manifest, own: Manifest) -> None:
 def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
     """Return the index in `saved.paths` for each of `own.paths`.
 
-    The paths may be the same in any order. If none of them are the same, because the model
-    was made a second time in a process, the names without numbers decide, and then the order.
-    The function raises ValueError if only some of the paths are the same.
+    The two lists may contain the same paths in different orders. If they have no path in
+    common, because the model was made a second time in a process, the names without numbers
+    decide, and then the order. Raise ValueError if only some of the paths are in both lists.
     """
     if saved.keys is not None and own.keys is not None:
         places = {key: place for place, key in enumerate(saved.keys)}

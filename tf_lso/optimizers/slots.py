@@ -13,8 +13,9 @@ from tf_lso.frameworks import hyperparameters, tf_private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.optimizers import manifest as manifest_lib
 
-# If `dir(optimizer)` contains "get_slot_names", TensorFlow saves the slots one by one. If an
-# optimizer keeps its slots in lists, TensorFlow must save the lists instead.
+# If `dir(optimizer)` contains "get_slot_names", TensorFlow saves each slot by itself, under the
+# name of its model variable. But an optimizer that keeps its slots in lists must be saved by
+# these lists.
 HIDDEN_FROM_CHECKPOINTS = {"_hidden_from_dir": frozenset(("get_slot_names",))}
 
 

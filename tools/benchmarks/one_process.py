@@ -81,13 +81,13 @@ class Steps:
                 unscale = optimizer.get_unscaled_gradients
             else:
                 scale_loss = optimizer.scale_loss
-        # Ask outside the scope, since inside its own scope each strategy is the default.
+        # Compare outside the scope, because inside it `get_strategy` returns the strategy.
         is_default = self.strategy is tf.distribute.get_strategy()
 
         def on_replica(*inputs):
             if not is_default:
-                # Keras 3's sum over the replicas needs the device of each tensor. Arguments of
-                # a traced function have no device, but the results of `tf.identity` have one.
+                # To sum over the replicas, Keras 3 reads the `device` of each tensor. Arguments
+                # of a traced function have no device, but results of `tf.identity` have one.
                 # The values are not copied.
                 inputs = [tf.identity(value) for value in inputs]
             gradients = unscale(self._gradients(scale_loss, inputs))

@@ -18,7 +18,7 @@ _GONE = {
 _RATES = ("lr", "learning_rate")
 # Matches names such as `opt`, `self.optimizer` and `disc_opt`.
 _OPTIMIZER = re.compile(r"(^|[._])opt(s|im\w*)?$|optimizer\w*$", re.IGNORECASE)
-# Matches a test of whether a learning rate is a schedule.
+# Matches the calls by which programs ask whether a learning rate is a schedule.
 _ASKS = m.Call(m.Name("callable") | m.Name("isinstance"))
 _WRAP = "Wrap it by tf_lso.LossScaleOptimizer, or run the program with --like."
 _RATE = (

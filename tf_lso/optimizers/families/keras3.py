@@ -263,8 +263,9 @@ class Keras3(family.Family):
         ]
         weights = [all_state, by_slot, by_slot._replace(tail=())]
         if number == 1:
-            # With a schedule, the list `variables` of an optimizer without a wrapper is as long
-            # as a list of Keras 2, whose slots have another order. So it is a layout, too.
+            # With a schedule, an optimizer of Keras 3 without a wrapper has as many `variables`
+            # as an optimizer of Keras 2, which orders its slots differently. So both orders are
+            # possible.
             weights.insert(1, state.Layout("variables", heads, slots))
         return files, weights
 
