@@ -7,6 +7,7 @@ that has a place for it, and compares the manifest with the optimizer before it 
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tf_lso.frameworks import log
@@ -193,7 +194,7 @@ def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
             return [places[key] for key in own.keys]
         raise _of_other_variables(saved.paths, own.paths, saved.keys, own.keys)
     paths, owns = ([*map(_below_sequential, m.paths)] for m in (saved, own))
-    exact = [str]
+    exact: list[Callable[[str], str]] = [str]
     if (saved.family == "keras3") != (own.family == "keras3"):
         # Only Keras 3 puts the names of inner Sequential models into the paths.
         exact.append(_layer_and_variable)
