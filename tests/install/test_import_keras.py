@@ -122,6 +122,7 @@ NAMES = """
     for line in (
         "from keras import ops", "import keras.ops", "from keras import Variable",
         "import keras.src.random", "import keras.no_such_module",
+        "import keras.wrappers.scikit_learn",  # Keras 3 has another `keras.wrappers`.
     ):
         try:
             exec(line)
@@ -147,6 +148,7 @@ def test_the_old_names_of_modules_lead_to_their_new_homes_and_to_tf_lso():
         "keras.Variable True",
         "keras.random True",
         "keras.no_such_module False",
+        "keras.wrappers False",
     ]
     assert hint.startswith(
         "tf_lso: keras.ops is part of Keras 3, but like='2.12' makes"

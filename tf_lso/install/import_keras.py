@@ -19,6 +19,10 @@ from tf_lso.install import like
 # contains the private modules.
 _PUBLIC, _PRIVATE, _ROOT = "tf_keras.api._v2.keras.", "tf_keras.src.", "tf_keras."
 
+# Modules of an older Keras, such as `keras.wrappers.scikit_learn`. Keras 3 uses their names for
+# something else.
+_REMOVED = ("keras.wrappers", "keras.legacy")
+
 
 def lead_to_tf_keras(keras, ledger):
     """Make `import keras` lead to the Keras of `tf.keras`, as in TensorFlow 2.6-2.15.
@@ -196,6 +200,8 @@ def only_in_keras3(own):
     `keras.ops`.
     """
     name = f"keras.{_path(own)}"
+    if name in _REMOVED:
+        return None
     parent, _, last = name.rpartition(".")
     return name if hasattr(environment.hidden.get(parent), last) else None
 

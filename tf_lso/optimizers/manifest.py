@@ -30,8 +30,8 @@ _ARGUMENTS = {
     for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()
 }
 # Matches the numbers that Keras appends to the default names of layers, as in "dense_1" for the
-# second dense layer of a process.
-_NUMBER = re.compile(r"_\d+(?=/|$)")
+# second dense layer of a process. A second layer "dense_1" in a graph becomes "dense_1_1".
+_NUMBER = re.compile(r"(_\d+)+(?=/|$)")
 # Matches the name of a Sequential model, which Keras 3 puts before the names of its layers.
 _SEQUENTIAL = re.compile(r"^sequential(_\d+)?/")
 

@@ -45,6 +45,16 @@ HANDLED = [
     pytest.param(
         "import tensorflow as tf\n"
         "try:\n"
+        "    class Scale(tf.keras.mixed_precision.experimental.DynamicLossScale):\n"
+        "        pass\n"
+        "except AttributeError:\n"
+        "    Scale = None\n",
+        ["3:17 LSO101 (breaks)"],
+        id="a class whose body runs at once",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "try:\n"
         '    tf.keras.mixed_precision.experimental.set_policy("mixed_float16")\n'
         "except AttributeError:\n"
         '    tf.keras.mixed_precision.experimental.set_policy("mixed_float16")\n'
