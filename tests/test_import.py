@@ -262,6 +262,12 @@ class TestVersions:
         with pytest.raises(ImportError, match=requirement):
             environment.require_tf_keras("like='2.4'", version)
 
+    def test_of_an_installed_tf_keras_need_no_metadata(self, monkeypatch):
+        """`install` asks a hundred times, and each reading of the metadata takes 0.1 s."""
+        monkeypatch.delattr(importlib.metadata, "packages_distributions")
+        monkeypatch.setitem(sys.modules, "tf_keras", tf)
+        environment.require_tf_keras("like='2.4'", (2, 21))
+
     @pytest.mark.skipif(tf.__version__ < "2.15", reason="needs the choice of a Keras")
     @pytest.mark.parametrize("value", ["1", "true", "True"])
     def test_of_a_missing_tf_keras_are_refused_for_each_value_that_chooses_it(

@@ -59,8 +59,12 @@ def module(name: str) -> types.ModuleType:
 
 def require(package: str, message: str) -> None:
     """Raise ImportError with `message` if a package is not installed."""
-    if sys.modules.get(package) is None and importlib.util.find_spec(package) is None:
+    if not _is_installed(package):
         raise ImportError(message, name=package)
+
+
+def _is_installed(package: str) -> bool:
+    return bool(sys.modules.get(package) or importlib.util.find_spec(package))
 
 
 def require_tensorflow() -> None:
@@ -174,14 +178,17 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
 
     `reason` names the user's setting that makes `tf.keras` the package tf_keras.
     """
+    # `install` asks about a hundred times, and the metadata of all packages take 0.1 s to read.
+    if _is_installed("tf_keras"):
+        return
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
     if _is_nightly("tensorflow"):
         # No release of tf-keras matches a nightly TensorFlow.
         install = "`pip install --no-deps tf_keras-nightly`"
-    require(
-        "tf_keras",
+    raise ImportError(
         f"{reason} makes tf.keras the package tf_keras, which is not installed. Install "
         f"it, {install}, or remove {reason.partition('=')[0]}.",
+        name="tf_keras",
     )
 
 
