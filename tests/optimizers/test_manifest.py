@@ -2,6 +2,8 @@
 
 import types
 
+import pytest
+
 from tf_lso.optimizers import manifest
 
 
@@ -14,3 +16,32 @@ def test_a_nested_model_that_is_made_again_keeps_its_places():
         types.SimpleNamespace(family="keras3", paths=p, keys=None) for p in (saved, own)
     )
     assert manifest.variables_in_order(saved, own) == [1, 0]
+
+
+def compared(saved, own):
+    """Return what `variables_in_order` returns for two lists of paths."""
+    manifests = (
+        types.SimpleNamespace(family="keras3", paths=paths, keys=None)
+        for paths in (saved, own)
+    )
+    return manifest.variables_in_order(*manifests)
+
+
+def test_a_second_model_in_a_graph_of_keras2_has_two_numbers():
+    saved = ["dense/kernel", "dense_1/kernel"]
+    assert compared(saved, ["dense_2/kernel", "dense_1_1/kernel"]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("saved", "own", "message"),
+    [
+        # The third stage is not the second.
+        (["res_3_1/k", "res_3_2/k"], ["res_2_1/k", "res_2_2/k"], "'res_3_1/k'"),
+        # Several variables have the same path.
+        (["p/k", "p/k"], ["p/k"], r"only the file has \['p/k'\]"),
+        (["p/k", "p/k", "q/k"], ["q/k", "p/k", "p/k"], r"\['p/k', 'p/k', 'q/k'\]"),
+    ],
+)
+def test_paths_of_other_variables_are_refused(saved, own, message):
+    with pytest.raises(ValueError, match=message):
+        compared(saved, own)

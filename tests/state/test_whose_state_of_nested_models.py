@@ -356,3 +356,180 @@ def test_a_file_from_before_the_build_is_not_loaded_into_another_class(
     by_weights_file((model, optimizer), (other, reader), tmp_path)
     assert "an optimizer of the class SGD" in caplog.text
     assert float(numpy(reader.inner_optimizer.learning_rate)) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_a_refused_checkpoint_does_not_replace_one_that_waits(family, tmp_path):
+    _, variables = dense_layers(family, "b")
+    optimizer = wrapped_adam(family)
+    train(optimizer, variables)
+    good = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "good")
+    _, variables = dense_layers(family, "b")
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].RMSprop(0.1))
+    train(optimizer, variables)
+    bad = tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "bad")
+    _, others = dense_layers(family, "a")
+    reader = wrapped_adam(family)
+    checkpoint = tf.train.Checkpoint(optimizer=reader)
+    checkpoint.restore(good)
+    with refused("ValueError: class RMSprop"):
+        checkpoint.restore(bad)
+    with refused(OTHER_VARIABLES):
+        reader.build(others)
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_a_checkpoint_with_fewer_variables_replaces_one_that_waits(family, tmp_path):
+    paths = []
+    for frozen in ("", "b"):
+        _, variables = dense_layers(family, frozen)
+        optimizer = wrapped_adam(family)
+        train(optimizer, variables)
+        checkpoint = tf.train.Checkpoint(optimizer=optimizer)
+        paths.append(checkpoint.save(tmp_path / f"c{frozen}"))
+    _, others = dense_layers(family, "b")
+    reader = wrapped_adam(family)
+    for path in paths:
+        tf.train.Checkpoint(optimizer=reader).restore(path)
+    reader.build(others)
+    assert_same(slots(optimizer, variables[:1]), slots(reader, others[:1]))
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_a_file_that_does_not_fit_at_the_build_leaves_nothing_of_an_earlier_file(
+    family, tmp_path, caplog
+):
+    other, others = dense_layers(family)
+    reader = wrapped_adam(family)
+    other.compile(reader, "mse")
+    for frozen in ("", "b"):
+        model, variables = dense_layers(family, frozen)
+        optimizer = wrapped_adam(family)
+        train(optimizer, variables)
+        model.compile(optimizer, "mse")
+        model.save_weights(tmp_path / f"{frozen}.weights.h5")
+        other.load_weights(tmp_path / f"{frozen}.weights.h5")
+    reader.build(others)
+    assert "does not fit" in caplog.text
+    assert int(numpy(reader.iterations)) == 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_optimizer_beside_a_refused_one_does_not_start_again(family, tmp_path):
+    first, second = wrapped_adam(family), wrapped_adam(family)
+    other = tf_lso.LossScaleOptimizer(FAMILIES[family].RMSprop(0.1))
+    path = tf.train.Checkpoint(a=first, b=other).save(tmp_path / "c")
+    _, variables = dense_layers(family)
+    for optimizer in (first, second):
+        train(optimizer, variables)
+    before = slots(first, variables[:1])
+    with refused("ValueError: class RMSprop"):
+        tf.train.Checkpoint(a=first, b=second).restore(path)
+    assert_same(before, slots(first, variables[:1]))
+    assert int(numpy(first.iterations)) == 1
+
+
+# --- Names that tell less than they seem to.
+
+
+def two_layers(family, names=(None, None), is_crossed=False):
+    """Return a model of two layers that get their default names, and their kernels."""
+    keras = KERASES[family]
+    keras.backend.clear_session()
+    made = [keras.layers.Dense(3, use_bias=False, name=name) for name in names]
+    x = keras.Input((3,))
+    first, second = made[::-1] if is_crossed else made
+    return keras.Model(x, second(first(x))), [first.kernel, second.kernel]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numbers_that_could_mean_another_layer_are_told(family, tmp_path, caplog):
+    """The lines that make the layers were exchanged, so `dense` and `dense_1` are too."""
+    (model, kernels), optimizer = two_layers(family), wrapped_adam(family)
+    train(optimizer, kernels)
+    (other, others), reader = two_layers(family, is_crossed=True), wrapped_adam(family)
+    reader.build(others)
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert "the layers were made in another order" in caplog.text
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_other_names_in_another_order_are_not_told(family, tmp_path, caplog):
+    names = ("a", "b")
+    (model, kernels), optimizer = two_layers(family, names), wrapped_adam(family)
+    train(optimizer, kernels)
+    (other, others), reader = two_layers(family, names), wrapped_adam(family)
+    reader.build(others[::-1])
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert_same(slots(optimizer, kernels), slots(reader, others))
+    assert "another order" not in caplog.text
+
+
+@pytest.mark.keras3
+def test_models_in_a_model_are_told_apart_by_their_default_names(tmp_path):
+    """Their layers have the same name, and the optimizer was built in another order."""
+
+    def make():
+        keras = KERASES["keras3"]
+        keras.backend.clear_session()
+        x = first = keras.Input((3,))
+        kernels = []
+        for _ in range(2):
+            layer = keras.layers.Dense(3, use_bias=False, name="proj")
+            x = keras.Sequential([keras.layers.InputLayer((3,)), layer])(x)
+            kernels.append(layer.kernel)
+        return keras.Model(first, x), kernels
+
+    (model, kernels), optimizer = make(), wrapped_adam("keras3")
+    train(optimizer, kernels[::-1])
+    (other, others), reader = make(), wrapped_adam("keras3")
+    reader.build(others)
+    by_weights_file((model, optimizer), (other, reader), tmp_path)
+    assert_same(slots(optimizer, kernels), slots(reader, others))
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+@pytest.mark.skipif(not {"keras3", "new"} <= {*FAMILIES}, reason="needs both Kerases")
+def test_another_block_is_another_layer_also_in_the_other_keras(suffix, tmp_path):
+    model, kernels = blocks("legacy", "xy", "x")
+    optimizer = wrapped_adam("legacy")
+    train(optimizer, kernels[1:])
+    model.compile(optimizer, "mse")
+    model.save(tmp_path / f"m{suffix}")
+    other, _ = blocks("keras3", "xy", "y")
+    with pytest.raises(ValueError, match="does not fit"):
+        tf_lso.checkpoints.restore(
+            tmp_path / f"m{suffix}", model=other, optimizer=wrapped_adam("keras3")
+        )
+
+
+@pytest.mark.parametrize("names", [("b", "a"), ("x", "y")], ids="".join)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_slots_follow_the_mapping_of_their_model_variables(family, names, tmp_path):
+    (model, kernels), optimizer = two_layers(family, "ab"), wrapped_adam(family)
+    train(optimizer, kernels)
+    model.compile(optimizer, "mse")
+    model.save(tmp_path / "m.h5")
+    (other, others), reader = two_layers(family, names), wrapped_adam(family)
+    reader.build(others)
+    tf_lso.checkpoints.restore(
+        tmp_path / "m.h5",
+        model=other,
+        optimizer=reader,
+        mapping=dict(zip("ab", names)),
+    )
+    assert_same(slots(optimizer, kernels), slots(reader, others))
+
+
+@pytest.mark.skipif("new" not in FAMILIES, reason="needs Keras 2")
+def test_a_saved_model_whose_layer_was_frozen_after_the_build_is_loaded(
+    tmp_path, caplog
+):
+    (model, kernels), optimizer = two_layers("new", "ab"), wrapped_adam("new")
+    model.compile(optimizer, "mse")
+    train(optimizer, kernels)
+    model.get_layer("a").trainable = False
+    model.save(tmp_path / "m", save_format="tf")
+    loaded = KERASES["new"].models.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(model.get_weights(), loaded.get_weights())
+    assert "does not fit" in caplog.text

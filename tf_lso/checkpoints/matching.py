@@ -109,7 +109,7 @@ def match_optimizer(source, optimizer, matched):
     """
     state = source.optimizer
     if state.manifest is not None:
-        return _by_manifest(state, optimizer)
+        return _by_manifest(source, optimizer, matched)
     # In `order`, None stands for a variable of the file that today's model does not have.
     order = [matched.get(key) for key in state.order]
     if not order:
@@ -141,30 +141,47 @@ def _check_trained_layers(source, optimizer):
         )
 
 
-def _by_manifest(state, optimizer):
-    saved = state.manifest
+def _by_manifest(source, optimizer, matched):
+    state, saved = source.optimizer, source.optimizer.manifest
     owners = list(dict.fromkeys(t.of for t in optimizer.own if t.of is not None))
-    paths = [owner.name for owner in owners]
-    own = saved._replace(family=optimizer.family, paths=paths)
-    in_file: list[int | None]
-    try:
-        in_file = [*manifest_lib.variables_in_order(saved, own)]
-    except ValueError:
-        # The program that wrote the file trained other layers. The report lists the slots of
-        # layers that today's model does not train.
-        in_file = manifest_lib.indices_in_common(saved, own)
+    in_file = _of_matched(source, owners, matched)
+    if in_file is None:
+        paths = [owner.name for owner in owners]
+        own = saved._replace(family=optimizer.family, paths=paths)
+        try:
+            in_file = [*manifest_lib.variables_in_order(saved, own)]
+        except ValueError:
+            # The program that wrote the file trained other layers. The report lists the slots
+            # of layers that today's model does not train.
+            in_file = manifest_lib.indices_in_common(saved, own)
     entries = {
         (entry.slot, number): entry
         for entry, (_, number) in zip(state.made, saved.slots)
     }
     entries |= {(e.slot, None): e for e in state.made[len(saved.slots) :]}
-    found = {}
+    numbers, found = dict(zip(owners, in_file)), {}
     for target in optimizer.own:
-        number = None if target.of is None else in_file[owners.index(target.of)]
+        number = numbers.get(target.of)
         is_known = target.of is None or number is not None
         if is_known and (target.slot, number) in entries:
             found[target] = entries[target.slot, number]
     return found
+
+
+def _of_matched(source, owners, matched):
+    """Return the index in the manifest's paths for each of `owners`, from `matched`.
+
+    So the slots go where their model variables go. The result is None if the file does not
+    name each model variable as the manifest does.
+    """
+    names = [layouts.plain(entry.name) for entry in source.variables.values()]
+    paths = source.optimizer.manifest.paths
+    count = collections.Counter(names)
+    if any(count[path] != 1 for path in paths):
+        return None
+    of_name = dict(zip(names, source.variables))
+    numbers = {matched.get(of_name[path]): n for n, path in enumerate(paths)}
+    return [numbers.get(owner) for owner in owners]
 
 
 def unmatched(state, found):

@@ -189,7 +189,12 @@ def restore_saved_models(keras, ledger):
             build_optimizers(model)
             variables = os.path.join(path, "variables", "variables")
             # TensorFlow finds each slot through its model variable, so the model is read too.
-            status = tf.train.Checkpoint(model).read(variables)
+            try:
+                status = tf.train.Checkpoint(model).read(variables)
+            except ValueError as error:
+                # The program had frozen a layer after the build, for instance.
+                optimizer._state.warn_not_loaded(error)
+                return model
             # A file has no slots if the model was saved before the first step, and files of
             # a legacy optimizer have none for weights without a gradient.
             steps = int(variables_lib.numpy(optimizer._family.counter()))

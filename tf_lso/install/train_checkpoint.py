@@ -48,10 +48,20 @@ def refuse_other_generations(keras, ledger):
                 "tf-lso run --like 2.4 (replace 2.4 by the program's TensorFlow version). See "
                 "`tf-lso help part`"
             )
+        put_back = []
         for node, owner in found:
             if is_ours(owner):
                 owner._state.told = _manifest_of(graph, node, owner, found)
-        return original(self, save_path, options)
+                manifest = object_graph.manifest(graph, node)
+                if manifest is not None and not manifest.is_built:
+                    put_back.append(owner._state.keep_slots())
+        try:
+            return original(self, save_path, options)
+        except ValueError:
+            # Another optimizer refuses the checkpoint, after the slots of these started again.
+            for set_slots in put_back:
+                set_slots()
+            raise
 
 
 def refuse_to_lose_slots(keras, ledger):

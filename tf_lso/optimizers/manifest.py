@@ -5,9 +5,9 @@ to which model variable each of these arrays belongs. tf_lso writes a manifest i
 that has a place for it, and compares the manifest with the optimizer before it loads a value.
 """
 
+import collections
 import json
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tf_lso.frameworks import log
@@ -30,15 +30,25 @@ _ARGUMENTS = {
     for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()
 }
 # Matches the numbers that Keras appends to the default names of layers, as in "dense_1" for the
-# second dense layer of a process. A second layer "dense_1" in a graph becomes "dense_1_1".
-_NUMBER = re.compile(r"(_\d+)+(?=/|$)")
-# Matches the name of a Sequential model, which Keras 3 puts before the names of its layers.
-_SEQUENTIAL = re.compile(r"^sequential(_\d+)?/")
+# second dense layer of a process. A second "dense_1" in a graph of Keras 2 becomes "dense_1_1".
+_NUMBER = re.compile(r"_\d+(?=/|$)")
+# Matches the default name of a Sequential model, which Keras 3 puts before those of its layers.
+_IS_SEQUENTIAL = re.compile(r"sequential(_\d+)?").fullmatch
 
 _REMEDY = (
     "Make the optimizer as it was saved, for the same layers, or restore what fits: "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True). "
     "See `tf-lso help whose-state`"
+)
+
+
+_MADE_AGAIN = (
+    "Only the numbers in the names differ, so this is taken for the same model, made a second "
+    "time. Perhaps other layers are frozen than when the file was saved."
+)
+_REORDERED = (
+    "They are matched by these names. Only numbers tell some of the names apart, so perhaps "
+    "the layers were made in another order than in the program that saved the file."
 )
 
 
@@ -186,36 +196,96 @@ def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
 
     The two lists may contain the same paths in different orders. If they have no path in
     common, because the model was made a second time in a process, the names without numbers
-    decide, and then the order. Raise ValueError if only some of the paths are in both lists.
+    decide, and then the order. A warning says so. Raise ValueError if only some of the paths
+    are in both lists.
     """
     if saved.keys is not None and own.keys is not None:
         places = {key: place for place, key in enumerate(saved.keys)}
         if {*own.keys} == {*saved.keys}:
             return [places[key] for key in own.keys]
         raise _of_other_variables(saved.paths, own.paths, saved.keys, own.keys)
-    paths, owns = ([*map(_below_sequential, m.paths)] for m in (saved, own))
-    exact: list[Callable[[str], str]] = [str]
-    if (saved.family == "keras3") != (own.family == "keras3"):
-        # Only Keras 3 puts the names of inner Sequential models into the paths.
-        exact.append(_layer_and_variable)
-    for form in (*exact, _without_number_of_model, _without_numbers):
-        in_file, here = [*map(form, paths)], [*map(form, owns)]
-        is_unique = len({*here}) == len(here)
-        if in_file == here or (is_unique and sorted(in_file) == sorted(here)):
-            if form not in exact:
-                _warn_renamed(saved, own)
-            if in_file == here:
-                # Several variables may have the same path. Then their order decides.
-                return [*range(len(here))]
-            return [in_file.index(path) for path in here]
-        if {*in_file} & {*here}:
-            break
+    paths, owns = _below_sequential(saved.paths), _below_sequential(own.paths)
+    raw = saved.paths, own.paths
+    is_other_keras = (saved.family == "keras3") != (own.family == "keras3")
+    for in_file, here in (raw, (paths, owns)):
+        order = _order(in_file, here)
+        if order is not None:
+            _warn_if_numbers_decide(saved, own, order)
+            return order
+    if is_other_keras:
+        order = _order_in_other_keras(*raw)
+        if order is not None:
+            return order
+    if not any({*in_file} & {*here} for in_file, here in (raw, (paths, owns))):
+        order = _order_without_numbers(paths, owns)
+        if order is not None:
+            _warn(saved, own, _MADE_AGAIN)
+            return order
     raise _of_other_variables(saved.paths, own.paths, paths, owns)
 
 
+def _order(in_file, here):
+    """Return the index in `in_file` for each of `here`, or None if they do not correspond."""
+    if in_file == here:
+        # Several variables may have the same path. Then their order decides.
+        return [*range(len(here))]
+    is_unique = len({*here}) == len(here)
+    if is_unique and sorted(in_file) == sorted(here):
+        return [in_file.index(path) for path in here]
+    return None
+
+
+def _order_in_other_keras(paths, owns):
+    """Return the order if one of the two optimizers is of Keras 3, and the other of Keras 2.
+
+    Only Keras 3 puts the names of inner Sequential models into the paths, and the names of
+    models around a layer may be missing in one of the two.
+    """
+    in_file, here = (
+        ["/".join(p for p in path.split("/") if not _IS_SEQUENTIAL(p)) for path in side]
+        for side in (paths, owns)
+    )
+    order = _order(
+        *([path.split("/")[-2:] for path in side] for side in (in_file, here))
+    )
+    is_below = order is not None and all(
+        f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}")
+        for a, b in zip([in_file[n] for n in order], here)
+    )
+    is_merged = any(
+        len({*before}) != len({*after})
+        for before, after in ((paths, in_file), (owns, here))
+    )
+    return order if is_below and not is_merged else None
+
+
+def _order_without_numbers(paths, owns):
+    in_file, here = ([*map(_without_number_of_model, side)] for side in (paths, owns))
+    order = _order(in_file, here)
+    if order is None and not {*in_file} & {*here}:
+        order = _order(*([*map(_without_number, side)] for side in (paths, owns)))
+        if order is None and _differ_by_numbers(paths, owns):
+            order = [*range(len(owns))]
+    return order
+
+
+def _differ_by_numbers(paths, owns):
+    """Return whether the paths at each position differ by a number at the ends of names."""
+    return len(paths) == len(owns) and all(
+        {a, _without_number(a)} & {b, _without_number(b)} for a, b in zip(paths, owns)
+    )
+
+
+def _warn_if_numbers_decide(saved, own, order):
+    if order != sorted(order) and _differ_by_numbers(saved.paths, own.paths):
+        _warn(saved, own, _REORDERED)
+
+
 def _of_other_variables(paths, owns, keys, own_keys):
-    in_file = [path for path, key in zip(paths, keys) if key not in own_keys]
-    here = [path for path, key in zip(owns, own_keys) if key not in keys]
+    in_file = _only_in(paths, keys, own_keys)
+    here = _only_in(owns, own_keys, keys)
+    if not in_file and not here:
+        in_file, here = paths, owns  # Several have the same path, so the order decides.
     return ValueError(
         "The file has slots of other model variables: only the file has "
         f"{_shown(in_file)}, and only this optimizer has {_shown(here)}. Was another layer "
@@ -223,39 +293,49 @@ def _of_other_variables(paths, owns, keys, own_keys):
     )
 
 
-def _warn_renamed(saved, own):
+def _only_in(paths, keys, others):
+    """Return the paths whose keys occur more often in `keys` than in `others`."""
+    left, found = collections.Counter(others), []
+    for path, key in zip(paths, keys):
+        left[key] -= 1
+        if left[key] < 0:
+            found.append(path)
+    return found
+
+
+def _warn(saved, own, text):
     log.logger().warning(
         f"The model variables in the file are called {_shown(saved.paths)}, and here "
-        f"{_shown(own.paths)}. Only the numbers in the names differ, so this is taken for the "
-        "same model, made a second time. If other layers are frozen than when the file was "
-        "saved, the optimizer now has the state of other variables: give all layers "
-        "different names, without numbers at the end. See `tf-lso help whose-state`"
+        f"{_shown(own.paths)}. {text} Then the optimizer now has the state of other "
+        "variables: give all layers different names, without numbers at the end. "
+        "See `tf-lso help whose-state`"
     )
 
 
 def indices_in_common(saved: Manifest, own: Manifest) -> list[int | None]:
     """Return the index in `saved.paths` for each of `own.paths`, or None if it is not there."""
-    paths, owns = ([*map(_below_sequential, m.paths)] for m in (saved, own))
+    paths, owns = _below_sequential(saved.paths), _below_sequential(own.paths)
     return [
         paths.index(path) if paths.count(path) == owns.count(path) == 1 else None
         for path in owns
     ]
 
 
-def _below_sequential(path):
-    return _SEQUENTIAL.sub("", path)
-
-
-def _layer_and_variable(path):
-    return "/".join(path.split("/")[-2:])
+def _below_sequential(paths):
+    """Return the paths without the name of a Sequential model that begins all of them."""
+    begins = {path.split("/")[0] for path in paths}
+    if len(begins) == 1 and _IS_SEQUENTIAL(*begins):
+        return [path.partition("/")[2] for path in paths]
+    return paths
 
 
 def _without_number_of_model(path):
     model, slash, below = path.partition("/")
-    return f"{_without_numbers(model)}{slash}{below}"
+    # A path of two parts begins with the name of a layer.
+    return f"{_without_number(model)}{slash}{below}" if "/" in below else path
 
 
-def _without_numbers(path):
+def _without_number(path):
     return _NUMBER.sub("", path)
 
 

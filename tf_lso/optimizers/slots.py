@@ -69,9 +69,9 @@ class ListedSlots:
         # The slots from `add_slot`, as {slot name: {index of the model variable: slot}}.
         self.added = {}
         self._listed = own_variables
-        # The manifest of a checkpoint that was restored before the build.
-        self._awaited = None
-        self.forget()
+        # The manifest of a checkpoint that was restored before the build, or None, and a dict
+        # that maps indices in the list of the restored checkpoint to others in this list.
+        self._expected = None, {}
         # In Keras 3.0 the list is not trackable, so checkpoints do not contain it.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
 
@@ -82,14 +82,21 @@ class ListedSlots:
             restore_by_path(self._inner, self)
 
     def forget(self):
-        """Forget the checkpoint that was restored last."""
-        # `_moved` maps indices in the checkpoint's list to others in this optimizer's list.
-        self._awaited, self._moved = None, {}
+        """Forget the checkpoint that was restored last. See `Family.forget`."""
+        forgotten, self._expected = self._expected, (None, {})
+
+        def remember():
+            self._expected = forgotten
+
+        return remember
 
     def expect(self, saved, own):
         """Prepare for the restore of a checkpoint. See `Family.expect`."""
         if not own.is_built:
-            self._awaited = saved
+            # The values of an earlier checkpoint would stay where this one has fewer.
+            if self._is_saved:
+                tf_private.deferred(self._listed).clear()
+            self._expected = saved, {}
             return
         places = manifest_lib.places(saved, own)
         start = len(own.heads)
@@ -100,7 +107,7 @@ class ListedSlots:
                 f"of {saved.paths}, and this optimizer was built for {own.paths}. Build it "
                 "in the order of the checkpoint."
             )
-        self._moved = {start + place: start + i for place, i in moved.items()}
+        self._expected = None, {start + p: start + i for p, i in moved.items()}
 
     def restored_once(self, name, found):
         """Return `found`, the dependency `name`, and keep it from restoring a variable twice.
@@ -121,7 +128,8 @@ class ListedSlots:
 
         `lookup` is TensorFlow's own function, with the arguments `name` and `cached`.
         """
-        index = self._moved.get(int(name), name) if name.isdigit() else name
+        _, moved = self._expected
+        index = moved.get(int(name), name) if name.isdigit() else name
         found = lookup(str(index), *cached)
         # TensorFlow also calls this method when a variable is added to the list. Then `name` is
         # the length of the list, and `cached` is empty. During a restore, `cached` is not
@@ -147,7 +155,7 @@ class ListedSlots:
         # one of the list, with indices as keys, and one of the optimizer.
         with later(self._listed) as places, later(self._inner):
             yield
-            awaited = self._awaited
+            awaited, _ = self._expected
             if awaited is not None:
                 self.forget()
                 (layout, *_), _ = self._family.layouts([])

@@ -11,6 +11,7 @@ set at once, and the values of the slots are kept until the build. Slots whose v
 kept are called deferred slots. A file that is saved before the build contains them.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -81,6 +82,15 @@ class DeferredSlots(NamedTuple):
     manifest: manifest_lib.Manifest | None = None
 
 
+def _before_loading(deferred):
+    """Return pairs (variable, old value) of variables that still have their loaded values."""
+    return [
+        (variable, before)
+        for variable, before, loaded in (deferred and deferred.undo) or ()
+        if np.array_equal(variables_lib.numpy(variable), loaded)
+    ]
+
+
 def _fits(arrays, variables):
     """Return whether arrays fit variables in number, shape and kind (integer or not)."""
     return len(arrays) == len(variables) and all(
@@ -123,8 +133,9 @@ class State:
         # This is a function, because the program may change the name of the optimizer.
         self._name_of_owner = name_of_owner
         # A `DeferredSlots`, or None, and what `deferred` was before a restore that may still be
-        # refused.
+        # refused. `_remember` puts back what the family knew of an earlier restore.
         self.deferred = self._deferred_before = None
+        self._remember = lambda: None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
         self.inner_follows = False
         # The manifest that `install.train_checkpoint` has found out for the checkpoint that
@@ -208,7 +219,7 @@ class State:
             # The values in the checkpoint replace the deferred slots.
             self._deferred_before, self.deferred = self.deferred, None
         if name == "_variables":
-            self._family.forget()
+            self._remember = self._family.forget()
             told, self.told = self.told, None
             self._is_told = told is not None
             if self._is_told:
@@ -238,6 +249,7 @@ class State:
                 self._start_again(own)
         except ValueError:
             self.deferred = self._deferred_before
+            self._remember()
             raise
 
     def _start_again(self, own):
@@ -263,6 +275,14 @@ class State:
             "so the slots start again."
         )
 
+    def keep_slots(self):
+        """Return a function that sets the slots and the step counter to their values of now."""
+        (layout, *_), _ = self.layouts()
+        slots = [*layout.slots] if self._family.built_variables() else []
+        kept = [self._family.counter(), *slots]
+        arrays = [*map(variables_lib.numpy, kept)]
+        return functools.partial(variables_lib.assign_all, kept, arrays)
+
     # --- Before the build.
 
     def defer(self, arrays, layouts, *, is_file=False, manifest=None):
@@ -286,7 +306,12 @@ class State:
             values = [*arrays[:start], *arrays[end:]]
             has_slots = start < end or manifest is not None
             if has_slots and _fits(values, known):
-                undo = [(v, variables_lib.numpy(v), a) for v, a in zip(known, values)]
+                # Another file may have been loaded before, whose slots wait too.
+                before = {id(v): value for v, value in _before_loading(self.deferred)}
+                undo = [
+                    (v, before.get(id(v), variables_lib.numpy(v)), a)
+                    for v, a in zip(known, values)
+                ]
                 variables_lib.assign_all(known, values)
                 self.deferred = DeferredSlots(
                     layout.order,
@@ -346,10 +371,9 @@ class State:
                     # The slots may fit at the next build.
                     self.deferred = deferred
                     raise
-                for variable, before, loaded in deferred.undo:
-                    if np.array_equal(variables_lib.numpy(variable), loaded):
-                        variables_lib.assign_all([variable], [before])
-                self._warn_not_loaded(error)
+                for variable, before in _before_loading(deferred):
+                    variables_lib.assign_all([variable], [before])
+                self.warn_not_loaded(error)
 
     def _set_slots(self, deferred):
         arrays = deferred.slots
@@ -400,19 +424,19 @@ class State:
                 # The file has no slots, whose order a manifest would tell.
                 self._load_by_order(arrays)
         except ValueError as error:
-            self._warn_not_loaded(error)
+            self.warn_not_loaded(error)
 
     def _load_by_order(self, arrays):
         layouts, weights = self.layouts()
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True):
-                self._warn_not_loaded(f"It has {len(arrays)} variables.")
+                self.warn_not_loaded(f"It has {len(arrays)} variables.")
             return
         whole = [layout.variables for layout in layouts]
         untrained = [layout.early for layout in layouts]
         is_new = int(variables_lib.numpy(self._family.counter())) == 0
         if not self._set(arrays, [*whole, *untrained] if is_new else whole):
-            self._warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
+            self.warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
 
     def _load_by_manifest(self, arrays, manifest):
         """Load a file with a manifest, or raise ValueError."""
@@ -434,7 +458,8 @@ class State:
             )
         self._set_by_manifest(arrays[start:end], manifest, early, values)
 
-    def _warn_not_loaded(self, reason):
+    def warn_not_loaded(self, reason):
+        """Warn that the state in a file does not fit, so the optimizer keeps its own."""
         log.logger().warning(
             "The state of the optimizer in the file does not fit "
             f"{self._name_of_owner()}, which keeps its own: {reason}"

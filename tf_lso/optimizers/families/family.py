@@ -245,8 +245,12 @@ class Family(abc.ABC):
         self.slots.expect(saved, own)
 
     def forget(self):
-        """Forget what `expect` prepared, because TensorFlow restores another checkpoint."""
-        self.slots.forget()
+        """Forget what `expect` prepared, because TensorFlow restores another checkpoint.
+
+        Return a function that remembers it again, for the case that tf_lso refuses that
+        checkpoint.
+        """
+        return self.slots.forget()
 
     def discard_waiting(self):
         """Discard the slots of checkpoints that were restored before, but not yet built."""
