@@ -167,7 +167,11 @@ def _warn_once(found: str) -> None:
 
 def tensorflow_version() -> tuple[int, int]:
     """Return (major, minor) of the installed TensorFlow without importing TensorFlow."""
-    names = importlib.metadata.packages_distributions().get("tensorflow", [])
+    try:
+        return _minor(importlib.metadata.version("tensorflow"))
+    except importlib.metadata.PackageNotFoundError:
+        # Another distribution may contain it, such as tf-nightly.
+        names = importlib.metadata.packages_distributions().get("tensorflow", [])
     if not names:
         raise ImportError(MISSING, name="tensorflow")
     return _minor(importlib.metadata.version(names[0]))
@@ -178,7 +182,7 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
 
     `reason` names the user's setting that makes `tf.keras` the package tf_keras.
     """
-    # `install` asks about a hundred times, and the metadata of all packages take 0.1 s to read.
+    # `install` asks about a hundred times, and reading the metadata of all packages takes 0.1 s or more.
     if _is_installed("tf_keras"):
         return
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'

@@ -104,15 +104,6 @@ def serialize_keras_object(package: str) -> Callable[[Any], dict[str, Any]]:
     return saving.serialize_keras_object  # type: ignore[no-any-return]
 
 
-def variable_of_keras3() -> type:
-    """Return the base class of all variables of Keras 3."""
-    # In Keras 3.0-3.6 the variables of layers are not instances of `keras.Variable`, but only
-    # of one of its base classes (keras#20330).
-    classes = public("keras").Variable.__mro__
-    of_keras: list[type] = [c for c in classes if is_of_one(c)]
-    return of_keras[-1]
-
-
 def state_of_keras3() -> types.ModuleType:
     """Return the module with Keras 3's global policy, automatic names and seed generators."""
     return environment.module("keras.src.backend.common.global_state")

@@ -73,8 +73,9 @@ def install(*, like: str | None = None, import_keras: bool = True) -> Handle:
         `install` before the first import of TensorFlow. Defaults to None, which does not
         change the Keras that TensorFlow uses.
       import_keras: bool, whether `import keras` leads to the same Keras as `tf.keras` if
-        `like` is 2.15 or earlier, as it did then. Defaults to True. If False, `import keras`
-        stays Keras 3. Pass False if the program uses a library that needs Keras 3.
+        `like` is 2.15 or earlier, as in TensorFlow 2.6-2.15. Defaults to True. If False,
+        `import keras` stays Keras 3. Pass False if the program uses a library that needs
+        Keras 3. The first call decides.
 
     Returns:
       A `Handle`, which has the method `uninstall()` and is a context manager.

@@ -17,11 +17,11 @@ import types
 from tf_lso.frameworks import environment, keras_versions
 
 # The environment variable that contains the version that `--like` or `install(like=...)` chose,
-# such as "2.4". Child processes read the variable too.
+# such as "2.4". Child processes of `tf-lso run` read the variable too.
 VARIABLE = "TF_LSO_LIKE"
 
 # The environment variable that is "0" if `import keras` stays Keras 3 although `like` chose
-# Keras 2. Child processes read it too.
+# Keras 2. Child processes of `tf-lso run` read it too.
 IMPORT_KERAS = "TF_LSO_IMPORT_KERAS"
 
 # The environment variable that makes `tf.keras` the package tf_keras ("1") or keras ("0") when
