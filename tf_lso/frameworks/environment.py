@@ -182,7 +182,7 @@ def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
 
     `reason` names the user's setting that makes `tf.keras` the package tf_keras.
     """
-    # `install` asks about a hundred times, and reading the metadata of all packages takes 0.1 s or more.
+    # `install` asks about a hundred times. Reading the metadata takes 0.1 s or more.
     if _is_installed("tf_keras"):
         return
     install = f'`pip install "tf-keras=={tensorflow[0]}.{tensorflow[1]}.*"`'
