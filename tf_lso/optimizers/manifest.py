@@ -196,8 +196,8 @@ def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
 
     The two lists may contain the same paths in different orders. If they have no path in
     common, because the model was made a second time in a process, the names without numbers
-    decide, and then the order. A warning says so. Raise ValueError if only some of the paths
-    are in both lists.
+    decide, and then the order. A warning says so, and also if only numbers tell paths in
+    different orders apart. Raise ValueError if only some of the paths are in both lists.
     """
     if saved.keys is not None and own.keys is not None:
         places = {key: place for place, key in enumerate(saved.keys)}
@@ -206,13 +206,13 @@ def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
         raise _of_other_variables(saved.paths, own.paths, saved.keys, own.keys)
     paths, owns = _below_sequential(saved.paths), _below_sequential(own.paths)
     raw = saved.paths, own.paths
-    is_other_keras = (saved.family == "keras3") != (own.family == "keras3")
     for in_file, here in (raw, (paths, owns)):
         order = _order(in_file, here)
         if order is not None:
-            _warn_if_numbers_decide(saved, own, order)
+            if order != sorted(order) and _differ_by_numbers(*raw):
+                _warn(saved, own, _REORDERED)
             return order
-    if is_other_keras:
+    if (saved.family == "keras3") != (own.family == "keras3"):
         order = _order_in_other_keras(*raw)
         if order is not None:
             return order
@@ -274,11 +274,6 @@ def _differ_by_numbers(paths, owns):
     return len(paths) == len(owns) and all(
         {a, _without_number(a)} & {b, _without_number(b)} for a, b in zip(paths, owns)
     )
-
-
-def _warn_if_numbers_decide(saved, own, order):
-    if order != sorted(order) and _differ_by_numbers(saved.paths, own.paths):
-        _warn(saved, own, _REORDERED)
 
 
 def _of_other_variables(paths, owns, keys, own_keys):
