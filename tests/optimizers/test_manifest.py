@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from tf_lso.optimizers import manifest
+from tf_lso.optimizers import manifest_comparison
 
 
 def test_a_nested_model_that_is_made_again_keeps_its_places():
@@ -15,7 +15,7 @@ def test_a_nested_model_that_is_made_again_keeps_its_places():
     saved, own = (
         types.SimpleNamespace(family="keras3", paths=p, keys=None) for p in (saved, own)
     )
-    assert manifest.variables_in_order(saved, own) == [1, 0]
+    assert manifest_comparison.variables_in_order(saved, own) == [1, 0]
 
 
 def compared(saved, own):
@@ -24,7 +24,7 @@ def compared(saved, own):
         types.SimpleNamespace(family="keras3", paths=paths, keys=None)
         for paths in (saved, own)
     )
-    return manifest.variables_in_order(*manifests)
+    return manifest_comparison.variables_in_order(*manifests)
 
 
 def test_a_second_model_in_a_graph_of_keras2_has_two_numbers():

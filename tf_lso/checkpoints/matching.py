@@ -9,7 +9,7 @@ import collections
 from tf_lso.checkpoints import layouts
 from tf_lso.checkpoints.source import UNKNOWN, CheckpointError
 from tf_lso.frameworks import optimizer_table as table
-from tf_lso.optimizers import manifest as manifest_lib
+from tf_lso.optimizers import manifest_comparison
 
 # --- The variables of a model.
 
@@ -149,11 +149,11 @@ def _by_manifest(source, optimizer, matched):
         paths = [owner.name for owner in owners]
         own = saved._replace(family=optimizer.family, paths=paths)
         try:
-            in_file = [*manifest_lib.variables_in_order(saved, own)]
+            in_file = [*manifest_comparison.variables_in_order(saved, own)]
         except ValueError:
             # The program that wrote the file trained other layers. The report lists the slots
             # of layers that today's model does not train.
-            in_file = manifest_lib.indices_in_common(saved, own)
+            in_file = manifest_comparison.indices_in_common(saved, own)
     entries = {
         (entry.slot, number): entry
         for entry, (_, number) in zip(state.made, saved.slots)

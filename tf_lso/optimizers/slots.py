@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_lso.frameworks import hyperparameters, tf_private
 from tf_lso.frameworks import optimizer_table as table
-from tf_lso.optimizers import manifest as manifest_lib
+from tf_lso.optimizers import manifest_comparison
 
 # If `dir(optimizer)` contains "get_slot_names", TensorFlow saves each slot by itself, under the
 # name of its model variable. But an optimizer that keeps its slots in lists must be saved by
@@ -98,7 +98,7 @@ class ListedSlots:
                 tf_private.deferred(self._listed).clear()
             self._expected = saved, {}
             return
-        places = manifest_lib.places(saved, own)
+        places = manifest_comparison.places(saved, own)
         start = len(own.heads)
         moved = {p: i for i, p in enumerate(places) if p != i}
         if moved and start + max(moved) >= len(self._listed):

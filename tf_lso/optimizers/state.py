@@ -22,6 +22,7 @@ from tf_lso.frameworks import graphs, keras_versions, log, tf_private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
+from tf_lso.optimizers import manifest_comparison
 
 # Checkpoints of earlier versions of tf_lso contain deferred slots under this name.
 _OLD_SLOTS = "slots_that_wait"
@@ -240,7 +241,7 @@ class State:
         """Prepare to restore the checkpoint with the manifest `saved`, or raise ValueError."""
         own = self.manifest()
         try:
-            manifest_lib.check_kind(saved, own)
+            manifest_comparison.check_kind(saved, own)
             if saved.is_built:
                 self._family.expect(saved, own)
             elif not own.is_built:
@@ -393,7 +394,7 @@ class State:
         """Set the slots by the manifest `saved`, and the variables `others` to `values`."""
         (layout, *_), _ = self.layouts()
         own = self._family.manifest(len(layout.head), layout.slots)
-        order = manifest_lib.places(saved, own)
+        order = manifest_comparison.places(saved, own)
         arrays = [slots[place] for place in order]
         variables_lib.assign_all([*layout.slots, *others], [*arrays, *values])
 
@@ -417,7 +418,7 @@ class State:
             self._load_by_order(arrays)
             return
         try:
-            manifest_lib.check_kind(manifest, self._family.manifest(0, []))
+            manifest_comparison.check_kind(manifest, self._family.manifest(0, []))
             if manifest.is_built:
                 self._load_by_manifest(arrays, manifest)
             else:

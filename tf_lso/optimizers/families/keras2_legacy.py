@@ -11,7 +11,7 @@ from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
-from tf_lso.optimizers import slots, validation
+from tf_lso.optimizers import manifest_comparison, slots, validation
 from tf_lso.optimizers.families import family, keras2
 from tf_lso.scaling import gradients as gradients_lib
 
@@ -106,7 +106,7 @@ class Legacy(keras2.Keras2):
             more, fewer = table.differing_slots(saved.names, self.inner)
             names = saved.names - more | fewer
         own = own._replace(slots=[(name, None) for name in names])
-        manifest_lib.check_slots(saved, own)
+        manifest_comparison.check_slots(saved, own)
 
     def forget(self):
         return lambda: None
