@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.families import STYLES, needs_keras3, one_family_is_quick, wrapped
+from tests.families import CURRENT, STYLES, needs_keras3, one_family_is_quick, wrapped
 from tests.generation import NO_CHECKPOINT
 
 INF = float("inf")
@@ -46,6 +46,21 @@ def test_a_step_that_may_be_skipped(family, style, order):
         run[way](tf.constant(1.0))
         assert (x.numpy() < before).all()
         assert int(optimizer.skipped_steps) == number
+
+
+@pytest.mark.parametrize("ways", ["compiled", "plain compiled"])
+def test_a_stuck_scale_is_reported_after_a_compiled_step(ways, caplog):
+    optimizer, x = wrapped(CURRENT, scale=1.0), tf.Variable(1.0, name="x")
+    optimizer.build([x])
+    run = both_ways(lambda gradient: optimizer.apply_gradients([(gradient, x)]))
+    for way in ways.split():
+        run[way](tf.constant(1.0))
+    run["compiled"](tf.constant(INF))
+    assert int(optimizer.skipped_steps) == 1
+    assert caplog.text.count("scale is at its minimum") == 1
+    run["plain"](tf.constant(INF))  # it prints the warning itself
+    assert int(optimizer.skipped_steps) == 2
+    assert caplog.text.count("scale is at its minimum") == 1
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -156,6 +156,12 @@ def test_scale_loss_is_float32_or_wider(dtype):
     assert float(wrapped(CURRENT).scale_loss(1.5)) == 12.0
 
 
+@pytest.mark.parametrize("loss", [3, np.int64(3), tf.constant(3), True])
+def test_scale_loss_of_a_whole_number_is_float32(loss):
+    scaled = wrapped(CURRENT, scale=0.5).scale_loss(loss)
+    assert (scaled.dtype, float(scaled)) == (tf.float32, 0.5 * float(loss))
+
+
 def test_a_float16_loss_that_overflows_when_scaled_warns_once(caplog):
     optimizer = wrapped(CURRENT, scale=2.0)
     optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))  # 8 fits into float16

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import CURRENT, FAMILIES, STYLES, per_replica
+from tests.families import CURRENT, FAMILIES, STYLES, per_replica, takes_optimizers
 from tf_lso.keras.mixed_precision import experimental
 
 NAN = float("nan")
@@ -238,3 +238,30 @@ def test_a_users_update_is_called_wherever_it_comes_from(make, mode):
     assert float(x) == 0.5
     assert int(optimizer.skipped_steps) == 1
     assert float(scale) == 8.0  # the user's update does not change the scale
+
+
+class CountingScale(tf_lso.FixedLossScale):
+    """A user's fixed scale with a variable of its own."""
+
+    def __init__(self, loss_scale_value):
+        super().__init__(loss_scale_value)
+        self.updates = self._add_weight("updates", 0, tf.int64)
+
+    def update(self, grads):
+        self.updates.assign_add(1)
+        return super().update(grads)
+
+
+@takes_optimizers
+def test_the_variables_of_a_users_fixed_scale_are_in_checkpoints(family, tmp_path):
+    def make():
+        inner = FAMILIES[family].SGD(0.5)
+        return experimental.LossScaleOptimizer(inner, CountingScale(8.0))
+
+    optimizer, restored, x = make(), make(), tf.Variable(1.0, name="x")
+    for one, steps in ((optimizer, 3), (restored, 1)):
+        for _ in range(steps):
+            one.apply_gradients([(tf.constant(1.0), x)])
+    path = tf.train.Checkpoint(optimizer=optimizer).save(str(tmp_path / "c"))
+    tf.train.Checkpoint(optimizer=restored).restore(path)
+    assert int(restored.loss_scale.updates) == 3

@@ -437,7 +437,8 @@ class LossScaleOptimizer(tf_private.Dependencies):
         self._family.refuse_overridden(self)
         self._calls.check_loss(loss, calls_lib.ScalingCall.SCALE_LOSS)
         loss = tf.convert_to_tensor(loss)
-        if loss.dtype in (tf.float16, tf.bfloat16):
+        is_wide = loss.dtype.is_floating or loss.dtype.is_complex
+        if not is_wide or loss.dtype in (tf.float16, tf.bfloat16):
             loss = tf.cast(loss, tf.float32)
         scaled = gradients_lib.scale_loss(loss, self._loss_scale._current())
         self._calls.note_scaled(calls_lib.ScalingCall.SCALE_LOSS, scaled)

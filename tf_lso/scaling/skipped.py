@@ -50,8 +50,9 @@ class Skipped:
         self._total = graphs.unsaved_variable(0, "skipped_steps")
         self._in_a_row = graphs.unsaved_variable(0, "consecutive_skipped_steps")
         # The record of the last skipped step: the number of its list of variables, then the
-        # kind of each variable's gradient, then zeros. All of the record is in one variable, so
-        # that the records of several threads cannot mix.
+        # kind of each variable's gradient, then zeros. After a step in XLA, all are negative.
+        # All of the record is in one variable, so that the records of several threads cannot
+        # mix.
         self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
         # The lists of variables of all traced steps. The number of a list is its index here.
         # Eager steps have the number 0, and store variables and kinds in `_of_eager_step`.
@@ -61,7 +62,6 @@ class Skipped:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._of_eager_step: tuple[list[Any], Any] = ([], [])
         self._lock = threading.Lock()
-        self._is_unreported = False
         self._reported_total = 0
 
     def knows(self, variables):
@@ -105,7 +105,6 @@ class Skipped:
         """
         total, in_a_row = self.total() + 1, self.in_a_row() + 1
         # XLA cannot print, so `report` logs the warning later.
-        self._is_unreported |= graphs.in_xla()
         warned = graphs.plain_or_compiled(
             lambda: self._warn_if_stuck(in_a_row), lambda: tf.constant(True)
         )
@@ -126,8 +125,9 @@ class Skipped:
         # Another function may have made `_last` longer after this one was traced.
         size = tf.size(self._last)
         padded = tf.pad(record, [[0, tf.maximum(size - tf.size(record), 0)]])
-        # In XLA the record must get the shape of `_last`, which another thread may change.
-        return graphs.plain_or_compiled(lambda: padded, lambda: padded[:size])
+        # In XLA the record must get the shape of `_last`, which another thread may change. The
+        # minus sign tells `report` that the step could not print.
+        return graphs.plain_or_compiled(lambda: padded, lambda: -padded[:size])
 
     def _warn_if_stuck(self, in_a_row):
         # Warn after 1, 2, 4, 8, ... skipped steps in a row. A warning after each step would
@@ -156,7 +156,7 @@ class Skipped:
 
         Call this method in eager code only.
         """
-        number, *kinds = self._last.numpy()
+        number, *kinds = abs(self._last.numpy())
         variables = self._lists[number]
         if number == 0:
             variables, kinds = self._of_eager_step
@@ -172,11 +172,10 @@ class Skipped:
 
     def report(self):
         """Log the warning that a step in XLA could not print. In a graph do nothing."""
-        if not self._is_unreported or not tf.executing_eagerly():
+        if not tf.executing_eagerly() or int(self.total()) == self._reported_total:
             return
-        total, stuck = int(self.total()), int(self.stuck())
-        if total != self._reported_total and stuck:
-            log.logger().warning(
-                _STUCK.format(float(self._loss_scale._current()), stuck)
-            )
-        self._reported_total = total
+        self._reported_total, stuck = int(self.total()), int(self.stuck())
+        was_compiled = self._last.numpy()[0] < 0
+        if was_compiled and stuck:
+            scale = float(self._loss_scale._current())
+            log.logger().warning(_STUCK.format(scale, stuck))

@@ -62,7 +62,7 @@ class Keras2(family.Family):
         del name
         family.load_by_wrapper(self.inner, wrapper)
         tf_private.store_instead(wrapper, self.inner)
-        if wrapper.dynamic:
+        if wrapper.dynamic or loss_scale.named_variables():
             # In checkpoints, the loss scale is a dependency of the inner optimizer. If
             # `compile` wraps the inner optimizer again, the new loss scale must replace the
             # earlier one: TensorFlow refuses two entries of one name (tensorflow#48862).
