@@ -127,6 +127,23 @@ def test_a_variable_in_several_pairs_is_named_once(family, mode):
     assert optimizer.last_overflow == [("x", "inf, nan")]
 
 
+@pytest.mark.parametrize("bad", range(4))
+def test_an_overflow_is_that_of_its_own_variable(bad):
+    """A traced step joins small gradients, and checks each large one by itself."""
+    optimizer = wrapped(CURRENT, scale=4.0)
+    sizes = (2, 5000, 3, 6000)
+    variables = [tf.Variable(tf.ones(n), name=f"v{i}") for i, n in enumerate(sizes)]
+    optimizer.build(variables)
+
+    @tf.function
+    def step(factors):
+        gradients = [f * tf.ones(n) for f, n in zip(tf.unstack(factors), sizes)]
+        optimizer.apply_gradients(zip(gradients, variables))
+
+    step(tf.constant([INF if n == bad else 1.0 for n in range(4)]))
+    assert optimizer.last_overflow == [(f"v{bad}", "inf")]
+
+
 def test_a_fixed_scale_skips_nothing():
     optimizer = tf_lso.LossScaleOptimizer(FAMILIES[CURRENT].SGD(0.1), False, 4.0)
     make_step(optimizer, "eager")(NAN)

@@ -226,6 +226,12 @@ def test_integers_are_divided_by_the_scale_itself(scale, expected, traced):
     assert (result.dtype, int(result)) == (tf.int32, expected)
 
 
+def test_an_integer_that_float32_cannot_represent_stays_exact():
+    whole = tf.constant([2**40 + 1], tf.int64)
+    (divided,) = gradients_lib.unscale_gradients([whole], tf.constant(1.0))
+    assert divided.numpy().tolist() == [2**40 + 1]
+
+
 def test_a_float16_loss_is_not_checked_after_the_warning(monkeypatch):
     """The check waits for the device."""
     optimizer = wrapped(CURRENT, scale=2.0**15)

@@ -117,6 +117,12 @@ def test_one_step_of_the_rule_from_any_state_equals_that_of_the_model(
         assert state.count == 0
 
 
+def test_a_growth_factor_below_1_shrinks_to_no_more_than_the_largest_float32():
+    rule = rule_lib.ScaleRule(growth_factor=0.5, backoff_factor=None)
+    state = rule_lib.next_state(rule, rule_lib.ScaleState(3e38, 0), finite=False)
+    assert state == rule_lib.ScaleState(3e38, 0)
+
+
 def test_the_defaults_are_those_of_tensorflow():
     assert rule_lib.ScaleRule() == rule_lib.ScaleRule(
         initial_scale=2.0**15,
