@@ -244,3 +244,25 @@ def test_a_model_of_a_users_class_may_be_the_root_of_a_checkpoint(tmp_path):
     old.save_weights(path, save_format="tf")
     assert checkpoints.restore(path, model=new).complete
     assert_equal(new.get_weights(), old.get_weights())
+
+
+@needs_keras3
+def test_weights_whose_slots_may_have_two_orders_are_refused(tmp_path):
+    """A .weights.h5 of Keras 2 does not say whether a legacy optimizer wrote the slots."""
+
+    def model(keras_of_model):
+        layers = keras_of_model.layers
+        made = [layers.Dense(3, name=name, use_bias=False) for name in ("a", "b")]
+        return keras_of_model.Sequential([layers.InputLayer((3,)), *made])
+
+    old, path = model(keras2), tmp_path / "old.weights.h5"
+    old.compile(keras2.optimizers.Adam(0.1), "mse")
+    old.fit(np.ones((4, 3)), np.zeros((4, 3)), verbose=0)
+    old.save_weights(path)
+    new = model(keras)
+    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
+    optimizer.build(new.trainable_variables)
+    before = new.get_weights()
+    with pytest.raises(checkpoints.CheckpointError, match="orders differ"):
+        checkpoints.restore(path, model=new, optimizer=optimizer)
+    assert all(map(np.array_equal, before, new.get_weights()))
