@@ -26,8 +26,6 @@ _REMEDY = (
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True). "
     "See `tf-lso help whose-state`"
 )
-
-
 _MADE_AGAIN = (
     "Only the numbers in the names differ, so this is taken for the same model, made a second "
     "time. Perhaps other layers are frozen than when the file was saved."

@@ -172,9 +172,12 @@ class Skipped:
 
     def report(self):
         """Log the warning that a step in XLA could not print. In a graph do nothing."""
-        if not tf.executing_eagerly() or int(self.total()) == self._reported_total:
+        if not tf.executing_eagerly():
             return
-        self._reported_total, stuck = int(self.total()), int(self.stuck())
+        total = int(self.total())
+        if total == self._reported_total:
+            return
+        self._reported_total, stuck = total, int(self.stuck())
         was_compiled = self._last.numpy()[0] < 0
         if was_compiled and stuck:
             scale = float(self._loss_scale._current())
