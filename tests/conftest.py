@@ -1,10 +1,13 @@
 """The logical devices, fixtures and hooks that all tests share."""
 
+import collections
 import gc
 import os
 import pathlib
+import re
 import signal
 import sys
+import zlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -56,6 +59,7 @@ FIRST_FILES = [
 def pytest_collection_modifyitems(items):
     """Drop the tests of absent families, and run the files with long tests first."""
     items[:] = [item for item in items if not _is_of_absent_family(item)]
+    _leave_families_to_all(items)
     long_files = {
         item.path
         for item in items
@@ -90,6 +94,33 @@ def _freeze_after_each_file():
     gc.freeze()
 
 
+# In these folders, `tools/test` runs each test with all families.
+ALL_FAMILIES = [HERE / "contract", HERE / "golden", HERE / "scaling"]
+
+
+def _leave_families_to_all(items):
+    """Mark as slow all but one of the tests that differ only in their family.
+
+    The name of the test decides which family stays, so that every run has the same tests.
+    """
+    alike = collections.defaultdict(list)
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        is_placed = item.get_closest_marker("core") or item.get_closest_marker("slow")
+        if (
+            "family" in parameters
+            and not is_placed
+            and item.path.parent not in ALL_FAMILIES
+        ):
+            test, case = item.nodeid.split("[", 1)
+            case = re.sub(rf"\b{parameters['family']}\b", "family", case)
+            alike[f"{test}[{case}"].append(item)
+    for name, tests in alike.items():
+        del tests[zlib.crc32(name.encode()) % len(tests)]
+        for item in tests:
+            item.add_marker(pytest.mark.slow)
+
+
 def _is_of_absent_family(item):
     """Return whether a test has the parameter or mark `keras3`, but Keras 3 is absent."""
     if HAS_KERAS3:
@@ -103,7 +134,7 @@ def _is_of_absent_family(item):
 
 @pytest.fixture(params=["keras3", "legacy", "new"])
 def family(request):
-    """The name of an optimizer family. Each test runs once for every installed family."""
+    """The name of an optimizer family. `_leave_families_to_all` says when each of them runs."""
     return request.param
 
 

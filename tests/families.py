@@ -49,16 +49,6 @@ CHECKPOINTED = [
 # The family of `tf.keras.optimizers`.
 CURRENT = "keras3" if HAS_KERAS3 else "new"
 
-# For a longer test of code that does not depend on the family: only `tools/test --all` runs the
-# other families.
-one_family_is_quick = pytest.mark.parametrize(
-    "family",
-    [
-        family if family == CURRENT else pytest.param(family, marks=pytest.mark.slow)
-        for family in FAMILIES
-    ],
-)
-
 # `KERASES` maps a family to the module of its Keras, and `PACKAGES` maps a family to the
 # package of its Keras. The key "keras2" stands for both families of Keras 2.
 KERASES = {"keras2": keras2, "legacy": keras2, "new": keras2}

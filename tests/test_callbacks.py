@@ -14,7 +14,6 @@ from tests.families import (
     KERASES,
     needs_keras3,
     number,
-    one_family_is_quick,
     wrapped,
 )
 from tests.generation import needs_tf_keras
@@ -73,7 +72,6 @@ class TestLossScaleMonitor:
         assert "loss_scale: 4" in progress_bar
         assert "skipped_steps: 1" in progress_bar
 
-    @one_family_is_quick
     def test_shows_the_scale_of_each_batch_with_per_batch(self, family):
         library, seen = KERASES[family], []
         after = library.callbacks.LambdaCallback(
@@ -85,7 +83,6 @@ class TestLossScaleMonitor:
         )
         assert seen == [8.0, 4.0, 2.0]
 
-    @one_family_is_quick
     @pytest.mark.parametrize("per_batch", [False, True])
     def test_writes_scalars_for_tensorboard(self, family, tmp_path, per_batch):
         monitor = tf_lso.callbacks.LossScaleMonitor(tmp_path, per_batch=per_batch)
@@ -98,7 +95,6 @@ class TestLossScaleMonitor:
             assert found["loss_scale"] == {2: 4.0, 4: 2.0}
         assert found["skipped_steps"][4] == 2
 
-    @one_family_is_quick
     @pytest.mark.parametrize("is_chief", [True, False])
     def test_only_the_chief_of_several_workers_writes(
         self, family, is_chief, tmp_path, monkeypatch
@@ -109,7 +105,6 @@ class TestLossScaleMonitor:
         compiled_model(family).fit(data(1.0), verbose=0, callbacks=[monitor])
         assert bool(scalars(tmp_path)) == is_chief
 
-    @one_family_is_quick
     def test_can_be_used_for_several_trainings_and_optimizers(self, family):
         monitor, model = tf_lso.callbacks.LossScaleMonitor(), compiled_model(family)
         for scale in (8.0, 64.0):
@@ -162,7 +157,6 @@ class TestEveryCallback:
 
 
 class TestTerminateOnStuckScale:
-    @one_family_is_quick
     @pytest.mark.parametrize("steps_per_execution", [1, 4])
     @pytest.mark.parametrize(
         "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
@@ -189,28 +183,24 @@ class TestTerminateOnStuckScale:
         for part in ("only/kernel", "nan", "explain"):
             assert part in message
 
-    @one_family_is_quick
     def test_raises_an_error_with_raise_error(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(2, raise_error=True)
         model = compiled_model(family, scale=1.0)
         with pytest.raises(RuntimeError, match="The last 2 steps were all skipped"):
             model.fit(data(*[NAN] * 5), verbose=0, callbacks=[callback])
 
-    @one_family_is_quick
     def test_counts_the_steps_of_several_epochs(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(4)
         model = compiled_model(family, scale=1.0)
         model.fit(data(*[NAN] * 3), epochs=3, verbose=0, callbacks=[callback])
         assert int(model.optimizer.skipped_steps) == 4
 
-    @one_family_is_quick
     def test_does_not_end_a_training_that_recovers(self, family):
         callback = tf_lso.callbacks.TerminateOnStuckScale(3, raise_error=True)
         model = compiled_model(family, scale=1.0)
         model.fit(data(*[NAN, NAN, 1.0] * 4), verbose=0, callbacks=[callback])
         assert int(model.optimizer.skipped_steps) == 8
 
-    @one_family_is_quick
     def test_counts_steps_that_were_skipped_before(self, family):
         model = compiled_model(family, scale=1.0)
         callback = tf_lso.callbacks.TerminateOnStuckScale(4)

@@ -45,7 +45,7 @@ SETTINGS = [
     ("mirrored2", "function", "legacy", "legacy", True, CORE),
     ("mirrored2", "function", "legacy", "keras3", False, SLOW),
     ("mirrored2", "function", "new", "legacy", False, SLOW),
-    ("mirrored2", "function", "new", "keras3", True, CORE),
+    ("mirrored2", "function", "new", "keras3", True, QUICK),
 ]
 
 # The experimental class, whose work the stable class does. So each family has one row.

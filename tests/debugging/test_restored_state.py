@@ -19,7 +19,6 @@ from tests.families import (
     needs_keras3,
     number,
     numpy,
-    one_family_is_quick,
     raw,
 )
 from tests.generation import HAS_KERAS3
@@ -118,7 +117,6 @@ def seeds():
 
 
 class TestWhatIsRestored:
-    @one_family_is_quick
     @pytest.mark.parametrize("fails_in", [None, "layer", "loss"])
     def test_all_variables_even_after_an_exception(self, family, fails_in):
         fails, module = [], KERASES[family]
@@ -237,7 +235,6 @@ def trained(family, explained, seed, mode):
     return [*values(model), np.array(random_values)]
 
 
-@one_family_is_quick
 @pytest.mark.parametrize(
     "mode, seed",
     [

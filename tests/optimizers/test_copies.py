@@ -20,7 +20,6 @@ from tests.families import (
     legacy_step,
     number,
     numpy,
-    one_family_is_quick,
     wrapped,
 )
 from tf_lso.keras.mixed_precision import experimental
@@ -98,7 +97,6 @@ def test_an_unpickled_optimizer_refuses_other_variables(family):
 # --- Strategies.
 
 
-@one_family_is_quick
 @copied_and_pickled
 @pytest.mark.parametrize("built", [False, True])
 def test_a_copy_made_outside_the_scope_trains_on_replicas(

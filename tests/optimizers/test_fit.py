@@ -14,7 +14,6 @@ from tests.families import (
     keras2,
     needs_keras3,
     numpy,
-    one_family_is_quick,
     wrapped,
 )
 
@@ -80,7 +79,6 @@ def test_callbacks_of_keras_work_with_a_loss_scale(family, tmp_path):
     assert list((tmp_path / "logs").rglob("events*"))
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("style", STYLES)
 def test_a_custom_train_step_gives_the_same_weights_with_any_scale(family, style):
     class Model(KERASES[family].Sequential):

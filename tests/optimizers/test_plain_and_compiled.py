@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.families import CURRENT, STYLES, needs_keras3, one_family_is_quick, wrapped
+from tests.families import CURRENT, STYLES, needs_keras3, wrapped
 from tests.generation import NO_CHECKPOINT
 
 INF = float("inf")
@@ -25,7 +25,6 @@ def both_ways(function):
     return {"plain": traced, "compiled": compiled}
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("style", STYLES)
 def test_a_step_that_may_be_skipped(family, style, order):

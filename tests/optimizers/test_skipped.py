@@ -11,7 +11,6 @@ from tests.families import (
     CURRENT,
     FAMILIES,
     legacy_step,
-    one_family_is_quick,
     wrapped,
 )
 from tests.generation import NO_CHECKPOINT
@@ -46,7 +45,6 @@ def write_checkpoint(optimizer, path):
 # `last_overflow`.
 
 
-@one_family_is_quick
 @pytest.mark.parametrize(
     "mode, replicas",
     # XLA cannot compile how MirroredStrategy merges replicas.
@@ -94,7 +92,6 @@ def test_steps_are_counted_and_overflows_are_named(family, mode, replicas, mirro
     assert optimizer.last_step_skipped.dtype == tf.bool
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sum_of_repeated_rows_decides_what_is_named(family, mode):
     optimizer = wrapped(family, scale=2.0)
@@ -112,7 +109,6 @@ def test_the_sum_of_repeated_rows_decides_what_is_named(family, mode):
     assert optimizer.last_overflow == [("table", "nan")]
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("mode", MODES)
 def test_a_variable_in_several_pairs_is_named_once(family, mode):
     optimizer, x = wrapped(family, scale=4.0), tf.Variable([1.0, 2.0], name="x")
@@ -168,7 +164,6 @@ def test_checkpoints_do_not_contain_the_statistics(family, tmp_path):
     assert not [key for key in keys if "skipped" in key or "overflow" in key]
 
 
-@one_family_is_quick
 @pytest.mark.parametrize(
     "mode, growth_steps",
     # After an applied step, the count of finite steps is always 0 with one growth step, 0 or 1
@@ -188,7 +183,6 @@ def test_an_applied_step_resets_the_count_of_consecutive_skipped_steps(
     assert int(optimizer.skipped_steps) == 3
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("mode", ["eager", "function"])
 @pytest.mark.parametrize("roll_back", ["iterations", "set_weights", "restore"])
 def test_an_optimizer_that_is_rolled_back_keeps_its_statistics(
@@ -295,7 +289,6 @@ def test_the_statistics_add_operations_only_to_the_branches_of_a_step(
 # --- The scale.
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("mode", MODES)
 def test_setting_the_scale_changes_traced_steps_and_resets_the_count(family, mode):
     optimizer, x = wrapped(family, scale=4.0), tf.Variable(1.0)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.contract.setting import check_state
-from tests.families import legacy_step, numpy, one_family_is_quick, wrapped
+from tests.families import legacy_step, numpy, wrapped
 from tests.processes import HANGS_AFTER
 
 INF = float("inf")
@@ -47,7 +47,6 @@ def test_threads_may_take_the_first_eager_step_at_the_same_time(family):
     assert int(numpy(optimizer.iterations)) == THREADS
 
 
-@one_family_is_quick
 @pytest.mark.parametrize("traced", [False, True])
 def test_first_steps_of_threads_with_variables_of_their_own(family, traced):
     for _ in range(5):

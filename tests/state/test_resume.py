@@ -9,7 +9,7 @@ import functools
 import pytest
 
 import tf_lso
-from tests.families import FAMILIES, KERASES, one_family_is_quick
+from tests.families import FAMILIES, KERASES
 from tests.state import formats, programs
 from tests.state.programs import SAVED_AT, Program, assert_equal, state
 
@@ -121,7 +121,6 @@ def test_all_variables_of_the_newer_nadam_are_restored(name, tmp_path):
     assert_equal(state(model, optimizer), state(restored_model, restored_optimizer))
 
 
-@one_family_is_quick
 def test_backup_and_restore_continues_an_interrupted_fit(family, tmp_path):
     inner = "nadam" if programs.exists(family, "nadam") else "amsgrad"
     keras_callbacks = KERASES[family].callbacks
