@@ -287,3 +287,16 @@ def test_the_absence_of_a_checkpoint_says_what_to_pass(tmp_path):
 def test_a_model_is_needed_also_for_an_optimizer(model):
     with pytest.raises(TypeError, match="'model' must be a built model of Keras"):
         checkpoints.restore(PATH, model=model, optimizer=wrapped())
+
+
+def test_two_layers_of_a_checkpoint_with_the_name_of_one_variable_are_refused(tmp_path):
+    """Nothing says which of the two layers `dense` the only one of today is."""
+
+    def part(name):
+        parts = [keras2.layers.InputLayer((3,)), keras2.layers.Dense(3, name="dense")]
+        return keras2.Sequential(parts, name=name)
+
+    parts = [keras2.layers.InputLayer((3,)), part("encoder"), part("decoder")]
+    checkpoint = tf.train.Checkpoint(model=keras2.Sequential(parts))
+    with pytest.raises(checkpoints.CheckpointError, match="2 missing, 5 unused"):
+        checkpoints.restore(checkpoint.save(tmp_path / "saved"), model=part("encoder"))
