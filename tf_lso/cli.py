@@ -61,7 +61,6 @@ def _parser(commands: dict[str, Any]) -> argparse.ArgumentParser:
 def _refuse(
     parser: argparse.ArgumentParser, word: str, commands: Iterable[str]
 ) -> NoReturn:
-    """End the program with an error, because `word` is not a command."""
     hint = _similar(word, commands)
     if os.path.exists(word):
         hint = f" To run a program: `tf-lso run {word}`."

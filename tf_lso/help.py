@@ -94,7 +94,6 @@ def nearest(message: str, known: list[HelpEntry], count: int = 3) -> list[HelpEn
 
 
 def _is_in(form: str, message: str) -> bool:
-    """Return whether a message contains `form`, in which `…` stands for any text."""
     parts = [re.escape(part.strip()) for part in form.split("…")]
     return re.search(".*".join(parts), message, re.DOTALL) is not None
 

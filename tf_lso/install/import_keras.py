@@ -80,11 +80,7 @@ def _find_missing_names(ledger):
 
 
 def _missing(module, homes, name):
-    """Return the attribute `name` of a module, from a submodule or from the modules `homes`.
-
-    Raises:
-      AttributeError: if there is no such attribute.
-    """
+    """Return the attribute `name` of a module, from a submodule or from the modules `homes`."""
     if not name.startswith("__"):
         submodule = _home(f"{module.__name__}.{name}")
         if submodule is not None:
@@ -167,10 +163,7 @@ def _exists(name):
 
 
 def _old_name(package, last):
-    """Return the name of the module of tf_lso that replaces `last` in a package, or None.
-
-    For instance, `keras.mixed_precision.loss_scale_optimizer` leads to tf_lso.
-    """
+    """Return the name of the module of tf_lso that replaces `last` in a package, or None."""
     module = vars(package).get(last)
     is_of_tf_lso = isinstance(module, types.ModuleType) and (
         module.__name__.startswith("tf_lso.")

@@ -12,8 +12,7 @@ from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 
-# Matches the dotted names of Keras's modules and of their copies. For instance, an import of
-# `tensorflow.keras.models` makes a copy of a Keras module.
+# An import of `tensorflow.keras.models` makes a copy of a Keras module.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
@@ -91,9 +90,6 @@ class Ledger:
         defines it, since Keras tests whether a model's `compile` is that of the base class.
         A function of a module is replaced in all modules of Keras that contain the
         function, since a public module and private modules may contain the same function.
-
-        Raises:
-          ImportError: if `owner` has no attribute `name` in this version.
         """
         if isinstance(owner, type):
             owner = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
@@ -136,10 +132,7 @@ class Ledger:
 
 
 def make(change: Callable[[Ledger], object]) -> Ledger:
-    """Return a ledger of the changes that `change` makes.
-
-    If `change` raises an error, undo the changes.
-    """
+    """Return a ledger of the changes that `change` makes. If it raises an error, undo them."""
     ledger = Ledger()
     try:
         change(ledger)

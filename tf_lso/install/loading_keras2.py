@@ -83,10 +83,7 @@ def _order_slots(model):
 
 
 def build_optimizers(model):
-    """Build the wrapped optimizers of a loaded model.
-
-    Keras 2 itself does not build legacy optimizers.
-    """
+    """Build the wrapped optimizers of a loaded model. Keras 2 builds no legacy optimizers."""
     for optimizer, variables in _optimizers_of(model):
         family = optimizer._family
         if variables and not family.built_variables():

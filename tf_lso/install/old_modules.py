@@ -159,8 +159,7 @@ def _set_all(ledger, owners, contents):
 
 # --- The contents of the modules.
 
-# The names in `tf_lso.policies` that have a different value for each Keras package. The mirrors
-# contain the values for `tf.keras`.
+# The names in `tf_lso.policies` that have a different value for each Keras package.
 _POLICIES = (
     *("Policy", "global_policy", "set_global_policy", "get_layer_policy"),
     *("ExperimentalPolicy", "experimental_global_policy", "set_policy"),

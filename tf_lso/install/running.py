@@ -31,7 +31,6 @@ examples:
 The exit code is the program's.
 """
 
-# The files whose frames `_show` removes from the beginning of a traceback.
 _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
@@ -82,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
             like_lib.choose(like, args.import_keras)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        # Child processes read the options from these environment variables.
         os.environ[like_lib.VARIABLE] = like
         os.environ[like_lib.IMPORT_KERAS] = str(int(args.import_keras))
     if not arguments:
