@@ -33,7 +33,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _similar(word: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests the most similar of the `known` words, or ""."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean `{found[0]}`?" if found else ""
 

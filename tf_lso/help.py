@@ -154,6 +154,5 @@ def _print_list(listed: list[HelpEntry]) -> None:
 
 
 def _filled(text: str, indent: str = "") -> str:
-    """Return a paragraph, wrapped into lines that fit into the terminal."""
     width = min(shutil.get_terminal_size((88, 0)).columns, 100)
     return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False)

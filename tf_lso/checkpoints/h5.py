@@ -174,7 +174,6 @@ def _weights(reader, group, layer=None, *path):
 
 
 def _in_groups(reader, config):
-    """Return a dict {key: `Entry`} of the model variables, and an `OptimizerState` or None."""
     # {path of an object: {number of one of its variables: `Entry`}}
     groups = {}
     for key in reader.keys():

@@ -162,9 +162,9 @@ def optimizer_class(entries, family):
 
 
 def trained_layers(config, is_trained=True):
-    """Return a list of bools: whether each layer in a model's config is trained.
+    """Return whether each layer in a model's config is trained, in the order of the config.
 
-    The layers are in the order of the config. A layer in a frozen model is frozen, too.
+    A layer in a frozen model is frozen, too.
     """
     if isinstance(config, dict):
         below = config.get("config")

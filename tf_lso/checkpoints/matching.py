@@ -39,7 +39,6 @@ def match_model(source, model, mapping=None):
 
 
 def _conflict(source, by_path, by_name):
-    """Return the message of a ConflictError. It names the first key that differs."""
     variables = source.variables
     key = next(k for k in variables if by_path.get(k) is not by_name.get(k))
     place, name = (f[key].name if key in f else "nothing" for f in (by_path, by_name))
@@ -194,8 +193,7 @@ def _by_names(state, optimizer, matched, order):
     """Match by the name of the slot and by the model variable.
 
     If the file does not say to which model variables the tensors of a slot belong, these
-    tensors are in the order of `order`. If exactly one scalar without a name and one variable
-    that is not a slot are left at the end, they are matched to each other.
+    tensors are in the order of `order`.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()

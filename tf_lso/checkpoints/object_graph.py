@@ -297,10 +297,7 @@ def _labels(graph, node, order, variables, others):
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return the labels of the variables in the list that is the attribute `name`.
-
-    The result is empty if an element of the list is not a variable.
-    """
+    """Return the labels of the variables in the list that is the attribute `name`."""
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}

@@ -220,10 +220,7 @@ def _rename_slots(state, optimizer):
 
 
 def how_to_make(source, optimizer, slots):
-    """Return a sentence that says how to create the optimizer that was saved.
-
-    `slots` are the names of the slots that the saved optimizer had.
-    """
+    """Return a sentence that says how to create the saved optimizer, which had `slots`."""
     state, made_by = source.optimizer, table.MADE_BY
     arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
     if not state.config:

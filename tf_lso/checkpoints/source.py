@@ -79,7 +79,6 @@ class Source:
     # The model variables. Each format has its own kind of keys.
     variables: dict[Any, Entry]
     optimizer: OptimizerState | None
-    # The keys of all tensors in the file.
     keys: list[str]
     # Returns a NumPy array.
     read: Callable[[Entry], Any]

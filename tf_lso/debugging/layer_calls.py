@@ -28,7 +28,6 @@ class Call:
     # Only floating-point tensors. Keras has already cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    # The `Values` of `inputs` and `outputs`.
     input_values: Any = None
     output_values: Any = None
 

@@ -60,7 +60,6 @@ def _training_config(path):
 
 
 def _compile(keras, model, training):
-    """Compile a model as `training`, the dict in an .h5 file, says."""
     model.compile(
         keras.optimizers.deserialize(training["optimizer_config"]),
         _from_config(keras.losses, training.get("loss")),

@@ -145,7 +145,6 @@ def _made(name, contents):
 
 
 def _reach(path):
-    """Follow the attributes in a dotted path. Return the module at the end of the path."""
     root, *names_ = path.split(".")
     return functools.reduce(getattr, names_, sys.modules[root])
 

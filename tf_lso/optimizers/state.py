@@ -108,12 +108,7 @@ def _have_shapes_of(arrays, variables):
 
 
 def _why_not(arrays, whole, untrained, weights):
-    """Return the reason why the arrays of a file do not fit an optimizer.
-
-    If the arrays fit a list in `untrained`, the file was saved before the optimizer was
-    built. If the arrays fit a layout in `weights`, Keras 2 wrote the file. The function
-    raises ValueError if the shape of an array differs from that of its variable in `whole`.
-    """
+    """Return the reason why the arrays of a file do not fit, or raise it as a ValueError."""
     if any(_fits(arrays, variables) for variables in untrained):
         return "It was saved before the optimizer was built."
     if any(_fits(arrays, layout.variables) for layout in weights):
@@ -254,7 +249,6 @@ class State:
             raise
 
     def _start_again(self, own):
-        """Give the slots their initial values, and log a warning."""
         (layout, *_), _ = self.layouts()
         first = {
             slot: table.first_value(self._family.inner, slot) for slot in own.names
@@ -399,10 +393,7 @@ class State:
         variables_lib.assign_all([*layout.slots, *others], [*arrays, *values])
 
     def load(self, arrays, manifest=None):
-        """Set the state to the arrays of a file. Only warn if they do not fit, as Keras does.
-
-        Without a manifest, the order of the arrays decides.
-        """
+        """Set the state to the arrays of a file. Warn if they do not fit, as Keras does."""
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
                 log.logger().warning(
@@ -440,7 +431,6 @@ class State:
             self.warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
 
     def _load_by_manifest(self, arrays, manifest):
-        """Load a file with a manifest, or raise ValueError."""
         files, weights = self.layouts()
         # The manifest says in which order the slots are, so the layout may be of Keras 2.
         layouts = [*files, *weights]

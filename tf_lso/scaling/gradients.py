@@ -12,10 +12,7 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def scale_loss(loss, scale):
-    """Return `loss * scale` in the dtype of `loss`, as TensorFlow 2.1-2.15 did.
-
-    So a scaled float16 loss above 65504 becomes inf.
-    """
+    """Return `loss * scale` in the dtype of `loss`, as TensorFlow 2.1-2.15 did."""
     return loss * tf.cast(scale, loss.dtype)
 
 
@@ -136,8 +133,7 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Convert the fields of slices, which may be lists, tuples or arrays, to tensors."""
-
+    # The fields of slices may be lists, tuples or arrays.
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
 

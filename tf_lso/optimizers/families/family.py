@@ -237,11 +237,7 @@ class Family(abc.ABC):
         return manifest_lib.labels(self.inner, variables, self.built_variables(), added)
 
     def expect(self, saved, own):
-        """Prepare the slots for a checkpoint that TensorFlow is about to restore.
-
-        The method raises ValueError if the manifest `saved` of the checkpoint does not fit
-        the manifest `own` of this optimizer.
-        """
+        """Prepare for the restore of a checkpoint. Raise ValueError if manifests do not fit."""
         self.slots.expect(saved, own)
 
     def forget(self):
