@@ -256,11 +256,7 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
 
 
 def _order(entries, variables):
-    """Return the keys of the model variables in the order of their slots, or [].
-
-    The order is known if the name of each slot contains the name of a model variable, as in a
-    file of Keras 3.
-    """
+    """Return the keys of the model variables in the order of their slots, or [] if unknown."""
     slots = [entry for entry in entries if entry.slot is None]
     owners = [layouts.owner_in_keras3(entry.name, variables) for entry in slots]
     if any(o is UNKNOWN and e.shape for o, e in zip(owners, slots)):
@@ -280,10 +276,7 @@ def _class_of(config):
 
 
 def _without_scale(state, entries):
-    """Move a loss scale and a count from the end of `entries` to `state`, and return the rest.
-
-    tf_lso saves them as the last two variables of an optimizer.
-    """
+    """Move a loss scale and a count from the end of `entries` to `state`. Return the rest."""
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:
         return entries

@@ -103,8 +103,7 @@ def match_optimizer(source, optimizer, matched):
     """Return a dict {`Target`: `Entry`} of the optimizer variables that match.
 
     The slots of `source` must already have the names that `optimizer` uses. `matched` is the
-    result of `match_model`. Raise CheckpointError if tensors without names fit in several
-    orders.
+    result of `match_model`.
     """
     state = source.optimizer
     if state.manifest is not None:

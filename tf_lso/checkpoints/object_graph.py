@@ -135,10 +135,7 @@ class ObjectGraph:
 
 
 def optimizers(graph):
-    """Return a dict {path, such as "optimizer": node} of all optimizers in a checkpoint.
-
-    The inner optimizer of a `LossScaleOptimizer` is omitted.
-    """
+    """Return {path, such as "optimizer": node} of all optimizers except inner ones."""
     found, inside = {}, set()
     for node, paths in graph.walk(0):
         if node not in inside and inner(graph, node) is not None:

@@ -1,9 +1,4 @@
-"""Plan a restore before anything is written.
-
-A `Plan` compares a `Source`, which describes the tensors in a file, with the variables of
-today's model and optimizer, and decides which tensor goes into which variable. `Plan.apply`
-writes the values.
-"""
+"""Plan a restore before anything is written."""
 
 import dataclasses
 import functools
@@ -124,9 +119,7 @@ class Plan:
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Report if the saved optimizer was created with other arguments than `optimizer`.
 
-        Different arguments may create the same number of slots. `lacking` names the slots that
-        the file lacks. `unmatched` are the entries of the file for which `optimizer` has no
-        variable.
+        Different arguments may create the same number of slots.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():

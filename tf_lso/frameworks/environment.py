@@ -176,10 +176,7 @@ def tensorflow_version() -> tuple[int, int]:
 
 
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
-    """Raise ImportError if tf_keras is missing.
-
-    `reason` names the user's setting that makes `tf.keras` the package tf_keras.
-    """
+    """Raise ImportError if tf_keras, which the user's setting `reason` requires, is missing."""
     # `install` asks about a hundred times. Reading the metadata takes 0.1 s or more.
     if _is_installed("tf_keras"):
         return

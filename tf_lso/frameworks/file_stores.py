@@ -10,10 +10,7 @@ _MOST = 60_000
 
 
 def group_of(store, package):
-    """Return the HDF5 group behind a store that Keras passes to an object, or None.
-
-    Only stores in HDF5 files have a group. A dict, which a program may pass, has none.
-    """
+    """Return the HDF5 group of a store that Keras passes to an object, or None for a dict."""
     if not keras_versions.is_keras2(package):
         since_3_10 = keras_versions.is_at_least(package, 3, 10)
         name = "_h5_entry_group" if since_3_10 else "group"

@@ -1,8 +1,6 @@
 """Access to private names of Keras 3's optimizers and variables.
 
-If Keras moves one of the private names, `check_class` or `check_instance` raises an
-ImportError. Some functions of this module, such as `scale_nothing`, change a wrapped optimizer.
-`install/table.py` lists these functions.
+`install/table.py` lists the functions of this module that change a wrapped optimizer.
 """
 
 import operator

@@ -139,10 +139,7 @@ def package_of_tensorflow() -> str:
 
 
 def register_as(cls: type, bound: type, package: str) -> None:
-    """Make a Keras package save instances of `bound` under the name of `cls`.
-
-    `bound` is the subclass of `cls` for the optimizers of one family.
-    """
+    """Make Keras save instances of `bound`, a subclass of `cls`, under the name of `cls`."""
     saving = public(package).saving
     full = _names.get(cls) or saving.get_registered_name(cls)
     namespace, _, name = full.rpartition(">")

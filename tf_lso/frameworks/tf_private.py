@@ -204,10 +204,7 @@ def deferred(owner):
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Delay the pending restores of `owner` to the end of the block, and yield their names.
-
-    The block may create and change the dependencies before they are restored.
-    """
+    """Delay the pending restores of `owner` to the end of the block, and yield their names."""
     waiting = deferred(owner)
     held = dict(waiting)
     waiting.clear()

@@ -1,7 +1,6 @@
 """Restore what Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
 
-Today's Keras 2 is the Keras of TensorFlow 2.15. Each public function makes the change of
-one row of `table.PATCHES`.
+Today's Keras 2 is the Keras of TensorFlow 2.15.
 """
 
 import contextlib

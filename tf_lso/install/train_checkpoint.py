@@ -133,9 +133,9 @@ def _other_writer(graph, found):
 def _manifest_of(graph, node, optimizer, found):
     """Return a `Manifest` for an optimizer in a checkpoint that also contains the model.
 
-    The object graph tells to which model variables the slots belong, and TensorFlow restores
-    the model by this graph. If the graph does not tell all of it, return None. Then the
-    manifest in the checkpoint counts, or, without one, the order of the variables.
+    The object graph shows to which model variables the slots belong, and TensorFlow restores
+    the model by this graph. If the graph does not show it for every slot, return None. Then
+    the manifest in the checkpoint decides, or the order of the variables if there is none.
     """
     family = optimizer._family
     at = object_graph.inner(graph, node)

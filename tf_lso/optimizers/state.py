@@ -159,10 +159,7 @@ class State:
         return [layout for layout in [*files, *weights] if layout.order == order]
 
     def manifest(self):
-        """Return the manifest of what `saved` returns.
-
-        The result is None if deferred slots were loaded without a manifest.
-        """
+        """Return the manifest of `saved`, or None if deferred slots were loaded without one."""
         if self.deferred is None:
             if not self._family.built_variables():
                 return self._family.manifest(start=0, slots=[])

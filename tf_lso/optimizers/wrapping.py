@@ -103,10 +103,7 @@ def _warn_of_two_scales(optimizer, loss_scale):
 
 
 def warn_if_not_scaled(optimizer, model, name):
-    """Warn if a model needs a loss scale and its optimizer does not scale the loss.
-
-    `name` stands for the optimizer in the message.
-    """
+    """Warn if a model needs a loss scale and its optimizer does not scale the loss."""
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
     # Keras 3 itself scales the loss by this factor.

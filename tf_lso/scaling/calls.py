@@ -163,10 +163,7 @@ class Calls:
             raise RuntimeError(_UNSCALED_TWICE)
 
     def note_unscaled(self, results, quotients):
-        """Make `get_unscaled_gradients`, which returns `results`, the pending call.
-
-        If there are no results, drop the pending call.
-        """
+        """Make `get_unscaled_gradients`, which returns `results`, the pending call."""
         if not results:
             self._place().pending = None
             return

@@ -103,10 +103,7 @@ def attribute_of(variable, name, default=None):
 
 
 def overwrites(variable):
-    """Return whether the "gradient" of `variable` is the variable's next value.
-
-    The float8 layers of Keras 3 have such variables.
-    """
+    """Return whether a variable's "gradient" is its next value, as in Keras 3's float8."""
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 
@@ -117,10 +114,7 @@ def values_of(gradients):
 
 
 def real_vectors(tensors):
-    """Return for each tensor a list of real floating-point vectors that hold its numbers.
-
-    The list has two vectors for a complex tensor, and none for a tensor of integers.
-    """
+    """Return for each tensor a list of real floating-point vectors that hold its numbers."""
     # Callers reduce the vectors. Reducing a vector needs one constant, for the axis. Reducing a
     # tensor of unknown rank needs five operations, which compute the axes.
     shape, results = tf.constant([-1]), []

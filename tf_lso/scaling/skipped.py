@@ -152,10 +152,7 @@ class Skipped:
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
-        """Return an `Overflow` for each variable that overflowed in the last skipped step.
-
-        Call this method in eager code only.
-        """
+        """Return an `Overflow` for each variable that overflowed in the last skipped step."""
         number, *kinds = abs(self._last.numpy())
         variables = self._lists[number]
         if number == 0:

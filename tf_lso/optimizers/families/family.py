@@ -186,8 +186,6 @@ class Family(abc.ABC):
         """Return a pair (indices, key), with which the slots of a model variable are found.
 
         In each list of slots, the slot of a variable has the index `indices[key(variable)]`.
-        Adapters that do not use `slots.ListedSlots` inherit this method, which returns no
-        indices.
         """
         return {}, id
 
