@@ -31,7 +31,7 @@ WEIGHTS = "optimizer_weights"
 # TensorFlow 2.6 and later write it.
 _OF_THE_MODEL = "top_level_model_weights"
 
-# The variables at paths in a .keras file that begin with one of these are not the model's.
+# In a .keras file, variables at paths that begin with one of these are not the model's.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 

@@ -167,10 +167,10 @@ def _by_manifest(source, optimizer, matched):
 
 
 def _of_matched(source, owners, matched):
-    """Return the index in the manifest's paths for each of `owners`, from `matched`.
+    """Return for each of `owners` the index of its saved path in the manifest, or None.
 
-    So the slots go where their model variables go. The result is None if the file does not
-    name each model variable as the manifest does.
+    `matched` says into which owner a saved model variable is restored. Return None instead of
+    the list if the file does not name each model variable as the manifest does.
     """
     names = [layouts.plain(entry.name) for entry in source.variables.values()]
     paths = source.optimizer.manifest.paths

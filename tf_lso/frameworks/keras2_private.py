@@ -25,7 +25,7 @@ MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 def own_wrapper_of_legacy(package):
     """Return the private class with which a Keras 2 package wraps legacy optimizers."""
-    # The public LossScaleOptimizer of Keras 2 is not a base class of this one.
+    # The public LossScaleOptimizer of Keras 2 is not a base class of this private class.
     module = keras_versions.private(package, "mixed_precision.loss_scale_optimizer")
     return module.LossScaleOptimizer
 

@@ -32,7 +32,7 @@ _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 def plain(value):
     """Return a copy of a config with Python numbers instead of arrays and tensors."""
     if isinstance(value, dict):
-        # Since TensorFlow 2.12, configs contain arrays and tensors as such dicts.
+        # Since TensorFlow 2.12, a config contains a dict like this for an array or a tensor.
         if value.get("class_name") in ("__numpy__", "__tensor__"):
             return plain(value["config"]["value"])
         return {key: plain(element) for key, element in value.items()}

@@ -19,16 +19,16 @@ from tf_lso.install import like
 # contains the private modules.
 _PUBLIC, _PRIVATE, _ROOT = "tf_keras.api._v2.keras.", "tf_keras.src.", "tf_keras."
 
-# Modules of an older Keras, such as `keras.wrappers.scikit_learn`. Keras 3 uses their names for
-# something else.
+# Modules of an older Keras, such as `keras.wrappers.scikit_learn`. In Keras 3 these names have
+# another meaning.
 _REMOVED = ("keras.wrappers", "keras.legacy")
 
 
 def lead_to_tf_keras(keras, ledger):
     """Make `import keras` lead to the Keras of `tf.keras`, as in TensorFlow 2.6-2.15.
 
-    Then `keras.layers` and `tf.keras.layers` are the same module, too. The private modules of
-    that time, such as `keras.engine`, lead to the private modules of tf_keras.
+    Submodules such as `keras.layers` and `tf.keras.layers` are the same, too. The private
+    modules of that time, such as `keras.engine`, lead to the private modules of tf_keras.
     """
     is_keras3 = keras_versions.package_of_tensorflow() != "keras" and (
         keras_versions.has_keras3()
@@ -63,8 +63,8 @@ def _is_keras(name):
 def _find_missing_names(ledger):
     """Let modules find attributes that they had in TensorFlow 2.6-2.12, by `__getattr__`.
 
-    Then `keras.layers` was the private module, and not the one of `tf.keras`. So it also had
-    attributes such as `keras.utils.np_utils` and `keras.layers.CuDNNLSTM`.
+    In these versions, `keras.layers` was a private module and not `tf.keras.layers`. So modules
+    of `keras` had more attributes, such as `keras.utils.np_utils` and `keras.layers.CuDNNLSTM`.
     """
     homes = {}
     for name, module in [*sys.modules.items()]:
@@ -187,10 +187,9 @@ def _path(own):
 
 
 def only_in_keras3(own):
-    """Return the name in Keras 3 of what a program has not found as `own`, or None.
+    """Return the Keras 3 name of `own`, which tf_keras does not have, or None.
 
-    For instance, a program does not find "tf_keras.api._v2.keras.ops", since only Keras 3 has
-    `keras.ops`.
+    For instance, the Keras 3 name of "tf_keras.api._v2.keras.ops" is "keras.ops".
     """
     name = f"keras.{_path(own)}"
     if name in _REMOVED:

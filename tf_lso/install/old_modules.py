@@ -125,7 +125,8 @@ def _lead(ledger, spelled, namespace):
 def _let_import(ledger, name, module):
     """Let programs import `module` under the dotted name `name`.
 
-    It also becomes an attribute of the parent package, unless that has another object there.
+    The module also becomes an attribute of the parent package, unless the package already has
+    another attribute of this name.
     """
     parent, _, last = name.rpartition(".")
     parent, before = sys.modules.get(parent), sys.modules.get(name)

@@ -58,7 +58,7 @@ def refuse_other_generations(keras, ledger):
         try:
             return original(self, save_path, options)
         except ValueError:
-            # Another optimizer refuses the checkpoint, after the slots of these started again.
+            # Another optimizer refuses the checkpoint after the slots of these were reset.
             for set_slots in put_back:
                 set_slots()
             raise
@@ -107,7 +107,7 @@ def _objects_in(path, root):
         return None, []
     seen, queue = {id(root)}, [(0, root)]
     for node, owner in queue:
-        # An optimizer lists model variables too, but by the order of its build.
+        # An optimizer lists model variables too, but in the order of its build.
         names = {} if binding.is_optimizer(owner) else graph.children(node)
         for name, child in tf.train.TrackableView.children(owner).items():
             if name in names and id(child) not in seen:

@@ -37,7 +37,6 @@ _INSTALLED = "This file installs tf_lso."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
-# The rules for uses that a guard may handle.
 _GUARDABLE = (GONE, CHANGED, SAME, ARGUMENTS, METHOD, OPTIMIZER)
 
 

@@ -611,8 +611,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if forgotten and all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(forgotten)
 
-    # --- Minimizing.
-
     def minimize(
         self,
         loss: tf.Tensor | Callable[[], tf.Tensor],

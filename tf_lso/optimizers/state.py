@@ -128,8 +128,8 @@ class State:
         self._family, self._loss_scale = family, loss_scale
         # This is a function, because the program may change the name of the optimizer.
         self._name_of_owner = name_of_owner
-        # A `DeferredSlots`, or None, and what `deferred` was before a restore that may still be
-        # refused. `_remember` puts back what the family knew of an earlier restore.
+        # `deferred` is a `DeferredSlots` or None. If a restore is refused, its value is again
+        # `_deferred_before`, and `_remember` undoes what `Family.forget` did.
         self.deferred = self._deferred_before = None
         self._remember = lambda: None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
@@ -268,7 +268,7 @@ class State:
         )
 
     def keep_slots(self):
-        """Return a function that sets the slots and the step counter to their values of now."""
+        """Return a function that restores the current slots and the current step counter."""
         (layout, *_), _ = self.layouts()
         slots = [*layout.slots] if self._family.built_variables() else []
         kept = [self._family.counter(), *slots]
@@ -410,7 +410,7 @@ class State:
             if manifest.is_built:
                 self._load_by_manifest(arrays, manifest)
             else:
-                # The file has no slots, whose order a manifest would tell.
+                # The file has no slots, so the manifest is not needed for their order.
                 self._load_by_order(arrays)
         except ValueError as error:
             self.warn_not_loaded(error)

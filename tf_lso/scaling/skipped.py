@@ -54,7 +54,7 @@ class Skipped:
         # All of the record is in one variable, so that the records of several threads cannot
         # mix.
         self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
-        # The lists of variables of all traced steps. The number of a list is its index here.
+        # A list of variables for each traced step. The number of such a list is its index here.
         # Eager steps have the number 0, and store variables and kinds in `_of_eager_step`.
         self._lists: list[list[Any]] = [[]]
         # Maps the ids of the variables in a list to the number of the list. The lists keep the

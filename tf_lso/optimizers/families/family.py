@@ -204,9 +204,9 @@ class Family(abc.ABC):
     def layouts(self, scale_variables):
         """Return a list of the layouts that a file may have, and a list for `set_weights`.
 
-        New files have the first layout of the first list. If several layouts in a list have the
-        same order of slots, the layout with the most variables comes first. Some layouts
-        contain the loss scale's variables, `scale_variables`.
+        New files are written in the first layout of the first list. If several layouts in a
+        list have the same order of slots, the layout with the most variables comes first. Some
+        layouts contain the loss scale's variables, `scale_variables`.
         """
 
     # --- Files and checkpoints.
@@ -241,13 +241,12 @@ class Family(abc.ABC):
     def forget(self):
         """Forget what `expect` prepared, because TensorFlow restores another checkpoint.
 
-        Return a function that remembers it again, for the case that tf_lso refuses that
-        checkpoint.
+        Return a function that undoes this, for the case that tf_lso refuses that checkpoint.
         """
         return self.slots.forget()
 
     def discard_waiting(self):
-        """Discard the slots of checkpoints that were restored before, but not yet built."""
+        """Discard restored slots that wait for the build."""
         self.slots.discard_waiting()
 
     def slots_wait(self):
