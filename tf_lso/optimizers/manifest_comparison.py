@@ -10,7 +10,6 @@ from tf_lso.frameworks import log
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.optimizers.manifest import UNKNOWN, Manifest
 
-# Maps the name of a slot to the argument of the optimizer that creates the slot.
 _ARGUMENTS = {
     slot: argument
     for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()

@@ -48,7 +48,6 @@ def wrap(optimizer: Any, model: Any) -> Any:
     Source: tf_lso adds this; TensorFlow never had it. `compile` of TensorFlow 2.1-2.15
     wrapped the optimizer of a model whose own policy was mixed_float16.
     """
-    # This call raises the TypeError for `optimizer`.
     binding.require_family(optimizer)
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):

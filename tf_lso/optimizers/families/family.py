@@ -68,7 +68,6 @@ class Family(abc.ABC):
     name: str
     # "keras" or "tf_keras".
     package: str
-    # The base class of all optimizers of the family.
     base: type
     # The classes from which Keras expects a wrapper to derive.
     bases: tuple[type, ...]
@@ -77,7 +76,6 @@ class Family(abc.ABC):
     # The object with the methods `get_slot`, `add_slot` and so on. A legacy optimizer has these
     # methods itself. For other optimizers this object is a `slots.ListedSlots`.
     slots: Any
-    # Whether `apply` returns an operation.
     returns_operations = False
     # Whether the inner optimizer sums duplicate rows of IndexedSlices itself, after clipping.
     sums_rows = False
