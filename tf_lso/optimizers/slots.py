@@ -144,8 +144,7 @@ class ListedSlots:
         """Return a context manager in which the caller builds the inner optimizer.
 
         If a checkpoint was restored before, its values are assigned after the build, because
-        some optimizers assign values to their slots during the build. The context manager
-        raises ValueError if that checkpoint does not fit.
+        some optimizers assign values to their slots during the build.
         """
         if not self._is_saved:
             yield

@@ -59,10 +59,7 @@ def load_by_wrapper(inner, wrapper):
 
 
 class Family(abc.ABC):
-    """The adapter between one LossScaleOptimizer and its inner optimizer.
-
-    The constructor raises an error if the optimizer cannot be wrapped.
-    """
+    """The adapter between one LossScaleOptimizer and its inner optimizer."""
 
     # The name of the family: "keras3", "legacy" or "new".
     name: str
