@@ -102,7 +102,7 @@ def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
 def check_pair(tensorflow: str, package: str, version: str) -> None:
     """Raise ImportError if tf_lso does not support this pair of TensorFlow and Keras.
 
-    From TensorFlow 2.16 on, newer versions than the tested ones only log a warning.
+    From TensorFlow 2.16 on, versions that are newer than the tested ones only cause a warning.
     """
     minor, oldest = _minor(tensorflow), min(PAIRS)
     if minor < oldest:

@@ -35,7 +35,7 @@ learning_rate = operator.attrgetter("_learning_rate")
 built_variables = operator.attrgetter("_trainable_variables")
 # `own_variables(optimizer)` returns the variables that Keras's base class has created.
 own_variables = operator.attrgetter("_variables")
-# `known_variables(optimizer)` returns the same pair as in `keras2_private`.
+# `known_variables(optimizer)` returns a pair (indices, key), as in `keras2_private`.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 

@@ -104,7 +104,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._ledger = ledger
 
     def find_spec(self, name, path=None, target=None):
-        """Return a spec if `name` leads to a module that has another name.
+        """Return a spec if `name` is a second name of a module.
 
         The name of a module is looked up in its parent package by the parent's own name. The
         other finders would look for "keras.layers" in the folder of tf_keras, and load a
@@ -130,8 +130,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         """Return None, so that Python makes an empty module.
 
-        If this method returned the module that has another name, Python would replace the
-        `__spec__` of that module.
+        If this method returned the module itself, Python would replace the module's `__spec__`.
         """
 
     def exec_module(self, module):

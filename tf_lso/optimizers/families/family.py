@@ -230,7 +230,7 @@ class Family(abc.ABC):
         return manifest_lib.labels(self.inner, variables, self.built_variables(), added)
 
     def expect(self, saved, own):
-        """Prepare for the restore of a checkpoint. Raise ValueError if manifests do not fit."""
+        """Prepare to restore a checkpoint. Raise ValueError if `saved` does not fit `own`."""
         self.slots.expect(saved, own)
 
     def forget(self):
