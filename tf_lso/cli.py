@@ -67,7 +67,6 @@ def _refuse(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name, and return its exit code."""
     from tf_lso import help
     from tf_lso.install import running
     from tf_lso.migrate import check_command, migrate_command

@@ -66,7 +66,6 @@ class HelpEntry(NamedTuple):
         return any(_is_in(form, message) for form in [self.heading, *forms])
 
     def shown(self) -> str:
-        """Return the entry as text for a terminal."""
         text = _LINK.sub(r"\1 (compat_docs/\2)", self.text)
         text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
         paragraphs = [self.heading, *text.split("\n\n")]
@@ -113,7 +112,6 @@ def entries(page: str = "troubleshooting.md") -> list[HelpEntry]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso help` to its parser."""
     parser.usage = "tf-lso help [NAME | WORD ...]"
     parser.add_argument(
         "words",
@@ -124,7 +122,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `tf-lso help` with parsed arguments, and return its exit code."""
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]

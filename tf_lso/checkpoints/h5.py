@@ -59,7 +59,6 @@ def opened(path):
 
 
 def manifest_of(file):
-    """Return the manifest in an open .h5 file, or None."""
     group = file.get(WEIGHTS)
     text = group and file_stores.read_text(group, manifest_lib.NAME)
     return manifest_lib.from_json(text) if text else None
@@ -94,7 +93,6 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return the `Entry` of the dataset at the path `key`."""
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
@@ -104,7 +102,6 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return the strings in the attribute `name` of a group."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []

@@ -183,7 +183,6 @@ def _of_matched(source, owners, matched):
 
 
 def unmatched(state, found):
-    """Return the variables of the saved optimizer that `match_optimizer` did not match."""
     used = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in used]
 

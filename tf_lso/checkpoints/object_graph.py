@@ -71,7 +71,6 @@ class ObjectGraph:
             return self._reader.get_tensor(key)
 
     def read(self, entry):
-        """Return the value of the tensor that an `Entry` describes, as a NumPy array."""
         return np.asarray(self._get(entry.key))
 
     def entry(self, node):
@@ -86,11 +85,9 @@ class ObjectGraph:
         return None
 
     def children(self, node):
-        """Return a dict {name: node} of the children of a node, or {} if the node is None."""
         return {} if node is None else self._children[node]
 
     def follow(self, node, path):
-        """Return the node to which a path of child names leads from `node`, or None."""
         for name in path:
             node = self.children(node).get(name)
         return node
@@ -161,7 +158,6 @@ def _counter(graph, node):
 
 
 def layout(graph, node):
-    """Return the layout of the optimizer at a node, a key of `layouts.LAYOUTS`."""
     at = inner(graph, node)
     below = graph.children(at)
     if "iter" in below:
@@ -233,7 +229,6 @@ def _state(graph, node, variables):
 
 
 def manifest(graph, node):
-    """Return the manifest that tf_lso has written for the optimizer at a node, or None."""
     found = map(manifest_lib.from_name, graph.children(node))
     return next(filter(None, found), None)
 

@@ -65,7 +65,6 @@ class OptimizerState:
 
     @property
     def slots(self) -> set[str]:
-        """The set of all slot names that the file contains."""
         return {e.slot for e in self.made if e.slot is not None and e.of is not None}
 
 

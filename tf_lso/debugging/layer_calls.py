@@ -43,7 +43,6 @@ class Call:
         return of_keras and hasattr(self.layer, "compile")
 
     def weight_values(self):
-        """Return a pair (name, `Values`) for each variable of the layer."""
         return [
             (variables_lib.name_of(weight), statistics.values_of([raw]))
             for weight in getattr(self.layer, "weights", ())

@@ -67,7 +67,6 @@ class Pass:
         return [call for call, begins in self.moments if begins]
 
     def gradients_of(self, tensors):
-        """Return the list of `Gradient`s of those `tensors` that have a gradient."""
         return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
 
 

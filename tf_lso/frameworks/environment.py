@@ -58,7 +58,6 @@ def module(name: str) -> types.ModuleType:
 
 
 def require(package: str, message: str) -> None:
-    """Raise ImportError with `message` if a package is not installed."""
     if not _is_installed(package):
         raise ImportError(message, name=package)
 
@@ -197,7 +196,6 @@ def _is_nightly(package: str) -> bool:
 
 
 def require_tensorboard(what: str) -> None:
-    """Raise ImportError if TensorBoard is missing. `what` names the calling function."""
     message = "needs the package tensorboard, which is not installed: "
     require("tensorboard", f"{what} {message}`pip install tensorboard`.")
 
@@ -229,7 +227,6 @@ def _notation(oldest: tuple[int, int], newest: tuple[int, int] | None = None) ->
 
 
 def require_tensorflow_backend() -> None:
-    """Raise RuntimeError unless TensorFlow is the backend of Keras 3."""
     backend = module("keras").backend.backend()
     if backend != "tensorflow":
         raise RuntimeError(

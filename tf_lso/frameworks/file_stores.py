@@ -19,13 +19,11 @@ def group_of(store, package):
 
 
 def write_text(group, name, text):
-    """Store a text in the attributes of an HDF5 group."""
     for number, start in enumerate(range(0, len(text), _MOST)):
         group.attrs[f"{name}{number}"] = text[start : start + _MOST]
 
 
 def read_text(group, name):
-    """Return the text in the attributes of an HDF5 group, or None if it is not there."""
     parts = []
     while f"{name}{len(parts)}" in group.attrs:
         parts.append(np.ravel(group.attrs[f"{name}{len(parts)}"])[0])

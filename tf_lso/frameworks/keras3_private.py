@@ -73,7 +73,6 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list of the model variables for which an optimizer was built."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 

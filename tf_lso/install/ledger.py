@@ -49,7 +49,6 @@ class Ledger:
         self.is_open = True
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
-        """Set an attribute of a module or class."""
         # A module of tf.compat.v1 wraps another module, and contains copies of some attributes
         # of the wrapped module. Setting an attribute makes such a copy. If there was no copy
         # before, `undo` must remove the copy.
@@ -77,7 +76,6 @@ class Ledger:
                 self.set_attribute(owner, name, value)
 
     def set_item(self, owner: Any, name: str, value: object) -> None:
-        """Set an item of a dict, such as `sys.modules`."""
         before = {name: owner[name]} if name in owner else {}
         self.on_undo(lambda: (owner.pop(name, None), owner.update(before)))
         owner[name] = value
@@ -125,7 +123,6 @@ class Ledger:
         self._undo.append(function)
 
     def undo(self) -> None:
-        """Undo all changes in reverse order."""
         self.is_open = False
         while self._undo:
             self._undo.pop()()

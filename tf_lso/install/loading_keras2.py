@@ -27,7 +27,6 @@ def _private(keras, path):
 
 
 def is_ours(optimizer):
-    """Return whether an optimizer is a `LossScaleOptimizer` of tf_lso."""
     return isinstance(optimizer, optimizers.LossScaleOptimizer)
 
 

@@ -78,7 +78,6 @@ def lead_to_tf_lso(keras, ledger):
 
 
 def import_mirrors():
-    """Import all mirrors."""
     for namespace in names.NAMESPACES:
         importlib.import_module(f"tf_lso.{namespace}")
 

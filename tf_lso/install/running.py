@@ -35,7 +35,6 @@ _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso run` to its parser."""
     options = "[--like VERSION] [--no-import-keras]"
     parser.usage = f"tf-lso run {options} (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(

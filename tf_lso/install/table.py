@@ -51,7 +51,6 @@ class Patch(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The docstring of `function` as one line."""
         return " ".join((self.function.__doc__ or "").split())
 
 
@@ -128,7 +127,6 @@ def is_in(patch: Patch, package: str) -> bool:
 
 
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
-    """Make the changes of `install(like=chosen)` to a Keras package."""
     moments = [
         INSTALL,
         *(versions for versions in LIKES if like.is_in(chosen, versions)),

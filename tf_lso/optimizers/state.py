@@ -66,7 +66,6 @@ class Layout(NamedTuple):
 
     @property
     def variables(self):
-        """All variables, in the order of the layout."""
         return [*self.head, *self.slots, *self.tail]
 
 

@@ -106,7 +106,6 @@ class Returned:
         self._tensors[id(result)] = weakref.ref(result, forget), origin
 
     def has(self, value):
-        """Return whether `value` was added."""
         value = _tensor(value)
         remembered = self._tensors.get(id(value))
         return remembered is not None and remembered[0]() is value

@@ -65,7 +65,6 @@ class Skipped:
         self._reported_total = 0
 
     def knows(self, variables):
-        """Return whether `prepare` was called with these variables."""
         return tuple(map(id, variables)) in self._numbers
 
     def prepare(self, variables):
@@ -140,11 +139,9 @@ class Skipped:
     # --- Called when programs ask for the counts.
 
     def total(self):
-        """Return the number of skipped steps as an int64 scalar tensor."""
         return graphs.read_or_zero(self._total)
 
     def in_a_row(self):
-        """Return the number of consecutive skipped steps as an int64 scalar tensor."""
         return graphs.read_or_zero(self._in_a_row)
 
     def stuck(self):
