@@ -45,7 +45,6 @@ _NAMES = {
     "uninstall": "install",
     "wrap": "optimizers.wrapping",
 }
-# The packages that mirror packages of TensorFlow.
 _MIRRORS = ("compat", "keras", "mixed_precision", "train")
 _PACKAGES = ("callbacks", "checkpoints", "debugging", "summary", *_MIRRORS)
 

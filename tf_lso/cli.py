@@ -33,7 +33,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _similar(word: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests the most similar of the `known` words, or ""."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean `{found[0]}`?" if found else ""
 
@@ -61,7 +60,6 @@ def _parser(commands: dict[str, Any]) -> argparse.ArgumentParser:
 def _refuse(
     parser: argparse.ArgumentParser, word: str, commands: Iterable[str]
 ) -> NoReturn:
-    """End the program with an error, because `word` is not a command."""
     hint = _similar(word, commands)
     if os.path.exists(word):
         hint = f" To run a program: `tf-lso run {word}`."
@@ -69,7 +67,6 @@ def _refuse(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name, and return its exit code."""
     from tf_lso import help
     from tf_lso.install import running
     from tf_lso.migrate import check_command, migrate_command

@@ -66,7 +66,6 @@ class HelpEntry(NamedTuple):
         return any(_is_in(form, message) for form in [self.heading, *forms])
 
     def shown(self) -> str:
-        """Return the entry as text for a terminal."""
         text = _LINK.sub(r"\1 (compat_docs/\2)", self.text)
         text = _CODE.sub(lambda code: textwrap.indent(code[1].rstrip(), "    "), text)
         paragraphs = [self.heading, *text.split("\n\n")]
@@ -94,7 +93,6 @@ def nearest(message: str, known: list[HelpEntry], count: int = 3) -> list[HelpEn
 
 
 def _is_in(form: str, message: str) -> bool:
-    """Return whether a message contains `form`, in which `…` stands for any text."""
     parts = [re.escape(part.strip()) for part in form.split("…")]
     return re.search(".*".join(parts), message, re.DOTALL) is not None
 
@@ -114,7 +112,6 @@ def entries(page: str = "troubleshooting.md") -> list[HelpEntry]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso help` to its parser."""
     parser.usage = "tf-lso help [NAME | WORD ...]"
     parser.add_argument(
         "words",
@@ -125,7 +122,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `tf-lso help` with parsed arguments, and return its exit code."""
     known, message = entries(), " ".join(args.words)
     chosen = (
         [entry for entry in known if message == entry.name]
@@ -155,6 +151,5 @@ def _print_list(listed: list[HelpEntry]) -> None:
 
 
 def _filled(text: str, indent: str = "") -> str:
-    """Return a paragraph, wrapped into lines that fit into the terminal."""
     width = min(shutil.get_terminal_size((88, 0)).columns, 100)
     return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False)

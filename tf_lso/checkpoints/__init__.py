@@ -10,7 +10,6 @@ optimizer in the file and chooses the best plan, or refuses the file if no plan 
 
 from tf_lso.frameworks import environment
 
-# `require_tensorflow` must be called before the imports below, which import TensorFlow.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

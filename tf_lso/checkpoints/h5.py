@@ -31,7 +31,7 @@ WEIGHTS = "optimizer_weights"
 # TensorFlow 2.6 and later write it.
 _OF_THE_MODEL = "top_level_model_weights"
 
-# The variables at paths in a .keras file that begin with one of these are not the model's.
+# In a .keras file, variables at paths that begin with one of these are not the model's.
 _NO_MODEL = (("optimizer",), ("metrics",))
 
 
@@ -59,7 +59,6 @@ def opened(path):
 
 
 def manifest_of(file):
-    """Return the manifest in an open .h5 file, or None."""
     group = file.get(WEIGHTS)
     text = group and file_stores.read_text(group, manifest_lib.NAME)
     return manifest_lib.from_json(text) if text else None
@@ -94,7 +93,6 @@ class Reader:
         return parent
 
     def entry(self, key, name="", *paths):
-        """Return the `Entry` of the dataset at the path `key`."""
         dataset = self.at(self.file, key, h5py.Dataset)
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
@@ -104,7 +102,6 @@ class Reader:
             return np.asarray(self.file[entry.key][()])
 
     def texts(self, group, name):
-        """Return the strings in the attribute `name` of a group."""
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
             # Keras splits a list of more than 64 kB into attributes called name0, name1, ...
             parts = [group.attrs[name]] if name in group.attrs else []
@@ -174,7 +171,6 @@ def _weights(reader, group, layer=None, *path):
 
 
 def _in_groups(reader, config):
-    """Return a dict {key: `Entry`} of the model variables, and an `OptimizerState` or None."""
     # {path of an object: {number of one of its variables: `Entry`}}
     groups = {}
     for key in reader.keys():
@@ -257,11 +253,7 @@ def _state(config, outer, inner, variables, default_family=None, manifest=None):
 
 
 def _order(entries, variables):
-    """Return the keys of the model variables in the order of their slots, or [].
-
-    The order is known if the name of each slot contains the name of a model variable, as in a
-    file of Keras 3.
-    """
+    """Return the keys of the model variables in the order of their slots, or [] if unknown."""
     slots = [entry for entry in entries if entry.slot is None]
     owners = [layouts.owner_in_keras3(entry.name, variables) for entry in slots]
     if any(o is UNKNOWN and e.shape for o, e in zip(owners, slots)):
@@ -281,10 +273,7 @@ def _class_of(config):
 
 
 def _without_scale(state, entries):
-    """Move a loss scale and a count from the end of `entries` to `state`, and return the rest.
-
-    tf_lso saves them as the last two variables of an optimizer.
-    """
+    """Move a loss scale and a count from the end of `entries` to `state`. Return the rest."""
     tail = entries[-2:]
     if [(e.shape, _is_count(e)) for e in tail] != [((), False), ((), True)]:
         return entries

@@ -110,11 +110,7 @@ def _longest(lengths):
 
 
 def owner_in_keras3(name, variables):
-    """Return the key of the model variable to which a slot of Keras 3 belongs.
-
-    The name of the slot contains the name of the model variable. As in `owner`, the longest
-    such name counts, and the result may be `UNKNOWN`.
-    """
+    """Return the owner of a slot of Keras 3, whose name contains that of the model variable."""
     name = f"_{last(name)}"
     own = {k: plain(v.name).replace("/", "_") for k, v in variables.items()}
     ends = {k: len(own) for k, own in own.items() if own and f"_{own}_" in name}
@@ -162,10 +158,7 @@ def optimizer_class(entries, family):
 
 
 def trained_layers(config, is_trained=True):
-    """Return a list of bools: whether each layer in a model's config is trained.
-
-    The layers are in the order of the config. A layer in a frozen model is frozen, too.
-    """
+    """Return a list that says for each layer in a model's config whether it is trained."""
     if isinstance(config, dict):
         below = config.get("config")
         if isinstance(below, dict) and "trainable" in below:

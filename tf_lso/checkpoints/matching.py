@@ -39,7 +39,6 @@ def match_model(source, model, mapping=None):
 
 
 def _conflict(source, by_path, by_name):
-    """Return the message of a ConflictError. It names the first key that differs."""
     variables = source.variables
     key = next(k for k in variables if by_path.get(k) is not by_name.get(k))
     place, name = (f[key].name if key in f else "nothing" for f in (by_path, by_name))
@@ -104,8 +103,7 @@ def match_optimizer(source, optimizer, matched):
     """Return a dict {`Target`: `Entry`} of the optimizer variables that match.
 
     The slots of `source` must already have the names that `optimizer` uses. `matched` is the
-    result of `match_model`. Raise CheckpointError if tensors without names fit in several
-    orders.
+    result of `match_model`.
     """
     state = source.optimizer
     if state.manifest is not None:
@@ -169,10 +167,10 @@ def _by_manifest(source, optimizer, matched):
 
 
 def _of_matched(source, owners, matched):
-    """Return the index in the manifest's paths for each of `owners`, from `matched`.
+    """Return for each of `owners` the index of its saved path in the manifest, or None.
 
-    So the slots go where their model variables go. The result is None if the file does not
-    name each model variable as the manifest does.
+    `matched` says into which owner a saved model variable is restored. Return None instead of
+    the list if the file does not name each model variable as the manifest does.
     """
     names = [layouts.plain(entry.name) for entry in source.variables.values()]
     paths = source.optimizer.manifest.paths
@@ -185,7 +183,6 @@ def _of_matched(source, owners, matched):
 
 
 def unmatched(state, found):
-    """Return the variables of the saved optimizer that `match_optimizer` did not match."""
     used = {entry.key for entry in found.values()}
     return [entry for entry in state.made if entry.key not in used]
 
@@ -194,8 +191,7 @@ def _by_names(state, optimizer, matched, order):
     """Match by the name of the slot and by the model variable.
 
     If the file does not say to which model variables the tensors of a slot belong, these
-    tensors are in the order of `order`. If exactly one scalar without a name and one variable
-    that is not a slot are left at the end, they are matched to each other.
+    tensors are in the order of `order`.
     """
     targets = {(target.slot, target.of): target for target in optimizer.own}
     found, count = {}, collections.Counter()

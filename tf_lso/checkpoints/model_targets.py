@@ -120,7 +120,6 @@ def _layers(model):
 
 
 def _attribute(parent, name):
-    """Return the attribute `name` of an object, or `_name`, or None."""
     for spelling in (name, f"_{name}"):
         with contextlib.suppress(Exception):
             return getattr(parent, spelling)

@@ -71,7 +71,6 @@ class ObjectGraph:
             return self._reader.get_tensor(key)
 
     def read(self, entry):
-        """Return the value of the tensor that an `Entry` describes, as a NumPy array."""
         return np.asarray(self._get(entry.key))
 
     def entry(self, node):
@@ -86,11 +85,9 @@ class ObjectGraph:
         return None
 
     def children(self, node):
-        """Return a dict {name: node} of the children of a node, or {} if the node is None."""
         return {} if node is None else self._children[node]
 
     def follow(self, node, path):
-        """Return the node to which a path of child names leads from `node`, or None."""
         for name in path:
             node = self.children(node).get(name)
         return node
@@ -135,10 +132,7 @@ class ObjectGraph:
 
 
 def optimizers(graph):
-    """Return a dict {path, such as "optimizer": node} of all optimizers in a checkpoint.
-
-    The inner optimizer of a `LossScaleOptimizer` is omitted.
-    """
+    """Return {path, such as "optimizer": node} of all optimizers except inner ones."""
     found, inside = {}, set()
     for node, paths in graph.walk(0):
         if node not in inside and inner(graph, node) is not None:
@@ -164,7 +158,6 @@ def _counter(graph, node):
 
 
 def layout(graph, node):
-    """Return the layout of the optimizer at a node, a key of `layouts.LAYOUTS`."""
     at = inner(graph, node)
     below = graph.children(at)
     if "iter" in below:
@@ -236,7 +229,6 @@ def _state(graph, node, variables):
 
 
 def manifest(graph, node):
-    """Return the manifest that tf_lso has written for the optimizer at a node, or None."""
     found = map(manifest_lib.from_name, graph.children(node))
     return next(filter(None, found), None)
 
@@ -297,10 +289,7 @@ def _labels(graph, node, order, variables, others):
 
 
 def _listed_slots(graph, name, node, order, variables):
-    """Return the labels of the variables in the list that is the attribute `name`.
-
-    The result is empty if an element of the list is not a variable.
-    """
+    """Return the labels of the variables in the list that is the attribute `name`."""
     entries = {child: graph.entry(child) for child in graph.elements(node)}
     if None in entries.values():
         return {}

@@ -30,7 +30,6 @@ class Target:
         self.dtype = tf.as_dtype(variable.dtype).name
 
     def assign(self, value):
-        """Set the variable to the numbers of a NumPy array."""
         self.variable.assign(value.astype(self.dtype, copy=False))
 
     def problem(self, entry):
@@ -43,7 +42,6 @@ class Target:
 
 
 def is_variable(value):
-    """Return whether a value is a variable of TensorFlow or Keras."""
     return callable(getattr(value, "assign", None))
 
 
@@ -109,7 +107,6 @@ class OptimizerTargets:
 
     @property
     def iterations(self):
-        """The `Target` of the step counter."""
         counter = self.inner.iterations
         if self.family == "keras3":
             counter = keras3_private.iteration_variable(self.inner)
@@ -160,7 +157,6 @@ class OptimizerTargets:
                 yield from ((s, name, of) for s, of in zip(held, self.built) if of)
 
     def first_value(self, slot):
-        """Return the initial value of a slot as a number, or None if it is unknown."""
         return table.first_value(self.inner, slot)
 
     @property

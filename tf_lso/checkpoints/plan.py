@@ -1,9 +1,4 @@
-"""Plan a restore before anything is written.
-
-A `Plan` compares a `Source`, which describes the tensors in a file, with the variables of
-today's model and optimizer, and decides which tensor goes into which variable. `Plan.apply`
-writes the values.
-"""
+"""Plan a restore before anything is written."""
 
 import dataclasses
 import functools
@@ -124,9 +119,7 @@ class Plan:
     def _compare_arguments(self, state, optimizer, lacking, unmatched):
         """Report if the saved optimizer was created with other arguments than `optimizer`.
 
-        Different arguments may create the same number of slots. `lacking` names the slots that
-        the file lacks. `unmatched` are the entries of the file for which `optimizer` has no
-        variable.
+        Different arguments may create the same number of slots.
         """
         others = False
         for slot, (argument, _) in table.MADE_BY.items():
@@ -220,10 +213,7 @@ def _rename_slots(state, optimizer):
 
 
 def how_to_make(source, optimizer, slots):
-    """Return a sentence that says how to create the optimizer that was saved.
-
-    `slots` are the names of the slots that the saved optimizer had.
-    """
+    """Return a sentence that says how to create the saved optimizer, which had `slots`."""
     state, made_by = source.optimizer, table.MADE_BY
     arguments = {n: state.config[n] for n, _ in made_by.values() if state.config.get(n)}
     if not state.config:

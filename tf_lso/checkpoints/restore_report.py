@@ -2,7 +2,6 @@
 
 import dataclasses
 
-# Maps a field of `RestoreReport` to the format of its rows.
 _ROWS = {
     "restored": "{} -> {}",
     "converted": "{} -> {} ({})",

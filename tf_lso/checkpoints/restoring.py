@@ -152,8 +152,7 @@ def _pairs(prefix, names):
 def _likeliest(sources, targets, optimizer, mapping):
     """Return the `Plan` with the fewest missing and wrong variables.
 
-    Raise CheckpointError if no `Plan` can be made, or if only the user can choose between
-    several.
+    Raise CheckpointError if only the user can choose between several plans.
     """
     plans, refusals = [], []
     for source in sources:

@@ -65,7 +65,6 @@ class OptimizerState:
 
     @property
     def slots(self) -> set[str]:
-        """The set of all slot names that the file contains."""
         return {e.slot for e in self.made if e.slot is not None and e.of is not None}
 
 
@@ -79,7 +78,6 @@ class Source:
     # The model variables. Each format has its own kind of keys.
     variables: dict[Any, Entry]
     optimizer: OptimizerState | None
-    # The keys of all tensors in the file.
     keys: list[str]
     # Returns a NumPy array.
     read: Callable[[Entry], Any]

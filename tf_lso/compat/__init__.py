@@ -1,7 +1,4 @@
-"""Provide the loss-scaling names of `tf.compat`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the loss-scaling names of `tf.compat`."""
 
 from tf_lso.compat import v1, v2
 from tf_lso.names import mirror_attributes as _mirror_attributes

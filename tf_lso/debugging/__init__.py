@@ -2,7 +2,6 @@
 
 from tf_lso.frameworks import environment
 
-# Check that TensorFlow is installed before the modules below import it.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

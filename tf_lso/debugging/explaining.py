@@ -111,7 +111,6 @@ def _first(batch, seen):
 
 
 def _row(seen, name, call, tensors, values, inputs=None):
-    """Return a `Row` with the dtype and the gradient of the first of `tensors`."""
     (gradient, lost) = next(iter(seen.gradients_of(tensors[:1])), (None, 0.0))
     dtype = tensors[0].dtype.name if tensors else None
     return Row(name, call.path, dtype, inputs, values, gradient, lost)

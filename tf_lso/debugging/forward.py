@@ -100,7 +100,6 @@ def _kind(is_overflow):
 
 
 def _largest(call):
-    """Return the largest magnitude of a call's inputs, and that of its layer's weights."""
     weights = [values.largest for _, values in call.weight_values()]
     return call.input_values.largest, max(weights, default=0.0)
 

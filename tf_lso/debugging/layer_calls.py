@@ -28,7 +28,6 @@ class Call:
     # Only floating-point tensors. Keras has already cast the inputs to the layer's dtype.
     inputs: list = dataclasses.field(default_factory=list)
     outputs: list = dataclasses.field(default_factory=list)
-    # The `Values` of `inputs` and `outputs`.
     input_values: Any = None
     output_values: Any = None
 
@@ -44,7 +43,6 @@ class Call:
         return of_keras and hasattr(self.layer, "compile")
 
     def weight_values(self):
-        """Return a pair (name, `Values`) for each variable of the layer."""
         return [
             (variables_lib.name_of(weight), statistics.values_of([raw]))
             for weight in getattr(self.layer, "weights", ())

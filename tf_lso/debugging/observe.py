@@ -67,7 +67,6 @@ class Pass:
         return [call for call, begins in self.moments if begins]
 
     def gradients_of(self, tensors):
-        """Return the list of `Gradient`s of those `tensors` that have a gradient."""
         return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
 
 
@@ -143,17 +142,13 @@ def _scales(gradients_at, scale):
 
 
 def _lost_of_all(at_larger, at_smaller):
-    """Return the share of the values of all gradients that become 0 at the smaller scale.
-
-    A scale does not fit if gradients are finite only because they have become 0.
-    """
+    # A scale does not fit if gradients are finite only because they have become 0.
     pairs = [p for p in zip(at_smaller, at_larger) if p[0] is not None]
     flat = [np.concatenate([np.ravel(g) for g in side]) for side in zip(*pairs)]
     return _lost(*flat)
 
 
 def _statistics(sources, gradients, at_reference):
-    """Map the id of each tensor or variable that has a gradient to its `Gradient`."""
     return {
         id(source): Gradient(statistics.values_of([gradient]), _lost(gradient, other))
         for source, gradient, other in zip(sources, gradients, at_reference)

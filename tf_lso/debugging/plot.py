@@ -28,7 +28,7 @@ def draw(report, path=None):
         "A plot needs the package matplotlib, which is not installed: "
         "`pip install matplotlib`, or `pip install 'tf-lso[plot]'`.",
     )
-    # Do not use pyplot, which has global state and may open a window.
+    # `pyplot` has global state and may open a window.
     from matplotlib import figure
 
     rows = [*report.layers, *report.variables]
@@ -54,7 +54,6 @@ def draw(report, path=None):
 
 
 def _draw_panel(axes, rows):
-    """Draw a bar for the `Values` of each row, and one for its share of inf and NaN."""
     for name, begin, end, color in _RANGES:
         axes.axvspan(begin, end, color=color, zorder=0)
         top = axes.get_xaxis_transform()

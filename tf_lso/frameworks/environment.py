@@ -58,7 +58,6 @@ def module(name: str) -> types.ModuleType:
 
 
 def require(package: str, message: str) -> None:
-    """Raise ImportError with `message` if a package is not installed."""
     if not _is_installed(package):
         raise ImportError(message, name=package)
 
@@ -102,8 +101,7 @@ def _refuse_broken_keras(tensorflow: str, error: Exception) -> None:
 def check_pair(tensorflow: str, package: str, version: str) -> None:
     """Raise ImportError if tf_lso does not support this pair of TensorFlow and Keras.
 
-    From TensorFlow 2.16 on, versions that are newer than the tested versions are accepted.
-    The first such pair in a process logs a warning.
+    From TensorFlow 2.16 on, versions that are newer than the tested ones only cause a warning.
     """
     minor, oldest = _minor(tensorflow), min(PAIRS)
     if minor < oldest:
@@ -146,7 +144,6 @@ def _refuse(message: str, package: str, wanted: str) -> NoReturn:
     )
 
 
-# Contains the one warning that `_warn_once` has logged, or nothing.
 _warnings: list[str] = []
 
 
@@ -178,10 +175,7 @@ def tensorflow_version() -> tuple[int, int]:
 
 
 def require_tf_keras(reason: str, tensorflow: tuple[int, int]) -> None:
-    """Raise ImportError if tf_keras is missing.
-
-    `reason` names the user's setting that makes `tf.keras` the package tf_keras.
-    """
+    """Raise ImportError if tf_keras, which the user's setting `reason` requires, is missing."""
     # `install` asks about a hundred times. Reading the metadata takes 0.1 s or more.
     if _is_installed("tf_keras"):
         return
@@ -202,7 +196,6 @@ def _is_nightly(package: str) -> bool:
 
 
 def require_tensorboard(what: str) -> None:
-    """Raise ImportError if TensorBoard is missing. `what` names the calling function."""
     message = "needs the package tensorboard, which is not installed: "
     require("tensorboard", f"{what} {message}`pip install tensorboard`.")
 
@@ -234,7 +227,6 @@ def _notation(oldest: tuple[int, int], newest: tuple[int, int] | None = None) ->
 
 
 def require_tensorflow_backend() -> None:
-    """Raise RuntimeError unless TensorFlow is the backend of Keras 3."""
     backend = module("keras").backend.backend()
     if backend != "tensorflow":
         raise RuntimeError(

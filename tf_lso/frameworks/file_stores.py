@@ -10,10 +10,7 @@ _MOST = 60_000
 
 
 def group_of(store, package):
-    """Return the HDF5 group behind a store that Keras passes to an object, or None.
-
-    Only stores in HDF5 files have a group. A dict, which a program may pass, has none.
-    """
+    """Return the HDF5 group of a store that Keras passes to an object, or None for a dict."""
     if not keras_versions.is_keras2(package):
         since_3_10 = keras_versions.is_at_least(package, 3, 10)
         name = "_h5_entry_group" if since_3_10 else "group"
@@ -22,13 +19,11 @@ def group_of(store, package):
 
 
 def write_text(group, name, text):
-    """Store a text in the attributes of an HDF5 group."""
     for number, start in enumerate(range(0, len(text), _MOST)):
         group.attrs[f"{name}{number}"] = text[start : start + _MOST]
 
 
 def read_text(group, name):
-    """Return the text in the attributes of an HDF5 group, or None if it is not there."""
     parts = []
     while f"{name}{len(parts)}" in group.attrs:
         parts.append(np.ravel(group.attrs[f"{name}{len(parts)}"])[0])

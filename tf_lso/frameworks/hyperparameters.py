@@ -18,8 +18,7 @@ _NOT_DELEGATED = {"epsilon", "name", "jit_compile", *table.KERAS3_DEFAULTS}
 def dead_overrides(optimizer):
     """Return the names of OptimizerV2's update methods that an optimizer's class has.
 
-    Only OptimizerV2, the base class of legacy optimizers, calls these methods. In the class
-    of a newer optimizer the methods have no effect.
+    Only OptimizerV2, the base class of legacy optimizers, calls these methods.
     """
     names = ("_resource_apply_dense", "_resource_apply_sparse")
     return [name for name in names if hasattr(type(optimizer), name)]

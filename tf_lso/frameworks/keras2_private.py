@@ -25,7 +25,7 @@ MARK = "_is_wrapped_by_loss_scale_optimizer"
 
 def own_wrapper_of_legacy(package):
     """Return the private class with which a Keras 2 package wraps legacy optimizers."""
-    # The public LossScaleOptimizer of Keras 2 is not a base class of this one.
+    # The public LossScaleOptimizer of Keras 2 is not a base class of this private class.
     module = keras_versions.private(package, "mixed_precision.loss_scale_optimizer")
     return module.LossScaleOptimizer
 
@@ -36,7 +36,6 @@ def name_of(optimizer):
 
 
 def is_marked(optimizer):
-    """Return whether an optimizer is marked as wrapped."""
     return getattr(optimizer, MARK, False)
 
 
@@ -46,7 +45,6 @@ def mark(optimizer):
 
 
 def unmark(optimizer):
-    """Remove the mark from an optimizer, so that the optimizer can be wrapped again."""
     vars(optimizer).pop(MARK, None)
 
 
@@ -81,7 +79,6 @@ def has_aggregation_of(cls, base):
 
 
 def is_made_by_horovod(optimizer):
-    """Return whether Horovod created the class of a Keras 3 optimizer."""
     names = ("_HAS_AGGREGATE_GRAD", "_aggregate_gradients")
     return all(hasattr(type(optimizer), name) for name in names)
 
@@ -97,7 +94,6 @@ def build_legacy(optimizer, variables):
 
 
 def create_hyperparameters(optimizer):
-    """Create the variables of a legacy optimizer's hyperparameters."""
     optimizer._create_hypers()
 
 
@@ -107,7 +103,6 @@ def listed_weights(optimizer):
 
 
 def has_slot(optimizer, variable, slot):
-    """Return whether a legacy optimizer has created a slot for a model variable."""
     try:
         optimizer.get_slot(variable, slot)
     except KeyError:
@@ -116,7 +111,6 @@ def has_slot(optimizer, variable, slot):
 
 
 def compute_gradients(optimizer, loss, var_list, grad_loss, tape):
-    """Compute (gradient, variable) pairs as a legacy optimizer's `minimize` does."""
     return optimizer._compute_gradients(loss, var_list, grad_loss, tape=tape)
 
 
@@ -134,7 +128,6 @@ def transformed(optimizer, grads_and_vars):
 
 
 def decayed_lr(optimizer, var_dtype):
-    """Return the learning rate that a legacy optimizer will use in its next step."""
     return optimizer._decayed_lr(var_dtype)
 
 
@@ -142,7 +135,6 @@ def decayed_lr(optimizer, var_dtype):
 
 
 def own_variables(optimizer):
-    """Return the list of the variables that a newer optimizer created."""
     return optimizer._variables
 
 

@@ -1,8 +1,6 @@
 """Access to private names of Keras 3's optimizers and variables.
 
-If Keras moves one of the private names, `check_class` or `check_instance` raises an
-ImportError. Some functions of this module, such as `scale_nothing`, change a wrapped optimizer.
-`install/table.py` lists these functions.
+`install/table.py` lists the functions of this module that change a wrapped optimizer.
 """
 
 import operator
@@ -37,7 +35,7 @@ learning_rate = operator.attrgetter("_learning_rate")
 built_variables = operator.attrgetter("_trainable_variables")
 # `own_variables(optimizer)` returns the variables that Keras's base class has created.
 own_variables = operator.attrgetter("_variables")
-# `known_variables(optimizer)` returns the same pair as in `keras2_private`.
+# `known_variables(optimizer)` returns a pair (indices, key), as in `keras2_private`.
 known_variables = operator.attrgetter("_trainable_variables_indices", "_var_key")
 
 
@@ -75,7 +73,6 @@ def iteration_variable(optimizer):
 
 
 def set_built_variables(optimizer, variables):
-    """Replace the list of the model variables for which an optimizer was built."""
     variables_lib.set_untracked(optimizer, "_trainable_variables", list(variables))
 
 

@@ -1,8 +1,7 @@
 """Create optimizers from configs of any version of Keras.
 
 A config is {"class_name": ..., "config": {...}}. Since TensorFlow 2.12 a config also has the
-keys "module" and "registered_name". The class of the optimizer may be a class of Keras or of
-the user. If the caller names no Keras package, the config determines the package.
+keys "module" and "registered_name".
 """
 
 import inspect
@@ -33,7 +32,7 @@ _LEGACY_KEYWORDS = ("decay", "clipnorm", "clipvalue", "global_clipnorm")
 def plain(value):
     """Return a copy of a config with Python numbers instead of arrays and tensors."""
     if isinstance(value, dict):
-        # Since TensorFlow 2.12, configs contain arrays and tensors as such dicts.
+        # Since TensorFlow 2.12, a config contains a dict like this for an array or a tensor.
         if value.get("class_name") in ("__numpy__", "__tensor__"):
             return plain(value["config"]["value"])
         return {key: plain(element) for key, element in value.items()}
@@ -165,11 +164,7 @@ def is_neutral(key, value):
 
 
 def _arguments(cls, package, kind, config):
-    """Return the arguments for `cls.from_config`.
-
-    If the class does not accept a neutral argument, the argument is omitted. If a class of
-    Keras does not accept another argument, the function raises ValueError.
-    """
+    """Return the arguments for `cls.from_config`, or raise an error if one is not accepted."""
     takes = dict.fromkeys(_LEGACY_KEYWORDS if kind == "legacy" else ())
     for base in cls.__mro__:
         parameters = inspect.signature(base.__init__).parameters.values()

@@ -43,13 +43,11 @@ def version(package: str) -> str:
 
 
 def is_at_least(package: str, major: int, minor: int) -> bool:
-    """Import a package and return whether its version is at least `major.minor`."""
     here = tuple(int(part) for part in version(package).split(".")[:2])
     return here >= (major, minor)
 
 
 def is_keras2(package: str) -> bool:
-    """Return whether a package is Keras 2."""
     return version(package).startswith("2.")
 
 
@@ -59,17 +57,14 @@ def keras2_spelled(package: str) -> str:
 
 
 def has_keras3() -> bool:
-    """Return whether the package `keras` is Keras 3."""
     return not is_keras2("keras")
 
 
 def imported() -> list[str]:
-    """Return the Keras packages that the program has imported."""
     return [package for package in PACKAGES if package in sys.modules]
 
 
 def imported_keras2() -> list[str]:
-    """Return the Keras 2 packages that the program has imported."""
     return [package for package in imported() if is_keras2(package)]
 
 
@@ -139,10 +134,7 @@ def package_of_tensorflow() -> str:
 
 
 def register_as(cls: type, bound: type, package: str) -> None:
-    """Make a Keras package save instances of `bound` under the name of `cls`.
-
-    `bound` is the subclass of `cls` for the optimizers of one family.
-    """
+    """Make Keras save instances of `bound`, a subclass of `cls`, under the name of `cls`."""
     saving = public(package).saving
     full = _names.get(cls) or saving.get_registered_name(cls)
     namespace, _, name = full.rpartition(">")

@@ -17,7 +17,6 @@ def all_layers(model):
 
 
 def own_variables(layer):
-    """Return the list of the variables that a layer created itself."""
     lists = (getattr(layer, name, None) for name in _OWN)
     return [variable for listed in lists for variable in listed or []]
 

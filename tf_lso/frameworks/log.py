@@ -18,7 +18,6 @@ class Once:
         self._logged: set[str] = set()
 
     def has_logged(self, message: str) -> bool:
-        """Return whether `warn` has logged this message."""
         return message in self._logged
 
     def warn(self, message: str | None) -> None:

@@ -131,8 +131,8 @@ def singular(attribute: str) -> str:
     return re.sub("ies$", "y", attribute).strip("_").removesuffix("s")
 
 
-# Maps the attribute of a slot in Keras 3 to the word with which the names of the slot's
-# variables end. Adafactor is omitted, because it names its slots differently.
+# Maps the attribute of a slot in Keras 3 to the last word in the names of the slot's variables.
+# Adafactor is omitted, because it names its slots differently.
 ENDS = {
     attribute: singular(attribute)
     for facts in OPTIMIZERS.values()

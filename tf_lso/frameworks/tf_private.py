@@ -39,7 +39,6 @@ def _find(module, path):
 
 @functools.cache
 def tf():
-    """Import TensorFlow and return it."""
     return importlib.import_module("tensorflow")
 
 
@@ -53,7 +52,6 @@ def in_xla(graph):
 
 
 def is_recording():
-    """Return whether a gradient tape or a forward accumulator may be recording."""
     return _find("tensorflow.python.eager.record", "could_possibly_record")()
 
 
@@ -91,13 +89,11 @@ def generators():
 
 
 def needs_no_merge_call():
-    """Return whether the current strategy updates variables without `merge_call`."""
     name = "__internal__.distribute.strategy_supports_no_merge_call"
     return _find("tensorflow", name)()
 
 
 def strategy_of(variable):
-    """Return the strategy under which a variable was created, or None."""
     # Variables of a strategy with one device lack the public `distribute_strategy`.
     return getattr(variable, "_distribute_strategy", None)
 
@@ -112,13 +108,11 @@ def once_for_replicas(function, *args):
 
 
 def graph_rewrite_is_on():
-    """Return whether `enable_mixed_precision_graph_rewrite` was called."""
     name = "__internal__.train.is_mixed_precision_graph_rewrite_enabled"
     return _find("tensorflow", name)()
 
 
 def uses_locking(optimizer):
-    """Return whether a TensorFlow 1 optimizer locks variables while it updates them."""
     return getattr(optimizer, "_use_locking", False)
 
 
@@ -137,7 +131,6 @@ def wrapped_module(module: Any) -> Any:
 
 
 def trackable():
-    """Return the base class of the objects that a checkpoint may hold."""
     return _find("tensorflow", "__internal__.tracking.Trackable")
 
 
@@ -162,17 +155,14 @@ def is_of_tracking(name):
 
 
 def track(owner, child, name, overwrite=False):
-    """Make `child` a dependency of `owner` that is called `name` in checkpoints."""
     owner._track_trackable(child, name, overwrite=overwrite)
 
 
 def children(owner, save_type="checkpoint", **kwargs):
-    """Return {name: dependency} for the dependencies of an object."""
     return owner._trackable_children(save_type, **kwargs)
 
 
 def child(owner, name, known=None):
-    """Return the dependency of `owner` that is called `name`, or None."""
     # In TensorFlow 2.12 the method `_lookup_dependency` has only the parameter `name`.
     return owner._lookup_dependency(name, *([] if known is None else [known]))
 
@@ -204,10 +194,7 @@ def deferred(owner):
 
 @contextlib.contextmanager
 def restored_afterwards(owner):
-    """Delay the pending restores of `owner` to the end of the block, and yield their names.
-
-    The block may create and change the dependencies before they are restored.
-    """
+    """Delay the pending restores of `owner` to the end of the block, and yield their names."""
     waiting = deferred(owner)
     held = dict(waiting)
     waiting.clear()

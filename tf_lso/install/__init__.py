@@ -32,7 +32,6 @@ class Handle:
         self._ledger = ledger
 
     def __repr__(self) -> str:
-        """Return the text that a notebook shows if a cell ends with `install()`."""
         if not _made:
             return "<tf_lso is not installed any more>"
         if self._ledger is None:
@@ -158,10 +157,6 @@ def _change_all(ledger, like, import_keras):
 
 
 def _change_one(ledger, package, like):
-    """Make the changes of `install` to one Keras package.
-
-    The changes to TensorFlow are made together with the changes to the package "keras".
-    """
     # Import these modules before any change is made, because they must refer to the original
     # objects of Keras and not to the changed objects.
     from tf_lso import policies

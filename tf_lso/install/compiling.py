@@ -68,10 +68,6 @@ def add_get_optimizer(keras, ledger):
 
 def _get_optimizer(keras):
     def get_optimizer(self, optimizer):
-        """Return an optimizer or a nested structure of optimizers, wrapped if necessary.
-
-        Source: TensorFlow 2.4-2.15, where `compile` called this method.
-        """
         return tf.nest.map_structure(
             lambda one: _compiled(keras.optimizers.get(one), self), optimizer
         )

@@ -1,7 +1,6 @@
 """Restore what Keras 2 had or did in an earlier TensorFlow, for `install(like=...)`.
 
-Today's Keras 2 is the Keras of TensorFlow 2.15. Each public function makes the change of
-one row of `table.PATCHES`.
+Today's Keras 2 is the Keras of TensorFlow 2.15.
 """
 
 import contextlib
@@ -60,9 +59,6 @@ def log_first_replica(keras, ledger):
         return "first" if method == "auto" else method
 
 
-# --- Methods.
-
-
 def _predict_proba(self, x, batch_size=32, verbose=0):
     return self.predict(x, batch_size=batch_size, verbose=verbose)
 
@@ -95,9 +91,6 @@ def add_layer_methods(keras, ledger):
         return original(self, updates)
 
 
-# --- The experimental optimizer.
-
-
 def show_scale_as_tensor(keras, ledger):
     """Make `loss_scale` a tensor, and give configs the keys of the stable class.
 
@@ -114,16 +107,11 @@ def show_scale_as_tensor(keras, ledger):
         return stable.get_config(self) if is_known else original(self)
 
 
-# --- Names.
-
 _SCHEDULES = ("LinearCosineDecay", "NoisyLinearCosineDecay")
 
 
 def add_schedules(keras, ledger):
-    """Add two old learning rate schedules, and let Keras load files that contain them.
-
-    TensorFlow 2.0-2.4 had these schedules.
-    """
+    """Add two old learning rate schedules, and let Keras load files that contain them."""
     base = keras.optimizers.schedules.LearningRateSchedule
     package = keras_versions.package_of(keras)
     # When Keras loads a file, it looks up the class of a schedule in this private module.

@@ -1,7 +1,7 @@
 """Suggest an option of `tf-lso run` below the traceback of an error about Keras 3.
 
-The hint names `--like` if the error comes from the use of Keras 3. With `--like`, it names the
-way back if the program used a name that only Keras 3 has.
+The hint suggests `--like` if the error comes from the use of Keras 3. In a program that runs
+with `--like`, it says how to keep Keras 3 if the error is about a name that only Keras 3 has.
 """
 
 import os

@@ -35,10 +35,7 @@ class ImportHook(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Return the spec of one of the hook's modules, or None for any other module.
-
-        The loader in the spec executes the module and then calls the hook's function.
-        """
+        """Return the spec of one of the hook's modules, or None for any other module."""
         del path, target
         finding = name, threading.get_ident()
         if name not in self._names or finding in self._finding:

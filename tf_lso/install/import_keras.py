@@ -19,16 +19,16 @@ from tf_lso.install import like
 # contains the private modules.
 _PUBLIC, _PRIVATE, _ROOT = "tf_keras.api._v2.keras.", "tf_keras.src.", "tf_keras."
 
-# Modules of an older Keras, such as `keras.wrappers.scikit_learn`. Keras 3 uses their names for
-# something else.
+# Modules of an older Keras, such as `keras.wrappers.scikit_learn`. In Keras 3 these names have
+# another meaning.
 _REMOVED = ("keras.wrappers", "keras.legacy")
 
 
 def lead_to_tf_keras(keras, ledger):
     """Make `import keras` lead to the Keras of `tf.keras`, as in TensorFlow 2.6-2.15.
 
-    Then `keras.layers` and `tf.keras.layers` are the same module, too. The private modules of
-    that time, such as `keras.engine`, lead to the private modules of tf_keras.
+    Submodules such as `keras.layers` and `tf.keras.layers` are the same, too. The private
+    modules of that time, such as `keras.engine`, lead to the private modules of tf_keras.
     """
     is_keras3 = keras_versions.package_of_tensorflow() != "keras" and (
         keras_versions.has_keras3()
@@ -63,8 +63,8 @@ def _is_keras(name):
 def _find_missing_names(ledger):
     """Let modules find attributes that they had in TensorFlow 2.6-2.12, by `__getattr__`.
 
-    Then `keras.layers` was the private module, and not the one of `tf.keras`. So it also had
-    attributes such as `keras.utils.np_utils` and `keras.layers.CuDNNLSTM`.
+    In these versions, `keras.layers` was a private module and not `tf.keras.layers`. So modules
+    of `keras` had more attributes, such as `keras.utils.np_utils` and `keras.layers.CuDNNLSTM`.
     """
     homes = {}
     for name, module in [*sys.modules.items()]:
@@ -80,11 +80,7 @@ def _find_missing_names(ledger):
 
 
 def _missing(module, homes, name):
-    """Return the attribute `name` of a module, from a submodule or from the modules `homes`.
-
-    Raises:
-      AttributeError: if there is no such attribute.
-    """
+    """Return the attribute `name` of a module, from a submodule or from the modules `homes`."""
     if not name.startswith("__"):
         submodule = _home(f"{module.__name__}.{name}")
         if submodule is not None:
@@ -108,7 +104,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._ledger = ledger
 
     def find_spec(self, name, path=None, target=None):
-        """Return a spec if `name` leads to a module that has another name.
+        """Return a spec if `name` is a second name of a module.
 
         The name of a module is looked up in its parent package by the parent's own name. The
         other finders would look for "keras.layers" in the folder of tf_keras, and load a
@@ -134,8 +130,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         """Return None, so that Python makes an empty module.
 
-        If this method returned the module that has another name, Python would replace the
-        `__spec__` of that module.
+        If this method returned the module itself, Python would replace the module's `__spec__`.
         """
 
     def exec_module(self, module):
@@ -167,10 +162,7 @@ def _exists(name):
 
 
 def _old_name(package, last):
-    """Return the name of the module of tf_lso that replaces `last` in a package, or None.
-
-    For instance, `keras.mixed_precision.loss_scale_optimizer` leads to tf_lso.
-    """
+    """Return the name of the module of tf_lso that replaces `last` in a package, or None."""
     module = vars(package).get(last)
     is_of_tf_lso = isinstance(module, types.ModuleType) and (
         module.__name__.startswith("tf_lso.")
@@ -194,10 +186,9 @@ def _path(own):
 
 
 def only_in_keras3(own):
-    """Return the name in Keras 3 of what a program has not found as `own`, or None.
+    """Return the Keras 3 name of `own`, which tf_keras does not have, or None.
 
-    For instance, a program does not find "tf_keras.api._v2.keras.ops", since only Keras 3 has
-    `keras.ops`.
+    For instance, the Keras 3 name of "tf_keras.api._v2.keras.ops" is "keras.ops".
     """
     name = f"keras.{_path(own)}"
     if name in _REMOVED:

@@ -12,8 +12,7 @@ from tf_lso.frameworks import tf_private
 
 _ABSENT = object()
 
-# Matches the dotted names of Keras's modules and of their copies. For instance, an import of
-# `tensorflow.keras.models` makes a copy of a Keras module.
+# An import of `tensorflow.keras.models` makes a copy of a Keras module.
 _OF_KERAS = re.compile(r"(keras|tf_keras|tensorflow\.keras)(\.|$)")
 
 
@@ -50,7 +49,6 @@ class Ledger:
         self.is_open = True
 
     def set_attribute(self, owner: Any, name: str, value: object) -> None:
-        """Set an attribute of a module or class."""
         # A module of tf.compat.v1 wraps another module, and contains copies of some attributes
         # of the wrapped module. Setting an attribute makes such a copy. If there was no copy
         # before, `undo` must remove the copy.
@@ -78,7 +76,6 @@ class Ledger:
                 self.set_attribute(owner, name, value)
 
     def set_item(self, owner: Any, name: str, value: object) -> None:
-        """Set an item of a dict, such as `sys.modules`."""
         before = {name: owner[name]} if name in owner else {}
         self.on_undo(lambda: (owner.pop(name, None), owner.update(before)))
         owner[name] = value
@@ -91,9 +88,6 @@ class Ledger:
         defines it, since Keras tests whether a model's `compile` is that of the base class.
         A function of a module is replaced in all modules of Keras that contain the
         function, since a public module and private modules may contain the same function.
-
-        Raises:
-          ImportError: if `owner` has no attribute `name` in this version.
         """
         if isinstance(owner, type):
             owner = next((cls for cls in owner.__mro__ if name in vars(cls)), owner)
@@ -129,17 +123,13 @@ class Ledger:
         self._undo.append(function)
 
     def undo(self) -> None:
-        """Undo all changes in reverse order."""
         self.is_open = False
         while self._undo:
             self._undo.pop()()
 
 
 def make(change: Callable[[Ledger], object]) -> Ledger:
-    """Return a ledger of the changes that `change` makes.
-
-    If `change` raises an error, undo the changes.
-    """
+    """Return a ledger of the changes that `change` makes. If it raises an error, undo them."""
     ledger = Ledger()
     try:
         change(ledger)

@@ -16,12 +16,9 @@ import types
 
 from tf_lso.frameworks import environment, keras_versions
 
-# The environment variable that contains the version that `--like` or `install(like=...)` chose,
-# such as "2.4". Child processes of `tf-lso run` read the variable too.
+# Two environment variables, which child processes of `tf-lso run` read too. The first contains
+# the chosen version, such as "2.4". The second is "0" if `import keras` stays Keras 3.
 VARIABLE = "TF_LSO_LIKE"
-
-# The environment variable that is "0" if `import keras` stays Keras 3 although `like` chose
-# Keras 2. Child processes of `tf-lso run` read it too.
 IMPORT_KERAS = "TF_LSO_IMPORT_KERAS"
 
 # The environment variable that makes `tf.keras` the package tf_keras ("1") or keras ("0") when
@@ -33,9 +30,7 @@ _OLDEST, _KERAS3 = (2, 0), (2, 16)
 def parsed(like: str) -> tuple[int, int]:
     """Return the major and minor version that `like` names.
 
-    Raises:
-      TypeError: if `like` is not a str. A number is refused, because 2.10 is equal to 2.1.
-      ValueError: if `like` is not a version from 2.0 to the newest supported TensorFlow.
+    A number is refused, because 2.10 is equal to 2.1.
     """
     major, minor = newest = max(environment.PAIRS)
     known = f"a version of TensorFlow from 2.0 to {major}.{minor}, such as '2.4'"
@@ -54,11 +49,6 @@ def choose(like: str, import_keras: bool = True) -> None:
     If TensorFlow is already imported, check that it uses this Keras. If `import_keras` is
     True, `import keras` is to lead to this Keras too, so check that the program has not
     imported Keras 3 yet.
-
-    Raises:
-      ImportError: if this Keras is not installed, or TensorFlow is too old for this Keras.
-      RuntimeError: if TensorFlow was imported with another Keras, or Keras 3 was imported.
-      TypeError, ValueError: if `like` is not a version, as in `parsed`.
     """
     of_keras2 = parsed(like) < _KERAS3
     here = environment.tensorflow_version()
@@ -97,10 +87,7 @@ def choose(like: str, import_keras: bool = True) -> None:
 
 
 def _importer_of_keras3() -> str | None:
-    """Return the name of a module that has imported Keras 3, in quotes, or None.
-
-    TensorFlow and tf_lso itself do not count.
-    """
+    """Return a phrase that names a module of the program that uses Keras 3, or None."""
     keras = sys.modules.get("keras")
     if getattr(keras, "__name__", None) != "keras" or keras_versions.is_keras2("keras"):
         return None
@@ -163,9 +150,8 @@ def public_modules(package, below=""):
     """Return the modules that programs know as `tf.keras`.
 
     If `below` is the name of a submodule, such as ".optimizers", return the submodules of
-    this name instead. Modules that do not exist in this version are omitted. Call this
-    function before any change, since the first import of `tensorflow.keras` copies the
-    attributes of Keras.
+    this name instead. Call this function before any change, since the first import of
+    `tensorflow.keras` copies the attributes of Keras.
     """
     apis = ("_v1.keras", "_v2.keras", "keras")
     places = [package, *(f"{package}.api.{api}" for api in apis)]

@@ -1,7 +1,6 @@
 """Make Keras load a LossScaleOptimizer from a config of any version of the API.
 
-Without this change Keras refuses such a config, or makes its own LossScaleOptimizer. Keras
-still loads all other configs itself.
+Without this change Keras refuses such a config, or makes its own LossScaleOptimizer.
 """
 
 from tf_lso.frameworks import keras_versions

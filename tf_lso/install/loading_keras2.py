@@ -27,7 +27,6 @@ def _private(keras, path):
 
 
 def is_ours(optimizer):
-    """Return whether an optimizer is a `LossScaleOptimizer` of tf_lso."""
     return isinstance(optimizer, optimizers.LossScaleOptimizer)
 
 
@@ -83,10 +82,7 @@ def _order_slots(model):
 
 
 def build_optimizers(model):
-    """Build the wrapped optimizers of a loaded model.
-
-    Keras 2 itself does not build legacy optimizers.
-    """
+    """Build the wrapped optimizers of a loaded model. Keras 2 builds no legacy optimizers."""
     for optimizer, variables in _optimizers_of(model):
         family = optimizer._family
         if variables and not family.built_variables():

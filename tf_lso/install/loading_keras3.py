@@ -1,7 +1,8 @@
 """Make Keras 3 load wrapped optimizers and dtype policies from files of Keras 2.
 
-Keras 3 cannot compile a model from an .h5 file that contains the name of a loss or of a metric,
-not even from its own files. So this module compiles models with a wrapped optimizer itself.
+Keras 3 cannot compile a model from an .h5 file that contains the name of a loss or of a metric
+(keras#19330), not even from its own files. So this module compiles models with a wrapped
+optimizer itself.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ def load_models(keras, ledger):
     ):
         training = _training_config(filepath) if compile else None
         if training is not None:
-            # Keras 3.0 ignores the argument `custom_objects` for .h5 files.
+            # Keras 3.0 ignores `custom_objects` for .h5 files (keras#19330).
             with keras.saving.custom_object_scope(custom_objects or {}):
                 model = original(filepath, custom_objects, False, *args, **kwargs)
                 _compile(keras, model, training)
@@ -60,7 +61,6 @@ def _training_config(path):
 
 
 def _compile(keras, model, training):
-    """Compile a model as `training`, the dict in an .h5 file, says."""
     model.compile(
         keras.optimizers.deserialize(training["optimizer_config"]),
         _from_config(keras.losses, training.get("loss")),

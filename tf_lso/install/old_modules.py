@@ -78,7 +78,6 @@ def lead_to_tf_lso(keras, ledger):
 
 
 def import_mirrors():
-    """Import all mirrors."""
     for namespace in names.NAMESPACES:
         importlib.import_module(f"tf_lso.{namespace}")
 
@@ -125,7 +124,8 @@ def _lead(ledger, spelled, namespace):
 def _let_import(ledger, name, module):
     """Let programs import `module` under the dotted name `name`.
 
-    It also becomes an attribute of the parent package, unless that has another object there.
+    The module also becomes an attribute of the parent package, unless the package already has
+    another attribute of this name.
     """
     parent, _, last = name.rpartition(".")
     parent, before = sys.modules.get(parent), sys.modules.get(name)
@@ -145,7 +145,6 @@ def _made(name, contents):
 
 
 def _reach(path):
-    """Follow the attributes in a dotted path. Return the module at the end of the path."""
     root, *names_ = path.split(".")
     return functools.reduce(getattr, names_, sys.modules[root])
 
@@ -159,8 +158,7 @@ def _set_all(ledger, owners, contents):
 
 # --- The contents of the modules.
 
-# The names in `tf_lso.policies` that have a different value for each Keras package. The mirrors
-# contain the values for `tf.keras`.
+# The names in `tf_lso.policies` that have a different value for each Keras package.
 _POLICIES = (
     *("Policy", "global_policy", "set_global_policy", "get_layer_policy"),
     *("ExperimentalPolicy", "experimental_global_policy", "set_policy"),

@@ -31,12 +31,10 @@ examples:
 The exit code is the program's.
 """
 
-# The files whose frames `_show` removes from the beginning of a traceback.
 _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso run` to its parser."""
     options = "[--like VERSION] [--no-import-keras]"
     parser.usage = f"tf-lso run {options} (SCRIPT | -m MODULE) [ARGS ...]"
     parser.add_argument(
@@ -82,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
             like_lib.choose(like, args.import_keras)
         except (ImportError, ValueError) as error:
             args.parser.error(f"argument --like: {error}")
-        # Child processes read the options from these environment variables.
         os.environ[like_lib.VARIABLE] = like
         os.environ[like_lib.IMPORT_KERAS] = str(int(args.import_keras))
     if not arguments:

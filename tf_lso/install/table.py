@@ -40,9 +40,8 @@ class Patch(NamedTuple):
 
     The arguments of `function` are the module with the public names of a Keras package, and
     the ledger that undoes the change. If `when` is WRAPPED, `function` gets the optimizer
-    instead, and the change lasts as long as the optimizer. The docstring of `function` says
-    what changes and why. The page that is written from the table shows the first sentence of
-    this docstring.
+    instead, and the change lasts as long as the optimizer. The page shows the first sentence
+    of its docstring.
     """
 
     target: str  # This text lists the changed names for readers of the page.
@@ -52,7 +51,6 @@ class Patch(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The docstring of `function` as one line."""
         return " ".join((self.function.__doc__ or "").split())
 
 
@@ -122,17 +120,13 @@ PATCHES = [Patch(*row) for row in (
 
 
 def is_in(patch: Patch, package: str) -> bool:
-    """Return whether the row `patch` of the table applies to a Keras package.
-
-    The rows that change TensorFlow apply to the package "keras".
-    """
+    """Return whether a row applies to a Keras package. TensorFlow's rows apply to "keras"."""
     generation = KERAS_2 if keras_versions.is_keras2(package) else KERAS_3
     is_tensorflow = patch.where == TENSORFLOW and package == "keras"
     return is_tensorflow or patch.where in (EACH, generation)
 
 
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
-    """Make the changes of `install(like=chosen)` to a Keras package."""
     moments = [
         INSTALL,
         *(versions for versions in LIKES if like.is_in(chosen, versions)),

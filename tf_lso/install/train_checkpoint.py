@@ -58,7 +58,7 @@ def refuse_other_generations(keras, ledger):
         try:
             return original(self, save_path, options)
         except ValueError:
-            # Another optimizer refuses the checkpoint, after the slots of these started again.
+            # Another optimizer refuses the checkpoint after the slots of these were reset.
             for set_slots in put_back:
                 set_slots()
             raise
@@ -107,7 +107,7 @@ def _objects_in(path, root):
         return None, []
     seen, queue = {id(root)}, [(0, root)]
     for node, owner in queue:
-        # An optimizer lists model variables too, but by the order of its build.
+        # An optimizer lists model variables too, but in the order of its build.
         names = {} if binding.is_optimizer(owner) else graph.children(node)
         for name, child in tf.train.TrackableView.children(owner).items():
             if name in names and id(child) not in seen:
@@ -133,9 +133,9 @@ def _other_writer(graph, found):
 def _manifest_of(graph, node, optimizer, found):
     """Return a `Manifest` for an optimizer in a checkpoint that also contains the model.
 
-    The object graph tells to which model variables the slots belong, and TensorFlow restores
-    the model by this graph. If the graph does not tell all of it, return None. Then the
-    manifest in the checkpoint counts, or, without one, the order of the variables.
+    The object graph shows to which model variables the slots belong, and TensorFlow restores
+    the model by this graph. If the graph does not show it for every slot, return None. Then
+    the manifest in the checkpoint decides, or the order of the variables if there is none.
     """
     family = optimizer._family
     at = object_graph.inner(graph, node)

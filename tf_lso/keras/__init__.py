@@ -1,7 +1,4 @@
-"""Provide the loss-scaling names of `tf.keras`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the loss-scaling names of `tf.keras`."""
 
 from tf_lso.keras import mixed_precision
 from tf_lso.names import mirror_attributes as _mirror_attributes

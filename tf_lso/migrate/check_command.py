@@ -33,7 +33,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso check` to a parser."""
     options.add_shared(parser)
     parser.add_argument(
         "--format",
@@ -49,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the check, write its report to stdout and return the exit code."""
     if options.explained(args):
         return 0
     selected = options.selected(args)

@@ -52,7 +52,6 @@ class Options:
 
 
 def may_have_old_names(text: str) -> bool:
-    """Return whether a text contains a part of an old name."""
     return _TOKENS.search(text) is not None
 
 

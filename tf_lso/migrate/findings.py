@@ -73,7 +73,6 @@ class Finding:
         self.fix, self.why_not, self.edits = "", why, {}
 
     def now(self, status: str, today: str) -> None:
-        """Change the status, and the sentence about what happens today."""
         self.consequence = dataclasses.replace(
             self.consequence, status=status, today=today
         )

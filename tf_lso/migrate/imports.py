@@ -66,7 +66,7 @@ class Apply(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,
         updated_node: cst.SimpleStatementLine,
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        """Give each new import a line of its own if the old import had one."""
+        """Put each new import on its own line if the old import was alone on its line."""
         above = [cst.EmptyLine(comment=comment) for comment in self._comments]
         self._comments = []
         line = updated_node.with_changes(

@@ -37,7 +37,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `tf-lso migrate` to a parser."""
     options.add_shared(parser)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
@@ -59,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the migration, write its report to stdout and return the exit code."""
     if options.explained(args):
         return 0
     selected = options.selected(args)

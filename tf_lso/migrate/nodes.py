@@ -58,7 +58,6 @@ def literal(node: cst.CSTNode | None) -> str | None:
 
 
 def keywords(call: cst.Call) -> Mapping[str, cst.Arg]:
-    """Return {keyword: argument node} of a call."""
     return {arg.keyword.value: arg for arg in call.args if arg.keyword}
 
 

@@ -15,7 +15,6 @@ NOTHING_READ = 2  # the exit code of a command that fails before it reads a file
 
 
 def add_shared(parser: argparse.ArgumentParser) -> None:
-    """Add the shared arguments, such as the paths and `--like`, to a parser."""
     parser.add_argument(
         "paths",
         nargs="*",

@@ -15,7 +15,6 @@ _WHERE = ("file", "cell", "line", "column", "rule", "code", "guarded", "fix", "w
 
 
 def check_text(outcome: Outcome, verbose: bool) -> str:
-    """Return the report of `tf-lso check`: the findings and a summary."""
     shown = [found for found in outcome.findings if verbose or found.is_problem]
     parts = [_shown(found, _label(found)) for found in shown]
     parts.append(_failures(outcome, "unreadable"))
@@ -56,7 +55,6 @@ def check_json(outcome: Outcome, verbose: bool) -> str:
 
 
 def migrate_text(outcome: Outcome, verbose: bool) -> str:
-    """Return the report of `tf-lso migrate`: diffs, remaining findings and a summary."""
     left = [found for found in outcome.left if verbose or found.is_problem]
     parts = [diffs(outcome), "\n" if outcome.changed else ""]
     parts += [_shown(found, "left") for found in left]
@@ -77,7 +75,6 @@ def migrate_text(outcome: Outcome, verbose: bool) -> str:
 
 
 def diffs(outcome: Outcome) -> str:
-    """Return the diffs of all files that change."""
     return "".join(map(diff, outcome.changed))
 
 

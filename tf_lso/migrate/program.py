@@ -78,7 +78,6 @@ class Program:
                 yield parts
 
     def code(self, node: cst.CSTNode) -> str:
-        """Return the source text of a node."""
         return self.module.code_for_node(node)
 
     def line(self, node: cst.CSTNode) -> int:
@@ -96,17 +95,14 @@ class Program:
         return finding
 
     def nodes(self, kind: type[_Node]) -> list[_Node]:
-        """Return the list of all nodes of a type, in the order of the program."""
         return self._nodes.get(kind, [])
 
     def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield all nodes that contain a node, from the parent up to the module."""
         while parent := self._parents.get(node):
             yield parent
             node = parent
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the parent of a node."""
         return self._parents.get(node)
 
     def is_stored(self, node: cst.CSTNode) -> bool:
@@ -117,7 +113,6 @@ class Program:
     # --- Names.
 
     def imported_path(self, alias: cst.ImportAlias) -> str:
-        """Return the full path of an imported module or name."""
         statement = self.parent(alias)
         if not isinstance(statement, cst.ImportFrom):
             return alias.evaluated_name

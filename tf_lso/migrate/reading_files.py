@@ -25,7 +25,6 @@ class Outcome:
 
     @property
     def findings(self) -> list[Finding]:
-        """The list of the findings in all files."""
         return [found for file in self.files for found in file.findings]
 
     @property
@@ -40,7 +39,6 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `tf-lso check`."""
         if self.unreadable:
             return 2
         return int(any(found.fails for found in self.findings))

@@ -37,12 +37,10 @@ _INSTALLED = "This file installs tf_lso."
 _BY_MAKER = "by the new name in the call that makes the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
-# The rules for uses that a guard may handle.
 _GUARDABLE = (GONE, CHANGED, SAME, ARGUMENTS, METHOD, OPTIMIZER)
 
 
 def adjusted(program: Program) -> list[Finding]:
-    """Return the findings of a program, adjusted to facts about the whole program."""
     findings = _merged(program.findings)
     for found in findings:
         _adjust_guard(program, found)
@@ -75,7 +73,6 @@ def installs_for_policy(program: Program) -> set[str]:
 
 
 def is_installed(program: Program) -> bool:
-    """Return whether the program installs tf_lso."""
     return "tf_lso.install" in program.called or "tf_lso.installed" in program.imported
 
 

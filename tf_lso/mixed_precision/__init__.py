@@ -1,7 +1,4 @@
-"""Provide the names of `tf.mixed_precision`.
-
-A program that replaces `tf` by `tf_lso` gets these names from this module.
-"""
+"""Provide the names of `tf.mixed_precision`."""
 
 from tf_lso.mixed_precision import experimental
 from tf_lso.names import mirror_attributes as _mirror_attributes

@@ -23,7 +23,6 @@ class Runtime:
 
     @property
     def keras_2(self) -> bool:
-        """Whether `tf.keras` is Keras 2."""
         return bool(self.like)
 
     @property

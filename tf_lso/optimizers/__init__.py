@@ -1,12 +1,7 @@
-"""Define the stable and the experimental LossScaleOptimizer.
-
-The package also contains the adapters to the wrapped optimizers, and the code that saves and
-loads the state of a LossScaleOptimizer.
-"""
+"""Define the stable and the experimental LossScaleOptimizer."""
 
 from tf_lso.frameworks import environment
 
-# Refuse unsupported versions of TensorFlow and Keras before the modules below import them.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

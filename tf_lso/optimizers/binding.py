@@ -1,9 +1,8 @@
 """Make a subclass of LossScaleOptimizer for each family of inner optimizers.
 
-There are three families: the optimizers of Keras 3, and the legacy and the newer optimizers of
-Keras 2. The subclass derives from the class that the program called. The subclass also derives
-from Keras's own classes, so that `isinstance` and `compile` treat the wrapper as an optimizer
-of the same family as the inner optimizer.
+The subclass derives from the class that the program called, and from Keras's own classes, so
+that `isinstance` and `compile` treat the wrapper as an optimizer of the same family as the
+inner optimizer.
 """
 
 from typing import Any

@@ -25,7 +25,6 @@ _WRAPPER = re.compile("(experimental|base)?lossscaleoptimizer(v1|v3)?")
 
 
 def is_wrapper(config):
-    """Return whether a serialized optimizer is a LossScaleOptimizer of any version."""
     return bool(_WRAPPER.fullmatch(keras_configs.short_name(config)))
 
 

@@ -59,7 +59,6 @@ class LossScaleOptimizer(optimizers.LossScaleOptimizer):
                 validation.refuse_keyword(name, accepted)
         return super().__new__(cls, *args, **kwargs)
 
-    # Make Python's `inspect` and `help` show the signature of the constructor.
     __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
 
     @optimizers.LossScaleOptimizer.loss_scale.getter  # type: ignore[attr-defined]

@@ -611,8 +611,6 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if forgotten and all(map(validation.is_of_tf_lso, methods)):
             self._once.warn(forgotten)
 
-    # --- Minimizing.
-
     def minimize(
         self,
         loss: tf.Tensor | Callable[[], tf.Tensor],
@@ -1190,10 +1188,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         return binding.unpickled, self._described()
 
     def _described(self, copied_inner=None):
-        """Return a pair (class, dict) from which `binding.unpickled` makes a copy.
-
-        If `copied_inner` is None, the inner optimizer is copied through its config.
-        """
+        """Return a pair (class, dict) from which `binding.unpickled` makes a copy."""
         if self._state.deferred is not None:
             raise ValueError(state_lib.BUILD_FIRST)
         manifest = self._state.manifest()

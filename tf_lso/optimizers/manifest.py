@@ -43,7 +43,6 @@ class Manifest(NamedTuple):
 
     @property
     def names(self) -> set[str]:
-        """The names of the slots."""
         return {slot for slot, _ in self.slots}
 
 
@@ -102,7 +101,6 @@ def to_json(manifest: Manifest) -> str:
 
 
 def from_json(text: str) -> Manifest:
-    """Return the manifest that `to_json` has written."""
     config = json.loads(text)
     slots = config.pop("slots")
     arrays = [(slots[slot], None if n < 0 else n) for slot, n in config.pop("arrays")]

@@ -1,4 +1,4 @@
-"""Compare what a file says of its optimizer with the optimizer that loads the file.
+"""Compare what a file says about its optimizer with the optimizer that loads the file.
 
 `saved` is the manifest in the file, and `own` is that of the optimizer.
 """
@@ -10,7 +10,6 @@ from tf_lso.frameworks import log
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.optimizers.manifest import UNKNOWN, Manifest
 
-# Maps the name of a slot to the argument of the optimizer that creates the slot.
 _ARGUMENTS = {
     slot: argument
     for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()
@@ -82,8 +81,9 @@ def variables_in_order(saved: Manifest, own: Manifest) -> list[int]:
 
     The two lists may contain the same paths in different orders. If they have no path in
     common, because the model was made a second time in a process, the names without numbers
-    decide, and then the order. A warning says so, and also if only numbers tell paths in
-    different orders apart. Raise ValueError if only some of the paths are in both lists.
+    decide, and otherwise the order. The function then logs a warning. It also logs a warning
+    if the orders differ and the paths differ only in numbers. Raise ValueError if only some
+    of the paths are in both lists.
     """
     if saved.keys is not None and own.keys is not None:
         places = {key: place for place, key in enumerate(saved.keys)}

@@ -144,8 +144,7 @@ class ListedSlots:
         """Return a context manager in which the caller builds the inner optimizer.
 
         If a checkpoint was restored before, its values are assigned after the build, because
-        some optimizers assign values to their slots during the build. The context manager
-        raises ValueError if that checkpoint does not fit.
+        some optimizers assign values to their slots during the build.
         """
         if not self._is_saved:
             yield
@@ -182,11 +181,9 @@ class ListedSlots:
         return known[key(var)]
 
     def get_slot_names(self):
-        """Return the names of the slots that the optimizer has built or that were added."""
         return list(self._slots())
 
     def get_slot(self, var, slot_name):
-        """Return the slot variable of a model variable, or raise KeyError."""
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
@@ -200,7 +197,6 @@ class ListedSlots:
             return made
 
     def add_weight(self, name, shape=(), dtype=None, initializer="zeros", **kwargs):
-        """Return a new variable of the inner optimizer."""
         # `add_weight` of TensorFlow 2.0-2.15 accepted further arguments.
         del kwargs
         dtype = None if dtype is None else tf.as_dtype(dtype).name

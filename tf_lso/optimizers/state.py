@@ -66,7 +66,6 @@ class Layout(NamedTuple):
 
     @property
     def variables(self):
-        """All variables, in the order of the layout."""
         return [*self.head, *self.slots, *self.tail]
 
 
@@ -108,12 +107,7 @@ def _have_shapes_of(arrays, variables):
 
 
 def _why_not(arrays, whole, untrained, weights):
-    """Return the reason why the arrays of a file do not fit an optimizer.
-
-    If the arrays fit a list in `untrained`, the file was saved before the optimizer was
-    built. If the arrays fit a layout in `weights`, Keras 2 wrote the file. The function
-    raises ValueError if the shape of an array differs from that of its variable in `whole`.
-    """
+    """Return the reason why the arrays of a file do not fit, or raise it as a ValueError."""
     if any(_fits(arrays, variables) for variables in untrained):
         return "It was saved before the optimizer was built."
     if any(_fits(arrays, layout.variables) for layout in weights):
@@ -133,8 +127,8 @@ class State:
         self._family, self._loss_scale = family, loss_scale
         # This is a function, because the program may change the name of the optimizer.
         self._name_of_owner = name_of_owner
-        # A `DeferredSlots`, or None, and what `deferred` was before a restore that may still be
-        # refused. `_remember` puts back what the family knew of an earlier restore.
+        # `deferred` is a `DeferredSlots` or None. If a restore is refused, its value is again
+        # `_deferred_before`, and `_remember` undoes what `Family.forget` did.
         self.deferred = self._deferred_before = None
         self._remember = lambda: None
         # Whether the wrapper's part of a file lacked the state of the inner optimizer.
@@ -164,10 +158,7 @@ class State:
         return [layout for layout in [*files, *weights] if layout.order == order]
 
     def manifest(self):
-        """Return the manifest of what `saved` returns.
-
-        The result is None if deferred slots were loaded without a manifest.
-        """
+        """Return the manifest of `saved`, or None if deferred slots were loaded without one."""
         if self.deferred is None:
             if not self._family.built_variables():
                 return self._family.manifest(start=0, slots=[])
@@ -254,7 +245,6 @@ class State:
             raise
 
     def _start_again(self, own):
-        """Give the slots their initial values, and log a warning."""
         (layout, *_), _ = self.layouts()
         first = {
             slot: table.first_value(self._family.inner, slot) for slot in own.names
@@ -277,7 +267,7 @@ class State:
         )
 
     def keep_slots(self):
-        """Return a function that sets the slots and the step counter to their values of now."""
+        """Return a function that restores the current slots and the current step counter."""
         (layout, *_), _ = self.layouts()
         slots = [*layout.slots] if self._family.built_variables() else []
         kept = [self._family.counter(), *slots]
@@ -399,10 +389,7 @@ class State:
         variables_lib.assign_all([*layout.slots, *others], [*arrays, *values])
 
     def load(self, arrays, manifest=None):
-        """Set the state to the arrays of a file. Only warn if they do not fit, as Keras does.
-
-        Without a manifest, the order of the arrays decides.
-        """
+        """Set the state to the arrays of a file. Warn if they do not fit, as Keras does."""
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
                 log.logger().warning(
@@ -422,7 +409,7 @@ class State:
             if manifest.is_built:
                 self._load_by_manifest(arrays, manifest)
             else:
-                # The file has no slots, whose order a manifest would tell.
+                # The file has no slots, so the manifest is not needed for their order.
                 self._load_by_order(arrays)
         except ValueError as error:
             self.warn_not_loaded(error)
@@ -440,7 +427,6 @@ class State:
             self.warn_not_loaded(_why_not(arrays, whole[0], untrained, weights))
 
     def _load_by_manifest(self, arrays, manifest):
-        """Load a file with a manifest, or raise ValueError."""
         files, weights = self.layouts()
         # The manifest says in which order the slots are, so the layout may be of Keras 2.
         layouts = [*files, *weights]

@@ -22,7 +22,6 @@ _SUPPORTED = (
 
 
 def check_dynamic(dynamic):
-    """Raise TypeError if `dynamic` is not a bool, and suggest what to write instead."""
     if not isinstance(dynamic, bool):
         scale = repr(dynamic) if isinstance(dynamic, (int, float)) else "..."
         raise TypeError(
@@ -62,7 +61,6 @@ def refuse_keyword(name, accepted, also_similar=()):
 
 
 def scales_the_loss(optimizer):
-    """Return whether an optimizer is a LossScaleOptimizer of tf_lso or of Keras."""
     return any("LossScaleOptimizer" in cls.__name__ for cls in type(optimizer).__mro__)
 
 
@@ -99,7 +97,6 @@ def is_of_tf_lso(method):
 
 
 def as_list(name, iterable):
-    """Return `iterable` as a list, or raise TypeError about the argument `name`."""
     try:
         return list(iterable)
     except TypeError as error:
@@ -119,7 +116,6 @@ def unzip(grads_and_vars):
 
 
 def check_strategy():
-    """Raise ValueError unless tf_lso supports the current strategy."""
     strategy = tf.distribute.get_strategy()
     if tf.distribute.has_strategy() and not isinstance(strategy, _SUPPORTED):
         raise ValueError(
@@ -158,7 +154,6 @@ def check_gradients(gradients):
 
 
 def check_tape(loss, tape):
-    """Raise ValueError if the loss is not callable and the tape is None."""
     if not callable(loss) and tape is None:
         raise ValueError(
             "`tape` is required when a tensor is passed as the loss: pass the "

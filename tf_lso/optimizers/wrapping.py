@@ -48,7 +48,6 @@ def wrap(optimizer: Any, model: Any) -> Any:
     Source: tf_lso adds this; TensorFlow never had it. `compile` of TensorFlow 2.1-2.15
     wrapped the optimizer of a model whose own policy was mixed_float16.
     """
-    # This call raises the TypeError for `optimizer`.
     binding.require_family(optimizer)
     loss_scale = loss_scale_of(model)
     if validation.scales_the_loss(optimizer):
@@ -103,10 +102,7 @@ def _warn_of_two_scales(optimizer, loss_scale):
 
 
 def warn_if_not_scaled(optimizer, model, name):
-    """Warn if a model needs a loss scale and its optimizer does not scale the loss.
-
-    `name` stands for the optimizer in the message.
-    """
+    """Warn if a model needs a loss scale and its optimizer does not scale the loss."""
     if loss_scale_of(model) is None or validation.scales_the_loss(optimizer):
         return
     # Keras 3 itself scales the loss by this factor.

@@ -4,7 +4,6 @@ import functools
 
 from tf_lso.frameworks import environment, keras_versions
 
-# If TensorFlow is missing, this call raises an error that says what to install.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

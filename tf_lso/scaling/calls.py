@@ -106,7 +106,6 @@ class Returned:
         self._tensors[id(result)] = weakref.ref(result, forget), origin
 
     def has(self, value):
-        """Return whether `value` was added."""
         value = _tensor(value)
         remembered = self._tensors.get(id(value))
         return remembered is not None and remembered[0]() is value
@@ -163,10 +162,7 @@ class Calls:
             raise RuntimeError(_UNSCALED_TWICE)
 
     def note_unscaled(self, results, quotients):
-        """Make `get_unscaled_gradients`, which returns `results`, the pending call.
-
-        If there are no results, drop the pending call.
-        """
+        """Make `get_unscaled_gradients`, which returns `results`, the pending call."""
         if not results:
             self._place().pending = None
             return

@@ -146,10 +146,7 @@ def kinds_of(gradients):
 
 
 def _verdict(gradients):
-    """Return the `Verdict` on one replica's gradients.
-
-    The caller has already summed the rows of equal indices.
-    """
+    # The caller has already summed the rows of equal indices.
     parts = _parts([g for g in gradients if g is not None])
     if not parts:
         return Verdict(tf.constant(True))

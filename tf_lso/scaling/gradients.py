@@ -12,10 +12,7 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
 
 def scale_loss(loss, scale):
-    """Return `loss * scale` in the dtype of `loss`, as TensorFlow 2.1-2.15 did.
-
-    So a scaled float16 loss above 65504 becomes inf.
-    """
+    """Return `loss * scale` in the dtype of `loss`, as TensorFlow 2.1-2.15 did."""
     return loss * tf.cast(scale, loss.dtype)
 
 
@@ -106,10 +103,7 @@ def attribute_of(variable, name, default=None):
 
 
 def overwrites(variable):
-    """Return whether the "gradient" of `variable` is the variable's next value.
-
-    The float8 layers of Keras 3 have such variables.
-    """
+    """Return whether a variable's "gradient" is its next value, as in Keras 3's float8."""
     return attribute_of(variable, "overwrite_with_gradient", False)
 
 
@@ -120,10 +114,7 @@ def values_of(gradients):
 
 
 def real_vectors(tensors):
-    """Return for each tensor a list of real floating-point vectors that hold its numbers.
-
-    The list has two vectors for a complex tensor, and none for a tensor of integers.
-    """
+    """Return for each tensor a list of real floating-point vectors that hold its numbers."""
     # Callers reduce the vectors. Reducing a vector needs one constant, for the axis. Reducing a
     # tensor of unknown rank needs five operations, which compute the axes.
     shape, results = tf.constant([-1]), []
@@ -136,8 +127,7 @@ def real_vectors(tensors):
 
 
 def _in_tensors(slices):
-    """Convert the fields of slices, which may be lists, tuples or arrays, to tensors."""
-
+    # The fields of slices may be lists, tuples or arrays.
     def tensor(value, hint):
         return None if value is None else tf.convert_to_tensor(value, dtype_hint=hint)
 

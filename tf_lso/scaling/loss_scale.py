@@ -8,7 +8,6 @@ import numpy as np
 
 from tf_lso.frameworks import environment
 
-# If TensorFlow is missing, this call raises an error that says what to install.
 environment.require_tensorflow()
 
 # ruff: noqa: E402

@@ -119,9 +119,6 @@ def deserialize(config: _Dict, custom_objects: _Dict | None = None) -> LossScale
     """Return the loss scale for a config that `serialize` returned.
 
     `custom_objects` is a dict that maps names in configs to further `LossScale` classes.
-
-    Raises:
-      ValueError: if `config` is not a config of a loss scale, or names an unknown class.
     """
     try:
         name, arguments = config["class_name"], dict(config["config"])

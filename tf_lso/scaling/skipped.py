@@ -54,7 +54,7 @@ class Skipped:
         # All of the record is in one variable, so that the records of several threads cannot
         # mix.
         self._last = graphs.unsaved_variable([0], "last_skipped_step", [None])
-        # The lists of variables of all traced steps. The number of a list is its index here.
+        # A list of variables for each traced step. The number of such a list is its index here.
         # Eager steps have the number 0, and store variables and kinds in `_of_eager_step`.
         self._lists: list[list[Any]] = [[]]
         # Maps the ids of the variables in a list to the number of the list. The lists keep the
@@ -65,7 +65,6 @@ class Skipped:
         self._reported_total = 0
 
     def knows(self, variables):
-        """Return whether `prepare` was called with these variables."""
         return tuple(map(id, variables)) in self._numbers
 
     def prepare(self, variables):
@@ -140,11 +139,9 @@ class Skipped:
     # --- Called when programs ask for the counts.
 
     def total(self):
-        """Return the number of skipped steps as an int64 scalar tensor."""
         return graphs.read_or_zero(self._total)
 
     def in_a_row(self):
-        """Return the number of consecutive skipped steps as an int64 scalar tensor."""
         return graphs.read_or_zero(self._in_a_row)
 
     def stuck(self):
@@ -152,10 +149,7 @@ class Skipped:
         return tf.where(self._loss_scale._is_at_minimum(), self.in_a_row(), 0)
 
     def overflows(self):
-        """Return an `Overflow` for each variable that overflowed in the last skipped step.
-
-        Call this method in eager code only.
-        """
+        """Return an `Overflow` for each variable that overflowed in the last skipped step."""
         number, *kinds = abs(self._last.numpy())
         variables = self._lists[number]
         if number == 0:

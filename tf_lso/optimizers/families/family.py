@@ -59,16 +59,12 @@ def load_by_wrapper(inner, wrapper):
 
 
 class Family(abc.ABC):
-    """The adapter between one LossScaleOptimizer and its inner optimizer.
-
-    The constructor raises an error if the optimizer cannot be wrapped.
-    """
+    """The adapter between one LossScaleOptimizer and its inner optimizer."""
 
     # The name of the family: "keras3", "legacy" or "new".
     name: str
     # "keras" or "tf_keras".
     package: str
-    # The base class of all optimizers of the family.
     base: type
     # The classes from which Keras expects a wrapper to derive.
     bases: tuple[type, ...]
@@ -77,7 +73,6 @@ class Family(abc.ABC):
     # The object with the methods `get_slot`, `add_slot` and so on. A legacy optimizer has these
     # methods itself. For other optimizers this object is a `slots.ListedSlots`.
     slots: Any
-    # Whether `apply` returns an operation.
     returns_operations = False
     # Whether the inner optimizer sums duplicate rows of IndexedSlices itself, after clipping.
     sums_rows = False
@@ -186,8 +181,6 @@ class Family(abc.ABC):
         """Return a pair (indices, key), with which the slots of a model variable are found.
 
         In each list of slots, the slot of a variable has the index `indices[key(variable)]`.
-        Adapters that do not use `slots.ListedSlots` inherit this method, which returns no
-        indices.
         """
         return {}, id
 
@@ -206,9 +199,9 @@ class Family(abc.ABC):
     def layouts(self, scale_variables):
         """Return a list of the layouts that a file may have, and a list for `set_weights`.
 
-        New files have the first layout of the first list. If several layouts in a list have the
-        same order of slots, the layout with the most variables comes first. Some layouts
-        contain the loss scale's variables, `scale_variables`.
+        New files are written in the first layout of the first list. If several layouts in a
+        list have the same order of slots, the layout with the most variables comes first. Some
+        layouts contain the loss scale's variables, `scale_variables`.
         """
 
     # --- Files and checkpoints.
@@ -237,23 +230,18 @@ class Family(abc.ABC):
         return manifest_lib.labels(self.inner, variables, self.built_variables(), added)
 
     def expect(self, saved, own):
-        """Prepare the slots for a checkpoint that TensorFlow is about to restore.
-
-        The method raises ValueError if the manifest `saved` of the checkpoint does not fit
-        the manifest `own` of this optimizer.
-        """
+        """Prepare to restore a checkpoint. Raise ValueError if `saved` does not fit `own`."""
         self.slots.expect(saved, own)
 
     def forget(self):
         """Forget what `expect` prepared, because TensorFlow restores another checkpoint.
 
-        Return a function that remembers it again, for the case that tf_lso refuses that
-        checkpoint.
+        Return a function that undoes this, for the case that tf_lso refuses that checkpoint.
         """
         return self.slots.forget()
 
     def discard_waiting(self):
-        """Discard the slots of checkpoints that were restored before, but not yet built."""
+        """Discard restored slots that wait for the build."""
         self.slots.discard_waiting()
 
     def slots_wait(self):

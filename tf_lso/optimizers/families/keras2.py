@@ -1,7 +1,4 @@
-"""The base class of the adapters to Keras 2 optimizers, and the adapter to the newer ones.
-
-The modules `of_keras` and `of_tf_keras` derive an adapter class for each package of Keras 2.
-"""
+"""The base class of the adapters to Keras 2 optimizers, and the adapter to the newer ones."""
 
 import inspect
 
@@ -40,11 +37,6 @@ class Keras2(family.Family):
         self._keywords(None)
 
     def _keywords(self, name):
-        """Return the keyword arguments for the inner optimizer's `apply_gradients`.
-
-        The method raises TypeError if `apply_gradients` has no keyword that turns off the
-        aggregation over replicas.
-        """
         parameters = inspect.signature(self.inner.apply_gradients).parameters
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         named = {"name": name} if takes_any or "name" in parameters else {}

@@ -1,7 +1,6 @@
 """The adapter to the legacy optimizers of Keras 2, the subclasses of OptimizerV2.
 
 The wrapper is a subclass of OptimizerV2 and overrides some private methods of this class.
-tests/test_private_names.py fails if Keras 2 does not have one of these methods.
 """
 
 import copy

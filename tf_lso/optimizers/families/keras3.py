@@ -25,7 +25,6 @@ _LEGACY_METHODS = (
     "apply_gradients",
 )
 
-# The optimizers that `_change_parts` has changed.
 _changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

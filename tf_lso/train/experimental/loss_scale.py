@@ -1,7 +1,4 @@
-"""Provide the names of `tensorflow.python.training.experimental.loss_scale`.
-
-This module of TensorFlow is private, but some old programs import names from it.
-"""
+"""Provide the names of `tensorflow.python.training.experimental.loss_scale`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.scaling.loss_scale import DynamicLossScale, FixedLossScale, LossScale

@@ -1,7 +1,4 @@
-"""Provide the names of `tensorflow.python.training.experimental.loss_scale_optimizer`.
-
-This module of TensorFlow is private, but some old programs import names from it.
-"""
+"""Provide the names of `tensorflow.python.training.experimental.loss_scale_optimizer`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.graph_rewrite import MixedPrecisionLossScaleOptimizer

@@ -1,7 +1,7 @@
 """Provide the names of `tensorflow.python.training.experimental.mixed_precision`.
 
-This module of TensorFlow is private, but some old programs import names from it. The functions
-whose names end with `_v1` are those of `tf.compat.v1`. In tf_lso both are one function.
+The functions whose names end with `_v1` are those of `tf.compat.v1`. In tf_lso both are one
+function.
 """
 
 from tf_lso.names import mirror_attributes as _mirror_attributes

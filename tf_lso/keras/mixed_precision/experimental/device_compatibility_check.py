@@ -1,7 +1,4 @@
-"""Provide the names of `keras.mixed_precision.experimental.device_compatibility_check`.
-
-This module of Keras is private, but some old programs import names from it.
-"""
+"""Provide the names of `keras.mixed_precision.experimental.device_compatibility_check`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import log_device_compatibility_check

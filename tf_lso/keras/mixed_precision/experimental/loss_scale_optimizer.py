@@ -1,7 +1,4 @@
-"""Provide the names of `keras.mixed_precision.experimental.loss_scale_optimizer`.
-
-This module of Keras is private, but some old programs import names from it.
-"""
+"""Provide the names of `keras.mixed_precision.experimental.loss_scale_optimizer`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.optimizers.experimental import LossScaleOptimizer

@@ -1,7 +1,4 @@
-"""Provide the names of `keras.mixed_precision.experimental.policy`.
-
-This module of Keras is private, but some old programs import names from it.
-"""
+"""Provide the names of `keras.mixed_precision.experimental.policy`."""
 
 from tf_lso.names import mirror_attributes as _mirror_attributes
 from tf_lso.policies import ExperimentalPolicy as Policy
