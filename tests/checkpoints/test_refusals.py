@@ -9,8 +9,23 @@ import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
-from tests.checkpoints.helpers import assert_refused, make_model, restore_completely
-from tests.families import keras, keras2, needs_keras3, number, numpy, takes_optimizers
+from tests.checkpoints.helpers import (
+    assert_refused,
+    make_model,
+    restore_completely,
+    save,
+    train,
+)
+from tests.families import (
+    FAMILIES,
+    KERASES,
+    keras,
+    keras2,
+    needs_keras3,
+    number,
+    numpy,
+    takes_optimizers,
+)
 from tf_lso import checkpoints
 
 VERSION, CASE = "TF2.4.4", "stable-v2-Adam-dynamic"
@@ -300,3 +315,18 @@ def test_two_layers_of_a_checkpoint_with_the_name_of_one_variable_are_refused(tm
     checkpoint = tf.train.Checkpoint(model=keras2.Sequential(parts))
     with pytest.raises(checkpoints.CheckpointError, match="2 missing, 5 unused"):
         checkpoints.restore(checkpoint.save(tmp_path / "saved"), model=part("encoder"))
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "legacy"])
+def test_slots_of_a_layer_that_was_frozen_are_missing_in_a_newer_optimizer(
+    family, tmp_path
+):
+    """A legacy optimizer makes slots when it needs them, and a newer one makes all at once."""
+    model = make_model(KERASES[family], "a", "b")
+    model.get_layer("b").trainable = False
+    optimizer = FAMILIES[family].Adam(0.01)
+    optimizer.build(model.trainable_variables)
+    train(model, optimizer)
+    path = save(model, optimizer, "h5", tmp_path)
+    new = make_model(KERASES[family], "a", "b")
+    assert_refused(path, new, FAMILIES[family].Adam(0.01), "4 missing", "m/.*b/kernel")
