@@ -216,3 +216,14 @@ def test_a_file_with_a_fixed_scale_does_not_change_a_dynamic_scale(ending, tmp_p
     helpers.restore_completely(path, make_model(keras), new)
     assert artifacts.scale_of(new) == (16, 0)
     assert int(numpy(new.iterations)) == 3
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "legacy"])
+def test_the_averages_of_a_bare_optimizer_are_restored(family, tmp_path):
+    """The file has no names of slots. The averages come before the other slots."""
+    old = FAMILIES[family].Adam(0.01, use_ema=True)
+    model = trained_model(KERASES[family], old)
+    path = helpers.save(model, old, "keras", tmp_path)
+    same, new = make_model(KERASES[family]), FAMILIES[family].Adam(0.01, use_ema=True)
+    helpers.restore_completely(path, same, new)
+    assert_equal(state_of(same, new), state_of(model, old))
