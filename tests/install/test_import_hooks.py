@@ -27,6 +27,24 @@ def test_an_import_that_fails_does_not_use_up_the_hook(tmp_path, monkeypatch):
         sys.modules.pop("not_ready", None)
 
 
+def test_the_function_is_called_after_the_outer_of_two_imports(tmp_path, monkeypatch):
+    """Importing TensorFlow may import Keras, whose names TensorFlow then still lacks."""
+    (tmp_path / "outer.py").write_text("import inner\nis_complete = True")
+    (tmp_path / "inner.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    complete = []
+    hook = import_hooks.ImportHook(
+        lambda: complete.append(sys.modules["outer"].is_complete), "outer", "inner"
+    )
+    try:
+        importlib.import_module("outer")
+        assert complete == [True]
+    finally:
+        hook.remove()
+        for name in ("outer", "inner"):
+            sys.modules.pop(name, None)
+
+
 @pytest.mark.slow
 def test_a_search_for_keras_before_its_import_does_not_prevent_the_registration():
     program = """
