@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from tests.families import FAMILIES
 from tf_lso import DynamicLossScale, LossScale
-from tf_lso.install import earlier_keras2, like
+from tf_lso.install import earlier_keras2
 from tf_lso.install.ledger import Ledger
-from tf_lso.install.table import PATCHES
 from tf_lso.keras.mixed_precision.experimental import LossScaleOptimizer
 
 K = tf.keras.backend
@@ -92,12 +91,3 @@ def test_after_uninstall_it_is_an_object():
     optimizer = LossScaleOptimizer(tf.keras.optimizers.SGD(), 8)
     assert optimizer.loss_scale() == 8
     assert optimizer.get_config().keys() >= {"optimizer", "loss_scale"}
-
-
-@pytest.mark.parametrize(
-    ("version", "is_tensor"),
-    [("2.0", False), ("2.3.4", False), ("2.4", True), ("2.8", True), ("2.16", False)],
-)
-def test_it_is_a_tensor_since_2_4(version, is_tensor):
-    (row,) = [p for p in PATCHES if p.function is earlier_keras2.show_scale_as_tensor]
-    assert like.is_in(version, row.when) is is_tensor

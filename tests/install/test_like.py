@@ -6,51 +6,9 @@ import pytest
 
 from tests import processes
 from tests.families import HAS_KERAS3, KERAS2_PACKAGE
+from tf_lso.install import earlier_keras2
 from tf_lso.install import like as like_lib
 from tf_lso.install.table import PATCHES
-
-# A program of TensorFlow 2.0-2.10. It defines an optimizer class by the methods of legacy
-# optimizers, and gets optimizers by their old names. It does the same in a child process.
-PROGRAM_OF_2_4 = """
-import subprocess, sys
-import tensorflow as tf
-from tensorflow.keras import optimizers
-from tensorflow.keras.optimizers import Adam
-
-class Custom(tf.keras.optimizers.Optimizer):
-    def __init__(self, rate=0.5, name="Custom", **kwargs):
-        super().__init__(name, **kwargs)
-        self._set_hyper("learning_rate", rate)
-    def _create_slots(self, var_list):
-        for variable in var_list:
-            self.add_slot(variable, "sum")
-    def _resource_apply_dense(self, grad, var, apply_state=None):
-        rate = self._get_hyper("learning_rate", var.dtype)
-        total = self.get_slot(var, "sum").assign_add(grad)
-        return var.assign_sub(rate * total)
-
-opt = tf.keras.mixed_precision.LossScaleOptimizer(Custom())
-x = tf.Variable(1.0)
-for _ in range(2):
-    with tf.GradientTape() as tape:
-        loss = opt.get_scaled_loss(x * 1.0)
-    opt.apply_gradients(zip(opt.get_unscaled_gradients(tape.gradient(loss, [x])), [x]))
-print(float(x))
-
-legacy = tf.keras.optimizers.legacy
-model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
-model.compile("rmsprop", "mse")
-print(
-    isinstance(model.optimizer, legacy.RMSprop),
-    type(tf.keras.optimizers.get("sgd")) is legacy.SGD,
-    type(tf.keras.optimizers.get({"class_name": "Adam", "config": {}})) is legacy.Adam,
-    Adam is optimizers.Adam is tf.optimizers.Adam is legacy.Adam,
-    Adam(lr=0.25, decay=0.5)._get_hyper("decay").numpy(),
-)
-if len(sys.argv) == 1:
-    run = [sys.executable, __file__, "child"]
-    print(subprocess.run(run, capture_output=True, text=True).stdout)
-"""
 
 # A copy of the training step of TensorFlow 2.3. It calls private methods that the optimizers of
 # TensorFlow 2.3 had.
@@ -98,27 +56,21 @@ def run(tmp_path, program, *options, by=processes.start, **environment):
     return by(["-m", "tf_lso", "run", *options, str(path)], **environment)
 
 
-@pytest.mark.slow
-def test_with_like_2_4_the_optimizers_are_legacy_also_in_child_processes(tmp_path):
-    done = run(tmp_path, PROGRAM_OF_2_4, "--like", "2.4")
-    lines = "-0.5\nTrue True True True 0.5\n"  # of the program, and of its child
-    assert (done.returncode, done.stdout) == (0, f"{lines}{lines}\n"), done.stderr
-
-
 @pytest.mark.parametrize(
-    ("like", "is_legacy"),
+    ("function", "changed", "unchanged"),
     [
-        ("2.0", True),
-        ("2.4.1", True),
-        ("2.10.0", True),
-        ("2.11", False),
-        ("2.15.1", False),
-        (None, False),
+        (
+            like_lib.use_legacy_optimizers,
+            ["2.0", "2.4.1", "2.10.0"],
+            ["2.11", "2.15.1", None],
+        ),
+        (earlier_keras2.show_scale_as_tensor, ["2.4", "2.8"], ["2.0", "2.3.4", "2.16"]),
     ],
 )
-def test_the_optimizers_are_legacy_up_to_2_10(like, is_legacy):
-    (row,) = [p for p in PATCHES if p.function is like_lib.use_legacy_optimizers]
-    assert like_lib.is_in(like, row.when) is is_legacy
+def test_each_change_is_for_some_versions(function, changed, unchanged):
+    (row,) = [patch for patch in PATCHES if patch.function is function]
+    assert all(like_lib.is_in(like, row.when) for like in changed)
+    assert not any(like_lib.is_in(like, row.when) for like in unchanged)
 
 
 @pytest.mark.slow
@@ -179,8 +131,17 @@ import tf_lso
 with tf_lso.install(like="2.4"):
     import tensorflow as tf
     from tf_lso.optimizers import config
-    sgd, legacy = tf.keras.optimizers.SGD, tf.keras.optimizers.legacy
+    from tensorflow.keras.optimizers import Adam
+    optimizers, legacy = tf.keras.optimizers, tf.keras.optimizers.legacy
+    sgd = optimizers.SGD
     print(sgd is legacy.SGD, hasattr(sgd, "_clip_gradients"))
+    print(Adam is optimizers.Adam is tf.optimizers.Adam is legacy.Adam)
+    print(optimizers.Optimizer is legacy.Optimizer)
+    print(type(optimizers.get({"class_name": "Adam", "config": {}})) is legacy.Adam)
+    print(Adam(lr=0.25, decay=0.5)._get_hyper("decay").numpy())
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("rmsprop", "mse")
+    print(type(model.optimizer) is legacy.RMSprop)
     tf_lso.install()
     tf_lso.install(like="2.4")
     try:
@@ -208,17 +169,18 @@ def test_one_program_installs_several_versions_one_after_another():
     program += 'with tf_lso.install(like="2.11"):'
     program += textwrap.indent(PRINT_MODULE_OF_ADAM, "    ")
     lines = processes.run(program)
-    assert lines[:8] == [
+    assert lines[:13] == [
         "True False",  # `SGD` is legacy, and has no `_clip_gradients`, which 2.3 had
+        *("True", "True", "True", "0.5", "True"),  # also by other names
         "True",  # the refusal names `tf_lso.uninstall()`
         "float32",  # `loss_scale` was a tensor since 2.4
         *("SGD True", "SGD False", "AdamW False"),
         *("False", "False"),  # after the block
     ]
     # TensorFlow 2.3.4 printed these values.
-    assert lines[8:12] == [
+    assert lines[13:17] == [
         *("[0.515625 0.6875  ]", "[-0.01171875 -0.015625  ]"),
         *("[2.68125 3.575  ]", "[2.540625 3.3875  ]"),
     ]
-    (module,) = lines[12:]
+    (module,) = lines[17:]
     assert module.startswith(f"{KERAS2_PACKAGE}.") and "legacy" not in module

@@ -234,22 +234,14 @@ CASE_OF_2_15 = artifacts.folder("TF2.15.1") / "stable-new-Adam-dynamic"
 
 
 @pytest.mark.parametrize("family", GENERATIONS)
-@pytest.mark.parametrize(
-    "name", ["model.h5", pytest.param("model.keras", marks=pytest.mark.slow)]
-)
-def test_custom_objects_may_name_the_class_in_a_model(name, family, tmp_path):
+def test_custom_objects_may_name_the_class_of_a_file_without_loss_scale(
+    family, tmp_path, caplog
+):
     skip_if_keras2_is_older("TF2.15.1", family)
-    path = readable(CASE_OF_2_15 / name, family, tmp_path)
+    path = readable(CASE_OF_2_15 / "model.h5", family, tmp_path)
     objects = {"LossScaleOptimizer": EXPERIMENTAL}
     model = load(KERASES[family], path, custom_objects=objects)
     assert isinstance(model.optimizer, EXPERIMENTAL)
-
-
-@pytest.mark.parametrize("family", GENERATIONS)
-def test_one_warning_names_a_file_without_loss_scale(family, tmp_path, caplog):
-    skip_if_keras2_is_older("TF2.15.1", family)
-    path = readable(CASE_OF_2_15 / "model.h5", family, tmp_path)
-    load(KERASES[family], path)
     assert caplog.text.count("has no loss scale") == 1
     assert path in caplog.text
 
@@ -258,16 +250,17 @@ def test_one_warning_names_a_file_without_loss_scale(family, tmp_path, caplog):
 @pytest.mark.parametrize(
     "metrics", [["accuracy"], pytest.param(["mse", "mae"], marks=pytest.mark.slow)]
 )
-def test_keras_3_resolves_the_names_in_an_h5_file_of_keras_2(metrics, tmp_path):
+def test_keras_3_resolves_the_names_in_an_hdf5_file_of_keras_2(metrics, tmp_path):
     """Keras 2 saved a metric as the name of a function, which Keras 3 itself would call."""
+    path = tmp_path / "model.hdf5"
     model = artifacts.network(keras2)
     inner = FAMILIES["legacy"].Adam(0.1)
     wrapper = keras2.mixed_precision.LossScaleOptimizer(inner)
     model.compile(wrapper, "mse", metrics=metrics)
     model.fit(X, Y, verbose=0)
     expected = model.evaluate(X, Y, verbose=0, return_dict=True)
-    model.save(tmp_path / "m.h5")
-    loaded = load(keras, str(tmp_path / "m.h5"))
+    model.save(path)
+    loaded = load(keras, str(path))
     actual = loaded.evaluate(X, Y, verbose=0, return_dict=True)
     assert metrics[-1] in actual
     for name in actual:
@@ -288,16 +281,6 @@ def test_an_h5_file_of_keras_3_may_name_its_loss_and_metrics(tmp_path):
     loaded = load(keras, str(tmp_path / "m.h5"))
     assert loaded.evaluate(X, Y, verbose=0) == pytest.approx(expected, rel=1e-2)
     assert number(loaded.optimizer.iterations) == 1
-
-
-@needs_keras3
-def test_a_file_of_keras_2_may_end_with_hdf5(tmp_path):
-    written = artifacts.expected("TF2.15.1", CASE_OF_2_15.name, "model.h5")["after5"]
-    path = tmp_path / "model.hdf5"
-    shutil.copy(readable(CASE_OF_2_15 / "model.h5", "keras3", tmp_path), path)
-    model = load(keras, str(path))
-    assert artifacts.scale_of(model.optimizer) == (8.0, 0)
-    assert number(model.optimizer.iterations) == written["iterations"] > 0
 
 
 @needs_keras3
@@ -339,23 +322,6 @@ def test_a_layer_with_an_old_policy_loads(saved_by, family):
         layer = KERASES[family].layers.Dense.from_config(config)
     assert layer.compute_dtype == "float16"
     assert layer.dtype_policy.name == "mixed_float16"
-
-
-@pytest.mark.parametrize("family", GENERATIONS)
-def test_a_model_with_an_old_policy_loads_and_trains(family, tmp_path):
-    skip_if_keras2_is_older("TF2.15.1", family)
-    path = readable(CASE_OF_2_15 / "model.h5", family, tmp_path)
-    with h5py.File(path, "r+") as file:
-        config = json.loads(file.attrs["model_config"])
-        for layer in config["config"]["layers"]:
-            if layer["class_name"] == "Dense":
-                layer["config"]["dtype"] = POLICIES["2.4 experimental"]
-        file.attrs["model_config"] = json.dumps(config)
-    model = load(KERASES[family], path)
-    assert {layer.compute_dtype for layer in model.layers} == {"float16"}
-    assert isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
-    artifacts.train(model, model.optimizer, [X], [np.ones((3, 1), "float16")])
-    assert number(model.optimizer.iterations) > 0
 
 
 @pytest.mark.parametrize("name", ["infer", "_infer"])

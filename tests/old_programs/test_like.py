@@ -31,16 +31,8 @@ def test_each_start_prints_what_it_printed(name, tmp_path):
     program, like = name.split()
     command = ["-m", "tf_lso", "run", "--like", like, str(PROGRAMS / f"{program}.py")]
     for expected in EXPECTED[name]["printed"]:
-        if name == "loop_with_checkpoints 2.4":
-            # This program tests that `--like` chooses the Keras itself.
-            printed, code, errors = run(command, tmp_path)
-        else:
-            # The others run faster in a process that has imported TensorFlow with Keras 2.
-            printed, code, errors = run(
-                command,
-                tmp_path,
-                after_tensorflow=True,
-                TF_USE_LEGACY_KERAS=LEGACY_KERAS,
-            )
+        printed, code, errors = run(
+            command, tmp_path, after_tensorflow=True, TF_USE_LEGACY_KERAS=LEGACY_KERAS
+        )
         assert code == 0, errors[-4000:]
         assert not differences(expected, printed, is_close=close), printed
