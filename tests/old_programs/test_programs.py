@@ -17,7 +17,14 @@ import textwrap
 import pytest
 
 from tests import preloaded, processes
-from tests.generation import HAS_KERAS3, HAS_TF_KERAS, LEGACY_KERAS, NO_INT, limit
+from tests.generation import (
+    HAS_KERAS3,
+    HAS_TF_KERAS,
+    LEGACY_KERAS,
+    NO_CHECKPOINT,
+    NO_INT,
+    limit,
+)
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -38,6 +45,7 @@ _NOT_DIVIDED = limit(
 )
 LIMITS = {
     "wild_08_mirrored_strategy fit": [_NOT_DIVIDED],
+    "checkpoint_manager": [NO_CHECKPOINT],
     "electra_cond": [NO_INT],
     "exp_user_loss_scale": [NO_INT],
     "fit_overflow": [NO_INT],
