@@ -29,17 +29,10 @@ LINES = 12  # a program that is killed prints at most this number of lines
 
 
 def run_program(strategy, folder, workers, victim=None, lines=0, delay=0.0):
-    """Run the program to its end, or until the victim kills itself.
+    """Run the program to its end, or until the worker `victim` kills itself.
 
-    Args:
-      strategy, folder: arguments of the program, see `program.py`.
-      workers: the number of workers.
-      victim: the index of the worker that kills itself, or None.
-      lines: the number of lines after which the victim kills itself.
-      delay: the seconds between the last of these lines and the kill.
-
-    Returns:
-      The last line of the victim, or of the first worker if there is no victim.
+    The victim does so `delay` seconds after it has printed the given number of lines. Return
+    the last line of the victim, or of the first worker if there is no victim.
     """
     argv = [sys.executable, PROGRAM, strategy, folder, STEPS]
     variables = {**QUIET, "KILLED": json.dumps([victim, lines, delay])}

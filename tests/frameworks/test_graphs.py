@@ -9,18 +9,12 @@ import tensorflow as tf
 from tf_lso.frameworks import graphs
 
 
-def test_a_switch_stays_on_after_a_nested_block():
+def test_a_switch_stays_on_after_a_nested_block_and_is_off_after_an_error():
     switch = graphs.ThreadSwitch()
-    with switch.on():
+    with pytest.raises(KeyError), switch.on():
         with switch.on():
             assert switch.is_on
         assert switch.is_on
-    assert not switch.is_on
-
-
-def test_a_switch_is_off_after_an_error():
-    switch = graphs.ThreadSwitch()
-    with pytest.raises(KeyError), switch.on():
         raise KeyError
     assert not switch.is_on
 

@@ -17,7 +17,6 @@ from tests.families import (
     bare_step,
     copies,
     legacy_step,
-    needs_keras3,
 )
 from tf_lso.frameworks import optimizer_table as table
 
@@ -47,67 +46,55 @@ EVERY_OPTIMIZER = [
 ]
 
 
-def _model(family, built):
+def _trained(family, name, wrapped, strategy):
+    """Return the weights of a model on all replicas, before and after the training."""
     keras = KERASES[family]
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.layers.Dense(2, activation="tanh")])
-    if built:
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(2, activation="tanh")])
         model.build((None, 5))
-    return model
+        optimizer = getattr(FAMILIES[family], name)(learning_rate=0.125)
+        if wrapped:
+            optimizer = tf_lso.LossScaleOptimizer(optimizer, initial_scale=8.0)
+        if strategy.num_replicas_in_sync > 1:
+            optimizer.build(model.trainable_variables)
 
+    def step(x, y):
+        def loss():
+            return tf.reduce_mean((model(x) - y) ** 2)
 
-def _optimizer(family, name, wrapped):
-    optimizer = getattr(FAMILIES[family], name)(learning_rate=0.125)
-    if wrapped:
-        optimizer = tf_lso.LossScaleOptimizer(optimizer, initial_scale=8.0)
-    return optimizer
+        take_step = legacy_step if wrapped else bare_step
+        take_step(optimizer, loss, model.trainable_variables)
 
-
-def _step(model, optimizer, x, y):
-    take_step = legacy_step if hasattr(optimizer, "loss_scale") else bare_step
-    model(x)  # builds the model
-    loss = lambda: tf.reduce_mean((model(x) - y) ** 2)  # noqa: E731
-    take_step(optimizer, loss, model.trainable_variables)
-
-
-def _train_by_loop(model, optimizer, step=_step):
+    before = [copies(v) for v in model.trainable_variables]
     for x, y in zip(np.split(INPUTS, STEPS), np.split(TARGETS, STEPS)):
-        step(model, optimizer, tf.constant(x), tf.constant(y))
+        strategy.run(step, (tf.constant(x), tf.constant(y)))
+    return before, [copies(v) for v in model.trainable_variables]
+
+
+def _check(family, name, strategy):
+    untrained, by_bare = _trained(family, name, False, strategy)
+    _, by_wrapped = _trained(family, name, True, strategy)
+    assert any((b[0] != a[0]).any() for b, a in zip(untrained, by_bare))
+    for expected, actual in zip(by_bare, by_wrapped, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("family, name", EVERY_OPTIMIZER)
 def test_trains_like_the_bare_optimizer(family, name):
-    trained = []
-    for wrapped in (False, True):
-        model = _model(family, built=False)
-        _train_by_loop(model, _optimizer(family, name, wrapped))
-        trained.append(model.get_weights())
-    by_bare, by_wrapped = trained
-    untrained = _model(family, built=True).get_weights()
-    assert any((b != a).any() for b, a in zip(untrained, by_bare))
-    for expected, actual in zip(by_bare, by_wrapped, strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    _check(family, name, tf.distribute.get_strategy())
 
 
-@needs_keras3
 @pytest.mark.parametrize(
-    "name",
+    "family, name",
     [
-        name
+        (family, name)
         for family, name in EVERY_OPTIMIZER
         if family == "keras3" and name not in table.OPTIMIZERS
     ],
 )
-def test_an_optimizer_that_tf_lso_does_not_list_trains_on_two_replicas(name, mirrored2):
+def test_an_optimizer_that_tf_lso_does_not_list_trains_on_two_replicas(
+    family, name, mirrored2
+):
     """The contract tests the optimizers in tf_lso's table on replicas."""
-    trained = []
-    for wrapped in (False, True):
-        with mirrored2.scope():
-            model = _model("keras3", built=True)
-            optimizer = _optimizer("keras3", name, wrapped)
-            optimizer.build(model.trainable_variables)
-        _train_by_loop(model, optimizer, lambda *args: mirrored2.run(_step, args))
-        trained.append([copies(v) for v in model.trainable_variables])
-    by_bare, by_wrapped = trained
-    for expected, actual in zip(by_bare, by_wrapped, strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    _check(family, name, mirrored2)

@@ -116,15 +116,6 @@ def test_a_variable_without_a_gradient_does_not_change(way):
     assert values(x, y, z) == [-2.125, 0.0, -2.5]
 
 
-def test_a_skipped_micro_step_does_not_count_for_the_optimizer_that_accumulates():
-    x, y = (keras.Variable(0.0, name=name) for name in "xy")
-    accumulating = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
-    optimizer = make_optimizer(by_map, accumulating, keras.optimizers.SGD(1.0))
-    for gradient in (1.0, float("inf"), 1.0):
-        optimizer.apply_gradients([(tf.constant(gradient), v) for v in (x, y)])
-    assert values(x, y) == [-1.0, -2.0]
-
-
 @pytest.mark.parametrize("way", [by_map, by_function_that_makes_optimizers])
 def test_state_that_is_loaded_before_the_build_is_restored_by_the_build(way):
     x, y = (keras.Variable([1.0, 2.0], name=name) for name in "xy")

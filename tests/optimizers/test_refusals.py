@@ -181,21 +181,15 @@ def test_with_the_largest_number_of_growth_steps_the_scale_never_grows():
 
 # --- The inner optimizer.
 
-NOT_OPTIMIZERS = {
-    "None": None,
-    "a class": keras.optimizers.SGD,
-    "of TensorFlow 1": tf.compat.v1.train.GradientDescentOptimizer(0.1),
-}
 
-
-@pytest.mark.parametrize("kind", NOT_OPTIMIZERS)
-def test_what_is_not_an_optimizer_is_refused(kind):
-    value = NOT_OPTIMIZERS[kind]
-    expected = f"TypeError: 'optimizer' ... {value!r} ... {type(value)} ... Pass"
-    if isinstance(value, type):
-        expected += f" an instance: {value.__name__}(...)."
-    with refused(expected):
-        tf_lso.LossScaleOptimizer(value)
+def test_what_is_not_an_optimizer_is_refused():
+    for value in (None, tf.compat.v1.train.GradientDescentOptimizer(0.1)):
+        with refused(
+            f"TypeError: 'optimizer' ... {value!r} ... {type(value)} ... Pass"
+        ):
+            tf_lso.LossScaleOptimizer(value)
+    with refused("TypeError: Pass an instance: SGD(...)."):
+        tf_lso.LossScaleOptimizer(keras.optimizers.SGD)
 
 
 def test_none_or_two_optimizers_are_refused():
@@ -242,13 +236,6 @@ def test_tf_lso_does_not_wrap_an_optimizer_that_keras_2_has_wrapped(family):
         tf_lso.LossScaleOptimizer(inner)
 
 
-@pytest.mark.parametrize("family", ["legacy", "new"])
-def test_keras_2_does_not_wrap_an_optimizer_that_tf_lso_has_wrapped(family):
-    inner = wrapped(family).inner_optimizer
-    with pytest.raises(ValueError, match="already wrapped"):
-        keras2.mixed_precision.LossScaleOptimizer(inner)
-
-
 def test_an_inner_optimizer_that_cannot_leave_aggregation_to_the_caller_is_refused():
     class WithoutKeyword(keras2.optimizers.legacy.SGD):
         def apply_gradients(self, grads_and_vars, name=None):
@@ -291,6 +278,8 @@ CALLS = {
     "o.set_weights([*o.get_weights()[:-1], np.ones(3)])": (
         "ValueError: good_steps ... (3,) ... ()"
     ),
+    "o.set_weights([*ones(o)[:-2], '8', 1])": "TypeError: 'weights' must hold numbers",
+    "o.set_weights([*ones(o)[:-1], None])": "TypeError: 'weights' must hold numbers",
     "o.set_weights(None)": "TypeError: 'weights' ... None",
     "o.stateless_apply([], [G], [x])": "ValueError: stateless_apply ... TensorFlow",
     "o.loss_scale = 0.5": "ValueError: 'loss_scale' must be ... 0.5",
@@ -300,6 +289,10 @@ CALLS = {
     "fixed.loss_scale = 8.0": "AttributeError: Make a new optimizer",
     "experimental.loss_scale = 4.0": "AttributeError: loss_scale.assign",
 }
+
+
+def ones(optimizer):
+    return [np.ones_like(weight) for weight in optimizer.get_weights()]
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -318,16 +311,6 @@ def test_a_refused_call_changes_no_state(family, call):
         exec(call, globals() | names)
     optimizer.minimize(lambda: 2.0 * x, [x])
     assert float(x) == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize("value", ["8", None])
-def test_set_weights_changes_nothing_if_a_later_array_has_no_numbers(family, value):
-    optimizer, x = wrapped(family, momentum=0.9), tf.Variable(1.0)
-    optimizer.minimize(lambda: 2.0 * x, [x])
-    weights = [np.full(w.shape, 5) for w in optimizer.get_weights()]
-    message = "TypeError: 'weights' must hold numbers, but got"
-    with refused_unchanged(message, state_of, optimizer, x):
-        optimizer.set_weights([*weights[:-2], value, weights[-1]])
 
 
 @pytest.mark.parametrize(

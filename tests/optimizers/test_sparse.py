@@ -8,81 +8,42 @@ import tf_lso
 from tests.families import FAMILIES, bare_step, legacy_step
 
 
-def _train(
-    family,
-    batches,
-    *,
-    wrapped,
-    compiled,
-    name="RMSprop",
-    steps_in_a_loop=False,
-    batch_size=None,
+@pytest.mark.parametrize(
+    "rows, size, is_loop",
+    # The last batch of an epoch may have a single row, whose size XLA knows.
+    [([3, 5, 3, 3], None, False), ([3], 1, True)],
+)
+def test_a_compiled_step_sums_repeated_rows_before_the_optimizer_squares_them(
+    family, rows, size, is_loop
 ):
-    """Train two embeddings with an optimizer, and return their values.
+    def trained(is_compiled):
+        """Take compiled steps with slices, or eager steps with dense gradients."""
+        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].RMSprop(0.5))
+        start = np.arange(16, dtype="float32").reshape(8, 2) + 1.0
+        first, second = tf.Variable(start, name="a"), tf.Variable(start, name="b")
+        optimizer.build([first, second])
 
-    Args:
-      family: the family of the optimizer.
-      batches: list of batches. Each batch is a list of row numbers.
-      wrapped: bool, whether tf_lso wraps the optimizer.
-      compiled: bool, whether XLA compiles the step.
-      name: the class of the optimizer.
-      steps_in_a_loop: bool, whether a function takes two steps for a batch in a `tf.range`
-        loop.
-      batch_size: the number of rows of each batch if a compiled step knows it, else None.
-    """
-    optimizer = getattr(FAMILIES[family], name)(0.5)
-    if wrapped:
-        optimizer = tf_lso.LossScaleOptimizer(optimizer)
-    take_step = legacy_step if wrapped else bare_step
-    start = np.arange(16, dtype="float32").reshape(8, 2) + 1.0
-    first, second = tf.Variable(start, name="a"), tf.Variable(start, name="b")
-    build = getattr(optimizer, "build", None) or optimizer._create_all_weights
-    build([first, second])
-
-    def step(rows):
-        def loss():
-            return tf.reduce_sum(tf.gather(first, rows) ** 2) + 0.5 * tf.reduce_sum(
-                tf.gather(second, rows)
+        def rows_of(table, rows):
+            return (
+                tf.gather(table, rows) if is_compiled else tf.one_hot(rows, 8) @ table
             )
 
-        take_step(optimizer, loss, [first, second])
+        def loss(rows):
+            squares = tf.reduce_sum(rows_of(first, rows) ** 2)
+            return squares + 0.5 * tf.reduce_sum(rows_of(second, rows))
 
-    def two_steps(rows):
-        for _ in tf.range(2):
-            step(rows)
+        def step(rows):
+            for _ in tf.range(2) if is_loop else [0]:
+                legacy_step(optimizer, lambda: loss(rows), [first, second])
 
-    function = two_steps if steps_in_a_loop else step
-    if compiled:
-        spec = tf.TensorSpec([batch_size], tf.int32)
-        function = tf.function(function, [spec], jit_compile=True)
-    for rows in batches:
-        function(tf.constant(rows, tf.int32))
-    return np.stack([first.numpy(), second.numpy()])
+        if is_compiled:
+            step = tf.function(
+                step, [tf.TensorSpec([size], tf.int32)], jit_compile=True
+            )
+        step(tf.constant(rows, tf.int32))
+        return np.stack([first, second])
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad"])
-def test_a_compiled_step_accepts_batches_of_any_number_of_rows(family, name):
-    if family == "legacy" and name == "Adagrad":
-        pytest.skip("XLA cannot compile this optimizer without tf_lso either")
-    batches = [[3, 5], [5], [2]]
-    actual = _train(family, batches, wrapped=True, compiled=True, name=name)
-    expected = _train(family, batches, wrapped=False, compiled=False, name=name)
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
-
-
-def test_compiled_steps_in_a_loop_for_batches_of_one_row(family):
-    """The last batch of an epoch may have a single row."""
-    arguments = {"steps_in_a_loop": True, "batch_size": 1}
-    actual = _train(family, [[3]], wrapped=True, compiled=True, **arguments)
-    expected = _train(family, [[3]], wrapped=False, compiled=False, **arguments)
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
-
-
-def test_a_compiled_step_sums_repeated_rows_before_the_optimizer_squares_them(family):
-    actual = _train(family, [[3, 5, 3, 3]], wrapped=True, compiled=True)
-    expected = _train(family, [[3, 5, 3, 3]], wrapped=True, compiled=False)
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+    np.testing.assert_allclose(trained(True), trained(False), rtol=1e-5)
 
 
 ROWS = 100_003  # no other dimension has this size

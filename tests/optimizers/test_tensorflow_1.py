@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -96,89 +95,39 @@ def test_a_step_in_a_branch_is_taken_if_the_branch_runs(family):
 
 # --- Models of Keras 2 without eager execution, which a process cannot enable again.
 
-# The word BODY stands for the statements of a test. They write their results into `out`.
-_PROGRAM = """
-import json, os, sys
-import numpy as np
-import tensorflow as tf
-tf_keras = tf.keras
-tf.compat.v1.disable_eager_execution()
-out = {}
 
-def compiled(optimizer):
-    layers = [
-        tf_keras.layers.Dense(4, input_shape=(3,), kernel_initializer="ones"),
-        tf_keras.layers.Dense(1, dtype="float32", kernel_initializer="ones"),
-    ]
-    model = tf_keras.Sequential(layers)
-    model.compile(optimizer, "mse")
-    return model
-
-x = np.random.RandomState(0).rand(16, 3).astype("float32")
-y = x.sum(1, keepdims=True)
-K = tf_keras.backend
-BODY
-print("RESULT", json.dumps(out))
-"""
-
-# WRAP stands for a function that wraps the optimizer, or for nothing. FAMILY stands for
-# "legacy." or nothing.
-_TRAIN = """
-model = compiled(WRAP(tf_keras.optimizers.FAMILYSGD(0.01, momentum=0.5)))
-history = model.fit(x, y, batch_size=8, epochs=4, shuffle=False, verbose=0)
-optimizer = model.optimizer
-out["class"] = type(optimizer).__module__
-out["losses"] = history.history["loss"]
-out["iterations"] = int(K.get_value(optimizer.iterations))
-if hasattr(optimizer, "loss_scale"):
-    scale = optimizer.loss_scale
-    out["scale"] = float(K.get_value(scale() if callable(scale) else scale))
-"""
-
-# Statements that set a policy, by which `compile` wraps the optimizer.
-_POLICY_OF_TF_LSO = """import tf_lso; tf_lso.install()
-tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")"""
-_POLICY_OF_KERAS = 'tf_keras.mixed_precision.set_global_policy("mixed_float16")'
-
-
-def _run(body, setup, wrap="", family="legacy.", folder=None):
-    """Run a program in its own process, and return what it wrote into `out`."""
-    program = _PROGRAM.replace("BODY", f"{setup}\n{body}")
-    program = program.replace("WRAP", wrap).replace("FAMILY", family)
+def _run(body, folder=None):
+    """Run statements in their own process, and return what they wrote into the dict `out`."""
     used = "1" if HAS_KERAS3 else "0"
+    program = f"{_BEGIN}\n{body}\nprint('RESULT', json.dumps(out))"
     done = preloaded.run(["-c", program], folder, TF_USE_LEGACY_KERAS=used)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, done.stderr[-3000:]
     return json.loads(lines[0].removeprefix("RESULT"))
 
 
-@pytest.fixture(scope="module")
-def trained_by_keras():
-    """The results of a legacy optimizer and the wrapper of Keras 2.
-
-    Without eager execution, Keras 2 does not wrap its newer optimizers.
-    """
-    return _run(_TRAIN, _POLICY_OF_KERAS)
-
-
-@pytest.mark.parametrize(
-    ("setup", "wrap", "family"),
-    [
-        pytest.param(_POLICY_OF_TF_LSO, "", "", marks=pytest.mark.slow),
-        (f"import tf_lso; {_POLICY_OF_KERAS}", "tf_lso.LossScaleOptimizer", "legacy."),
-    ],
-    ids=["newer", "wrapped"],
-)
-def test_fit_trains_as_with_the_wrapper_of_keras(setup, wrap, family, trained_by_keras):
-    trained = _run(_TRAIN, setup, wrap, family)
-    assert trained["class"].startswith("tf_lso")
-    np.testing.assert_allclose(trained["losses"], trained_by_keras["losses"], rtol=2e-2)
-    assert trained["iterations"] == trained_by_keras["iterations"] == 8
-    assert trained["scale"] == trained_by_keras["scale"]
-
+_BEGIN = """
+import json
+import numpy as np
+import tensorflow as tf
+import tf_lso
+tf_keras = tf.keras
+tf.compat.v1.disable_eager_execution()
+out = {}
+"""
 
 _STATE = """
-model = compiled(tf_keras.optimizers.legacy.Adam(0.05))
+tf_lso.install()
+tf_lso.keras.mixed_precision.set_global_policy("mixed_float16")
+layers = [
+    tf_keras.layers.Dense(4, input_shape=(3,)),
+    tf_keras.layers.Dense(1, dtype="float32"),
+]
+model = tf_keras.Sequential(layers)
+model.compile(tf_keras.optimizers.legacy.Adam(0.05), "mse")
+x = np.random.RandomState(0).rand(16, 3).astype("float32")
+y = x.sum(1, keepdims=True)
+K = tf_keras.backend
 model.fit(x, y, batch_size=8, verbose=0)
 optimizer = model.optimizer
 weights = optimizer.get_weights()
@@ -212,7 +161,7 @@ except ValueError as error:
 
 @pytest.mark.slow
 def test_the_state_is_saved_loaded_and_set(tmp_path):
-    out = _run(_STATE, _POLICY_OF_TF_LSO, folder=tmp_path)
+    out = _run(_STATE, tmp_path)
     variables = [[3, 4], [4], [4, 1], [1]]
     # The step counter, two slots for each variable, the scale and the count of finite steps.
     assert out["shapes"] == [[], *variables, *variables, [], []]
@@ -241,7 +190,7 @@ with tf.compat.v1.Session() as session:
 
 
 def test_weights_are_read_and_set_in_a_session_that_the_program_made():
-    out = _run(_SESSION, "import tf_lso")
+    out = _run(_SESSION)
     assert out["v"] == 1.75
     assert sorted(out["weights"]) == [1.0, 1.0, 8.0]
     assert out["set weights"] == [5.0, 16.0, 3.0]

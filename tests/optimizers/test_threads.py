@@ -1,4 +1,4 @@
-"""One optimizer in several threads, and two optimizers in one step."""
+"""One optimizer in several threads."""
 
 import concurrent.futures
 import threading
@@ -76,24 +76,3 @@ def test_first_steps_of_threads_with_variables_of_their_own(family, traced):
         assert {kind for _, kind in overflow} == {"inf"}
         (owner,) = {name.partition("_")[0] for name, _ in overflow}
         assert len(overflow) == int(owner[1:]) + 1
-
-
-def test_one_step_may_use_two_optimizers(family):
-    """The training step of a GAN does so."""
-    first, second = wrapped(family, scale=4.0), wrapped(family, scale=16.0)
-    x, y = tf.Variable(1.0, name="x"), tf.Variable(1.0, name="y")
-
-    @tf.function
-    def step(x_gradient, y_gradient):
-        with tf.GradientTape(persistent=True) as tape:
-            x_loss = first.get_scaled_loss(x * x_gradient)
-            y_loss = second.get_scaled_loss(y * y_gradient)
-        x_grads = first.get_unscaled_gradients([tape.gradient(x_loss, x)])
-        y_grads = second.get_unscaled_gradients([tape.gradient(y_loss, y)])
-        first.apply_gradients(zip(x_grads, [x]))
-        second.apply_gradients(zip(y_grads, [y]))
-
-    step(tf.constant(1.0), tf.constant(INF))
-    check_state(first, scale=4.0, count=1, iterations=1)
-    check_state(second, scale=8.0, count=0, iterations=1)
-    assert (float(x), float(y)) == (pytest.approx(0.9), 1.0)

@@ -6,7 +6,6 @@ version.
 
 import json
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -103,10 +102,6 @@ class TestTheGlobalPolicy:
             layer = keras2.layers.Dense(1)
             assert layer(tf.ones([1, 2], tf.float64)).dtype == tf.float64
             assert api.get_layer_policy(layer).compute_dtype == "float64"
-            model = keras2.Sequential([keras2.layers.Dense(1)])
-            model.compile("sgd", "mse")
-            model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0)
-            assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
         finally:
             api.set_global_policy(None)
 
@@ -144,30 +139,12 @@ def compiled_model(keras, optimizer):
 
 
 class TestCompile:
-    def test_wraps_once_with_the_loss_scale_of_the_policy(self, keras, api):
-        api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=16))
-        inner = keras.optimizers.SGD(0.1)
-        model = compiled_model(keras, inner)
-        optimizer = model.optimizer
-        assert isinstance(optimizer, tf_lso.LossScaleOptimizer)
-        assert optimizer.inner_optimizer is inner
-        assert optimizer.loss_scale is api.global_policy().loss_scale
-        model.compile(optimizer, loss="mse")
-        assert model.optimizer is optimizer
-        model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
-        assert int(np.asarray(optimizer.iterations)) == 1
-
     def test_uses_the_policy_of_the_model_and_not_a_later_one(self, keras, api):
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
         model = keras.Sequential([keras.layers.Dense(1)])
         api.set_policy(None)
         model.compile("sgd", "mse")
         assert float(model.optimizer.loss_scale) == 4.0
-
-    def test_does_not_wrap_kerass_own_wrapper(self, keras, api):
-        own = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD())
-        api.set_global_policy("mixed_float16")
-        assert compiled_model(keras, own).optimizer is own
 
 
 class TestWithoutInstall:

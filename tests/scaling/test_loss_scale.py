@@ -134,7 +134,7 @@ class Halving(tf_lso.LossScale):
 
 
 def test_a_users_own_loss_scale():
-    """Optimizers with such a scale: `test_step.py` and `tests/optimizers/test_skipped.py`."""
+    """`test_step.py` tests optimizers with such a scale."""
     scale = Halving(8.0)
     scale.update([])
     assert float(scale()) == 4.0
