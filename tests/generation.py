@@ -37,9 +37,6 @@ NO_WRAPPED_H5 = limit(
     "this Keras cannot write an .h5 file with a wrapped optimizer", "3.0"
 )
 NO_INT = limit("`int()` and `float()` take no variable of this Keras", "3.0")
-DOES_NOT_HANG = limit(
-    "Keras's own wrapper of this version does not hang the workers", "3.0"
-)
 NO_LAMB = limit("this Keras has no optimizer `Lamb`", "3.0")
 
 HAS_TF_KERAS = importlib.util.find_spec("tf_keras") is not None

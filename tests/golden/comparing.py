@@ -1,9 +1,8 @@
-"""Compare the results of tf_lso with a section of the record, version by version.
+"""Compare the results of tf_lso with a section of the record.
 
 Each recorded case is replayed once on each optimizer family to which the case applies. The
-result must equal that of the newest version that recorded the case, and that of each other
-version which gave the same. If tf_lso gives another result on purpose, the test of the section
-says so: its `differs` has the reason and what tf_lso gives instead.
+result must equal that of the newest version that recorded the case. If tf_lso gives another
+result on purpose, the `differs` of the section says what tf_lso gives instead, and why.
 """
 
 import copy
@@ -35,19 +34,6 @@ STEPS_FAMILIES = {
 # The result of this version for the family "v2", whose methods tf_lso has on all families.
 V2_OF_2_15 = {"version": "2.15.1", "family": "v2"}
 
-BOOL_IN_GRAPH = {"dtype": "bool", "shape": [], "symbolic": True}
-
-
-def float32(value):
-    """Return a scalar tensor in the form of the record."""
-    return {"dtype": "float32", "shape": [], "v": value}
-
-
-def int64(value):
-    """Return a scalar tensor in the form of the record."""
-    return {"dtype": "int64", "shape": [], "v": value}
-
-
 # --- Differences.
 
 
@@ -74,11 +60,9 @@ class Difference:
         recorded = harness.result_of(results, self.like.get("version"))
         if "" in self.changes:
             return self.changes[""]
-        return (
-            {"ok": with_changes(recorded["ok"], self.changes)}
-            if "ok" in recorded
-            else recorded
-        )
+        if "ok" not in recorded:
+            return recorded
+        return {"ok": with_changes(recorded["ok"], self.changes)}
 
 
 _AS_RECORDED = object()
@@ -148,8 +132,8 @@ class Section:
         result.
       equal: function of (actual, expected, case, family) that returns whether two results are
         equal.
-      differs: dict from a reason, such as the beginning of a row of
-        compat_docs/reference/differences.md, to a list of `where(...)`.
+      differs: list of `where(...)`. A comment says why, such as the beginning of a row of
+        compat_docs/reference/differences.md.
       families: maps a family of the record to the installed families that replay its cases.
       applies: function of (case, family) that returns whether the family replays the case.
       marks: function of (case, family) that returns a list of pytest marks for the replay.
@@ -162,7 +146,7 @@ class Section:
     name: str
     replay: Callable
     equal: Callable = same
-    differs: dict = dataclasses.field(default_factory=dict)
+    differs: list | tuple = ()
     families: dict = dataclasses.field(default_factory=lambda: REPLAY_FAMILIES)
     applies: Callable = lambda case, family: True
     marks: Callable = lambda case, family: ()
@@ -192,28 +176,21 @@ class Section:
 
     def difference(self, case, family):
         """Return the difference that applies to a case on a family, or None."""
-        differences = [each for listed in self.differs.values() for each in listed]
-        found = [d for d in differences if d.applies_to(case, family)]
+        found = [d for d in self.differs if d.applies_to(case, family)]
         assert len(found) <= 1, f"several differences apply to {case} on {family}"
         return found[0] if found else None
 
     def check(self, case, results, family):
-        """Assert that tf_lso gives the expected result, and that of each version like it."""
+        """Assert that tf_lso gives the expected result."""
         actual, difference = self.actual(family, case), self.difference(case, family)
         expected = harness.result_of(results, None)
         if difference:
             expected = difference.expected(self.name, self.file, case, results)
-        assert self._same(actual, expected, case, family), f"{expected}, now {actual}"
-        for version, result in harness.by_version(results).items():
-            if self._same(expected, result, case, family):
-                is_same = self._same(actual, result, case, family)
-                assert is_same, f"{version}: {result}, now {actual}"
-
-    def _same(self, actual, expected, case, family):
         try:
-            return self.equal(actual, expected, case, family)
+            is_same = self.equal(actual, expected, case, family)
         except (AttributeError, LookupError, TypeError, ValueError):
-            return False  # one result is an error or has another form
+            is_same = False  # one result is an error or has another form
+        assert is_same, f"{expected}, now {actual}"
 
 
 @functools.cache
@@ -226,7 +203,7 @@ def _cached_play(replay, api, family, case_as_json):
 # --- One test replays many recorded cases, and reports every case that fails.
 
 
-def grouped(sections):
+def grouped(*sections):
     """Return a list with a `pytest.param` for each group of replays.
 
     A group contains the replays with the same section, `Section.group`, family and marks. The

@@ -56,19 +56,14 @@ def cases(section, file="golden", **names):
     ]
 
 
-def by_version(results):
-    """Return {version: result} from the results of a case."""
-    return {
-        version: entry["result"] for entry in results for version in entry["versions"]
-    }
-
-
 def result_of(results, version):
     """Return the result of a version, or None if the case was not recorded for the version.
 
     If `version` is None, return the result of the newest version in `results`.
     """
-    recorded = by_version(results)
+    recorded = {
+        version: entry["result"] for entry in results for version in entry["versions"]
+    }
     return recorded.get(version or max(recorded, key=VERSIONS.index))
 
 
@@ -89,12 +84,10 @@ _BASE_ARGUMENTS = {
 # Maps a case of the section `schedules_and_clipping` to the arguments of the inner optimizer
 # that this case adds to `_BASE_ARGUMENTS` or replaces there.
 _CASE_ARGUMENTS = {
-    "schedule": {},
     "decay": {"decay": 0.1},
     "clipnorm": {"clipnorm": 0.25},
     "clipvalue": {"clipvalue": 0.125},
     "global_clipnorm": {"global_clipnorm": 0.25},
-    "rmsprop": {},
     "rmsprop_centered": {"centered": True, "momentum": 0.9},
     "amsgrad": {"amsgrad": True},
     "nesterov": {"nesterov": True},

@@ -8,15 +8,8 @@ import tensorflow as tf
 
 from tests.families import KERASES, raw
 from tests.golden import harness
-from tests.golden.comparing import (
-    V2_OF_2_15,
-    Section,
-    check_all,
-    grouped,
-    int64,
-    where,
-)
-from tests.golden.encoding import ANYTHING, attempt, equal
+from tests.golden.comparing import V2_OF_2_15, Section, check_all, grouped, where
+from tests.golden.encoding import ANYTHING, attempt, encode, equal
 from tests.golden.harness import CLASSES, apply, variables_of, wrapped
 
 # Maps the name of each attribute to the value that the recorded program assigned to it.
@@ -261,132 +254,100 @@ def _marks(case, family):
     return [pytest.mark.slow] if case["inner"] == "Adam" else []
 
 
-# tf_lso names variables as the inner optimizer does.
-OTHER_NAMES = {"* > 0": ANYTHING}
-
-SECTIONS = [
-    Section(
-        "behaviour",
-        "hyperparameters",
-        replay,
-        same,
-        marks=_marks,
-        differs={
-            "`get_weights`, `set_weights`": [
-                where(
-                    attribute="set_weights_to_3",
-                    family="v2",
-                    changes={"counter": 3, "loss_scale": 3.0},
-                ),
-            ],
-            "Names and order of the optimizer's variables": [
-                where(attribute="before", on="keras3", gives=[int64(0)]),
-                where(
-                    attribute="variables", case="weights", on="keras3", gives=ANYTHING
-                ),
-                where(
-                    attribute="weights",
-                    case="weights",
-                    on="keras3",
-                    changes=OTHER_NAMES,
-                ),
-                where(
-                    attribute="weights",
-                    case="set",
-                    family="new",
-                    raises="AttributeError",
-                ),
-            ],
-            "Hyperparameters": [
-                where(
-                    attribute="decay",
-                    case="set",
-                    on=["keras3", "new"],
-                    raises="ValueError",
-                ),
-                where(
-                    attribute=["clipnorm", "clipvalue", "global_clipnorm"],
-                    case="set",
-                    on="new",
-                    like=V2_OF_2_15,
-                ),
-                where(
-                    attribute="momentum",
-                    case="set",
-                    inner="SGD",
-                    on="new",
-                    changes={"inner_get > ok": 0.25},
-                ),
-                where(
-                    attribute="beta_1",
-                    case="set",
-                    inner="Adam",
-                    on="new",
-                    changes={"inner_get > ok": 0.5, "step > ok": 0.9900000691413879},
-                ),
-                where(
-                    attribute="use_ema",
-                    case="set",
-                    on="keras3",
-                    changes={"inner_get": {"ok": True}},
-                ),
-            ],
-            "Setting what the inner optimizer lacks, such as `decay` on Keras 3": [
-                where(
-                    attribute="use_ema",
-                    case="set",
-                    on="legacy",
-                    raises="AttributeError",
-                ),
-            ],
-            "`name`": [
-                where(
-                    attribute="name",
-                    case="set",
-                    on="keras3",
-                    changes={"inner_get": {"ok": ANYTHING}},
-                ),
-            ],
-            "`opt.loss_scale` of the experimental optimizer": [
-                where(
-                    attribute="loss_scale", case="get", api="experimental", like="2.3.4"
-                ),
-            ],
-            "`opt.loss_scale = x`, as tests/optimizers/test_skipped.py shows": [
-                where(attribute="loss_scale", case="set", api="stable", gives=ANYTHING),
-            ],
-            "`isinstance(opt, tf.keras.optimizers.Optimizer)`": [
-                where(case="isinstance", api="stable", on="keras3", like="2.10.1"),
-                where(
-                    case="isinstance",
-                    api="experimental",
-                    on="legacy",
-                    changes={"K.optimizers.Optimizer": False},
-                ),
-            ],
-            "`opt.iterations = variable` after `opt.iterations` was read": [
-                where(
-                    case="iterations_set_after_access",
-                    on="keras3",
-                    gives=[int64(7), int64(7)],
-                ),
-            ],
-            "`opt.learning_rate` with a schedule, on Keras 3": [
-                where(
-                    case="lr_schedule_get",
-                    on="keras3",
-                    gives={
-                        "callable_value": {"error": "TypeError"},
-                        "learning_rate": {"ok": "EagerTensor"},
-                        "lr": {"ok": "EagerTensor"},
-                    },
-                ),
-            ],
-        },
-    )
-]
+SECTION = Section(
+    "behaviour",
+    "hyperparameters",
+    replay,
+    same,
+    marks=_marks,
+    differs=[
+        # `get_weights`, `set_weights`.
+        where(
+            attribute="set_weights_to_3",
+            family="v2",
+            changes={"counter": 3, "loss_scale": 3.0},
+        ),
+        # Names and order of the optimizer's variables, which are those of the inner optimizer.
+        where(
+            attribute="before", on="keras3", gives=[encode(tf.constant(0, tf.int64))]
+        ),
+        where(attribute="variables", case="weights", on="keras3", gives=ANYTHING),
+        where(
+            attribute="weights",
+            case="weights",
+            on="keras3",
+            changes={"* > 0": ANYTHING},
+        ),
+        where(attribute="weights", case="set", family="new", raises="AttributeError"),
+        # Hyperparameters.
+        where(attribute="decay", case="set", on=["keras3", "new"], raises="ValueError"),
+        where(
+            attribute=["clipnorm", "clipvalue", "global_clipnorm"],
+            case="set",
+            on="new",
+            like=V2_OF_2_15,
+        ),
+        where(
+            attribute="momentum",
+            case="set",
+            inner="SGD",
+            on="new",
+            changes={"inner_get > ok": 0.25},
+        ),
+        where(
+            attribute="beta_1",
+            case="set",
+            inner="Adam",
+            on="new",
+            changes={"inner_get > ok": 0.5, "step > ok": 0.9900000691413879},
+        ),
+        where(
+            attribute="use_ema",
+            case="set",
+            on="keras3",
+            changes={"inner_get": {"ok": True}},
+        ),
+        # Setting what the inner optimizer lacks, such as `decay` on Keras 3.
+        where(attribute="use_ema", case="set", on="legacy", raises="AttributeError"),
+        # `name`.
+        where(
+            attribute="name",
+            case="set",
+            on="keras3",
+            changes={"inner_get": {"ok": ANYTHING}},
+        ),
+        # `opt.loss_scale` of the experimental optimizer.
+        where(attribute="loss_scale", case="get", api="experimental", like="2.3.4"),
+        # `opt.loss_scale = x`, as tests/optimizers/test_skipped.py shows.
+        where(attribute="loss_scale", case="set", api="stable", gives=ANYTHING),
+        # `isinstance(opt, tf.keras.optimizers.Optimizer)`.
+        where(case="isinstance", api="stable", on="keras3", like="2.10.1"),
+        where(
+            case="isinstance",
+            api="experimental",
+            on="legacy",
+            changes={"K.optimizers.Optimizer": False},
+        ),
+        # `opt.iterations = variable` after `opt.iterations` was read.
+        where(
+            case="iterations_set_after_access",
+            on="keras3",
+            gives=[encode(tf.constant(7, tf.int64))] * 2,
+        ),
+        # `opt.learning_rate` with a schedule, on Keras 3.
+        where(
+            case="lr_schedule_get",
+            on="keras3",
+            gives={
+                "callable_value": {"error": "TypeError"},
+                "learning_rate": {"ok": "EagerTensor"},
+                "lr": {"ok": "EagerTensor"},
+            },
+        ),
+    ],
+)
 
 
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)

@@ -145,25 +145,20 @@ def replay(api, family, case):
     return _CASES[case["case"]](api, family)
 
 
-SECTIONS = [
-    Section(
-        "training",
-        "extras",
-        replay,
-        applies=_applies,
-        differs={
-            "An inner optimizer whose own `apply_gradients` lacks keywords": [
-                where(
-                    case=_LACKS,
-                    on="keras3",
-                    like={"version": "2.1.4", "api": "experimental"},
-                ),
-            ],
-        },
-    )
-]
+SECTION = Section(
+    "training",
+    "extras",
+    replay,
+    applies=_applies,
+    differs=[
+        # An inner optimizer whose own `apply_gradients` lacks keywords.
+        where(
+            case=_LACKS, on="keras3", like={"version": "2.1.4", "api": "experimental"}
+        ),
+    ],
+)
 
 
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)

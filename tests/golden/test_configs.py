@@ -105,62 +105,58 @@ def same_by_hand(actual, expected, case, family):
     return (not recorded_keys or keys == recorded_keys) and equal(actual, expected)
 
 
-SECTIONS = [
-    Section(
-        "configs",
-        "config_roundtrip",
-        lambda api, family, case: _load(case["case"], family),
-        same_by_hand,
-        families=_FAMILIES,
-        applies=lambda case, family: "api" not in case,
-        differs={
-            "Configs that are read": [
-                where(
-                    case=[
-                        "deserialize:LossScaleOptimizerV3:gen23_dynamic",
-                        "deserialize:LossScaleOptimizerV3:gen24_dynamic",
-                        "deserialize:LossScaleOptimizerV3:gen24_fixed",
-                        "experimental:keras3",
-                        "stable:gen23_dynamic_mult4",
-                        "stable:keras3",
-                    ],
-                    gives={"type": "LossScaleOptimizer", "loss_scale": 16.0},
-                ),
-                where(case="experimental:gen23_dynamic_mult4", like="2.3.4"),
-                where(
-                    case="experimental:gen24_minimal",
-                    gives={"type": "LossScaleOptimizer", "loss_scale": 32768.0},
-                ),
-                where(case="stable:gen23_bogus", raises="ValueError"),
-                where(
-                    case=[
-                        "stable:gen23_dynamic",
-                        "stable:gen23_fixed",
-                        "stable:gen24_dynamic",
-                        "stable:gen24_fixed",
-                        "stable:gen24_minimal",
-                    ],
-                    like="2.8.4",
-                ),
+SECTION = Section(
+    "configs",
+    "config_roundtrip",
+    lambda api, family, case: _load(case["case"], family),
+    same_by_hand,
+    families=_FAMILIES,
+    applies=lambda case, family: "api" not in case,
+    differs=[
+        # Configs that are read.
+        where(
+            case=[
+                "deserialize:LossScaleOptimizerV3:gen23_dynamic",
+                "deserialize:LossScaleOptimizerV3:gen24_dynamic",
+                "deserialize:LossScaleOptimizerV3:gen24_fixed",
+                "experimental:keras3",
+                "stable:gen23_dynamic_mult4",
+                "stable:keras3",
             ],
-            "Calls that failed with an unclear error": [
-                where(
-                    case=[
-                        "deserialize:loss_scale_optimizer:gen23_dynamic",
-                        "deserialize:loss_scale_optimizer:gen24_dynamic",
-                        "deserialize:loss_scale_optimizer:gen24_fixed",
-                        "optimizers.get:LossScaleOptimizer",
-                        "optimizers.get:lossscaleoptimizer",
-                    ],
-                    raises="ValueError",
-                ),
+            gives={"type": "LossScaleOptimizer", "loss_scale": 16.0},
+        ),
+        where(case="experimental:gen23_dynamic_mult4", like="2.3.4"),
+        where(
+            case="experimental:gen24_minimal",
+            gives={"type": "LossScaleOptimizer", "loss_scale": 32768.0},
+        ),
+        where(case="stable:gen23_bogus", raises="ValueError"),
+        where(
+            case=[
+                "stable:gen23_dynamic",
+                "stable:gen23_fixed",
+                "stable:gen24_dynamic",
+                "stable:gen24_fixed",
+                "stable:gen24_minimal",
             ],
-        },
-    )
-]
+            like="2.8.4",
+        ),
+        # Calls that failed with an unclear error.
+        where(
+            case=[
+                "deserialize:loss_scale_optimizer:gen23_dynamic",
+                "deserialize:loss_scale_optimizer:gen24_dynamic",
+                "deserialize:loss_scale_optimizer:gen24_fixed",
+                "optimizers.get:LossScaleOptimizer",
+                "optimizers.get:lossscaleoptimizer",
+            ],
+            raises="ValueError",
+        ),
+    ],
+)
 
 
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)
 

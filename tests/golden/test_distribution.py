@@ -1,8 +1,4 @@
-"""Replay steps on two replicas, with a gradient of NaN or infinity on one replica or on both.
-
-Tests must call `set_strategy` first with the strategy, since a process can have only one
-`MirroredStrategy`.
-"""
+"""Replay steps on two replicas. Gradients of one replica or of both are NaN or infinity."""
 
 import functools
 
@@ -13,19 +9,20 @@ import tensorflow as tf
 import tf_lso
 from tests import families
 from tests.golden import encoding, harness
-from tests.golden.comparing import (
-    STEPS_FAMILIES,
-    Section,
-    check_all,
-    grouped,
-    where,
-)
+from tests.golden.comparing import STEPS_FAMILIES, Section, check_all, grouped, where
 from tests.golden.encoding import NAN
 from tests.golden.harness import apply, wrap
 
 pytestmark = pytest.mark.slow
 
-_strategy = None
+_strategy = None  # the two replicas of `tests/conftest.py`
+
+
+@pytest.fixture(autouse=True)
+def strategy(mirrored2):
+    global _strategy
+    _strategy = mirrored2
+
 
 # Each letter in the pattern of a case is one step. Maps the letter to the replicas whose
 # gradient is not finite.
@@ -33,12 +30,6 @@ _NONFINITE_REPLICAS = {".": (), "0": (0,), "1": (1,), "2": (0, 1)}
 
 # The gradient of each element of the variable on replica 0 and on replica 1.
 _GRADIENTS = (0.25, 0.5)
-
-
-def set_strategy(strategy):
-    """Set the `MirroredStrategy` with two replicas for all replays."""
-    global _strategy
-    _strategy = strategy
 
 
 def _aggregation_keywords(family, aggregate):
@@ -134,15 +125,8 @@ _cached_program = functools.cache(_Program)
 def run(api, family, case):
     # The pattern is a pair such as ["mix_inf", "0.12..."].
     name, pattern = case["pattern"]
-    program = _cached_program(
-        api,
-        family,
-        inner=case["inner"],
-        kind=case["kind"],
-        mode=case["mode"],
-        where=case["where"],
-        aggregate=case["aggregate"],
-    )
+    names = ("inner", "kind", "mode", "where", "aggregate")
+    program = _cached_program(api, family, *(case[each] for each in names))
     program.reset()
     nonfinite = np.float32("inf" if name.endswith("inf") else "nan")
     rows = []
@@ -279,43 +263,35 @@ def _same(actual, expected, case, family):
     return encoding.equal(actual, expected, tolerance)
 
 
-SECTIONS = [
-    Section(
-        "training",
-        "distribution",
-        replay,
-        _same,
-        families=STEPS_FAMILIES | {None: families.here("legacy", "keras3")},
-        differs={
-            "The caller aggregates, and the replicas hold different gradients": [
-                where(
-                    aggregate=False,
-                    kind="dynamic",
-                    pattern=[["mix", "0.12..."], ["rep1", ".1.."]],
-                    api=api,
-                    family=family,
-                    like=like,
-                )
-                for api, family, like in (
-                    ("experimental", "v2", "2.3.4"),
-                    ("stable", "v2", "2.4.4"),
-                    ("stable", "new", {"version": "2.4.4", "family": "v2"}),
-                )
-            ],
-            "`LossScale.update` in replica context": [
-                where(case="DynamicLossScale.update_in_replica_ctx", gives=True),
-            ],
-        },
-    )
-]
+SECTION = Section(
+    "training",
+    "distribution",
+    replay,
+    _same,
+    families=STEPS_FAMILIES | {None: families.here("legacy", "keras3")},
+    differs=[
+        # The caller aggregates, and the replicas hold different gradients.
+        *[
+            where(
+                aggregate=False,
+                kind="dynamic",
+                pattern=[["mix", "0.12..."], ["rep1", ".1.."]],
+                api=api,
+                family=family,
+                like=like,
+            )
+            for api, family, like in (
+                ("experimental", "v2", "2.3.4"),
+                ("stable", "v2", "2.4.4"),
+                ("stable", "new", {"version": "2.4.4", "family": "v2"}),
+            )
+        ],
+        # `LossScale.update` in replica context.
+        where(case="DynamicLossScale.update_in_replica_ctx", gives=True),
+    ],
+)
 
 
-@pytest.fixture(autouse=True)
-def strategy(mirrored2):
-    """Use the two replicas of `tests/conftest.py` for all replays."""
-    set_strategy(mirrored2)
-
-
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)

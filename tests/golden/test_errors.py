@@ -19,13 +19,12 @@ class NotOpt:
     """A class that is not an optimizer."""
 
 
-# --- Constructor calls. Maps the name of a case to the arguments after the inner optimizer, or
-# to a function that returns these arguments.
+# --- Constructor calls. Maps the name of a case to the arguments after the inner optimizer.
 
 _FIXED = {"dynamic": False, "initial_scale": 4.0}
 
 STABLE_CALLS = {
-    "dynamic_DynamicLossScale": lambda: {"dynamic": tf_lso.DynamicLossScale()},
+    "dynamic_DynamicLossScale": {"dynamic": tf_lso.DynamicLossScale()},
     "dynamic_None": {"dynamic": None},
     "dynamic_growth_str_bad": {"dynamic_growth_steps": "abc"},
     "dynamic_int_1": {"dynamic": 1},
@@ -33,23 +32,23 @@ STABLE_CALLS = {
     "dynamic_positional_float": {"dynamic": 128.0},
     "dynamic_scale_str_bad": {"initial_scale": "abc"},
     "dynamic_str": {"dynamic": "dynamic"},
-    "dynamic_tensor": lambda: {"dynamic": tf.constant(True)},
+    "dynamic_tensor": {"dynamic": tf.constant(True)},
     "fixed_half": _FIXED | {"initial_scale": 0.5},
     "fixed_neg": _FIXED | {"initial_scale": -2.0},
     "fixed_no_initial": {"dynamic": False},
     "fixed_no_initial_with_growth": {"dynamic": False, "dynamic_growth_steps": 3},
     "fixed_str_bad": _FIXED | {"initial_scale": "abc"},
     "fixed_str_num": _FIXED | {"initial_scale": "4"},
-    "fixed_tensor": lambda: _FIXED | {"initial_scale": tf.constant(4.0)},
+    "fixed_tensor": _FIXED | {"initial_scale": tf.constant(4.0)},
     "fixed_with_growth": _FIXED | {"dynamic_growth_steps": 3},
     "fixed_zero": _FIXED | {"initial_scale": 0.0},
     "kw_loss_scale": {"loss_scale": "dynamic"},
 }
 
 LOSS_SCALES = {
-    "DynamicLossScale": lambda: tf_lso.DynamicLossScale(8.0, 3),
-    "DynamicLossScale_mult4": lambda: tf_lso.DynamicLossScale(8.0, 3, 4.0),
-    "FixedLossScale": lambda: tf_lso.FixedLossScale(8.0),
+    "DynamicLossScale": tf_lso.DynamicLossScale(8.0, 3),
+    "DynamicLossScale_mult4": tf_lso.DynamicLossScale(8.0, 3, 4.0),
+    "FixedLossScale": tf_lso.FixedLossScale(8.0),
     "None": None,
     "True": True,
     "bogus_str": "bogus",
@@ -61,8 +60,8 @@ LOSS_SCALES = {
     "list": [8],
     "np_float32": np.float32(8.0),
     "np_float64": np.float64(8.0),
-    "object": NotOpt,
-    "tensor": lambda: tf.constant(8.0),
+    "object": NotOpt(),
+    "tensor": tf.constant(8.0),
     "zero": 0,
 }
 
@@ -76,11 +75,6 @@ WRAPPED = {
         tf.compat.v1.train.GradientDescentOptimizer(0.1)
     ),
 }
-
-
-def called_if_callable(value):
-    """Call a callable without arguments, and return its result. Return other values as is."""
-    return value() if callable(value) else value
 
 
 # --- Other cases: functions of (make, inner, wrap). `make` is the class of the wrapper. `inner`
@@ -183,11 +177,9 @@ def replay(api, family, case):
     if name in WRAPPED:
         return wrap(WRAPPED[name](family))
     if name in STABLE_CALLS:
-        arguments = called_if_callable(STABLE_CALLS[name])
-        return float(make(inner, **arguments).loss_scale)
+        return float(make(inner, **STABLE_CALLS[name]).loss_scale)
     if name.startswith("loss_scale="):
-        loss_scale = LOSS_SCALES[name.removeprefix("loss_scale=")]
-        optimizer = make(inner, called_if_callable(loss_scale))
+        optimizer = make(inner, LOSS_SCALES[name.removeprefix("loss_scale=")])
         return {
             "loss_scale": float(optimizer.loss_scale),
             "type": type(optimizer).__name__,
@@ -207,66 +199,48 @@ def same(actual, expected, case, family):
     return test_attributes.same(actual, expected, case, family)
 
 
-SECTIONS = [
-    Section(
-        "behaviour",
-        "errors",
-        replay,
-        same,
-        applies=_applies,
-        differs={
-            "Bools as scales or steps": [
-                where(case="loss_scale=True", raises="ValueError"),
+SECTION = Section(
+    "behaviour",
+    "errors",
+    replay,
+    same,
+    applies=_applies,
+    differs=[
+        # Bools as scales or steps.
+        where(case="loss_scale=True", raises="ValueError"),
+        # As until TensorFlow 2.3.
+        where(
+            api="experimental",
+            case=[
+                "custom_LossScale_subclass",
+                "loss_scale=DynamicLossScale_mult4",
+                "loss_scale=half",
+                "loss_scale=zero",
+                "pickle",
+                "two_opts_share_one_DynamicLossScale",
             ],
-            "As until TensorFlow 2.3": [
-                where(
-                    api="experimental",
-                    case=[
-                        "custom_LossScale_subclass",
-                        "loss_scale=DynamicLossScale_mult4",
-                        "loss_scale=half",
-                        "loss_scale=zero",
-                        "pickle",
-                        "two_opts_share_one_DynamicLossScale",
-                    ],
-                    like="2.3.4",
-                ),
-            ],
-            "Calls that failed with an unclear error": [
-                where(case="loss_scale=tensor", raises="ValueError"),
-            ],
-            "`isinstance(opt, tf.keras.optimizers.Optimizer)`": [
-                where(
-                    api="stable", case="isinstance_Optimizer", on="keras3", gives=True
-                ),
-                where(
-                    api="experimental",
-                    case="isinstance_Optimizer",
-                    on="legacy",
-                    gives=False,
-                ),
-            ],
-            "Scales, multipliers and growth steps that are not positive and finite": [
-                where(case=["fixed_neg", "fixed_zero"], raises="ValueError"),
-            ],
-            "Calls of the stable optimizer that were refused": [
-                where(
-                    api="stable",
-                    case=[
-                        "deepcopy",
-                        "kw_optimizer",
-                        "pickle",
-                        "wrap_after_failed_wrap",
-                    ],
-                    gives="LossScaleOptimizer",
-                ),
-                where(api="stable", case="subclassable", gives="Sub"),
-            ],
-        },
-    )
-]
+            like="2.3.4",
+        ),
+        # Calls that failed with an unclear error.
+        where(case="loss_scale=tensor", raises="ValueError"),
+        # `isinstance(opt, tf.keras.optimizers.Optimizer)`.
+        where(api="stable", case="isinstance_Optimizer", on="keras3", gives=True),
+        where(
+            api="experimental", case="isinstance_Optimizer", on="legacy", gives=False
+        ),
+        # Scales, multipliers and growth steps that are not positive and finite.
+        where(case=["fixed_neg", "fixed_zero"], raises="ValueError"),
+        # Calls of the stable optimizer that were refused.
+        where(
+            api="stable",
+            case=["deepcopy", "kw_optimizer", "pickle", "wrap_after_failed_wrap"],
+            gives="LossScaleOptimizer",
+        ),
+        where(api="stable", case="subclassable", gives="Sub"),
+    ],
+)
 
 
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)

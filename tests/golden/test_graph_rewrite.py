@@ -172,36 +172,29 @@ def same(actual, expected, case, family):
     return equal(actual, without(expected, "mro", "repr"))
 
 
-SECTIONS = [
-    Section(
-        "training",
-        "graph_rewrite",
-        replay,
-        same,
-        families={None: here("legacy", "keras3")},
-        differs={
-            "Wrapping a wrapper, or one optimizer twice": [
-                where(case="MPLSO(MPLSO)", raises="ValueError"),
-                where(
-                    case=["enable_v2(lso,8)", "enable_v2(lso,default)"],
-                    raises="ValueError",
-                ),
-            ],
-            "The graph rewrite with one of the newer optimizers": [
-                where(
-                    case="enable_v1(keras_new_SGD,8)",
-                    gives={"type": "LossScaleOptimizer", "loss_scale": 8.0},
-                ),
-                where(
-                    case="enable_v1(keras_new_SGD,default)",
-                    gives={"type": "LossScaleOptimizer", "loss_scale": 32768.0},
-                ),
-            ],
-        },
-    )
-]
+SECTION = Section(
+    "training",
+    "graph_rewrite",
+    replay,
+    same,
+    families={None: here("legacy", "keras3")},
+    differs=[
+        # Wrapping a wrapper, or one optimizer twice.
+        where(case="MPLSO(MPLSO)", raises="ValueError"),
+        where(case=["enable_v2(lso,8)", "enable_v2(lso,default)"], raises="ValueError"),
+        # The graph rewrite with one of the newer optimizers.
+        where(
+            case="enable_v1(keras_new_SGD,8)",
+            gives={"type": "LossScaleOptimizer", "loss_scale": 8.0},
+        ),
+        where(
+            case="enable_v1(keras_new_SGD,default)",
+            gives={"type": "LossScaleOptimizer", "loss_scale": 32768.0},
+        ),
+    ],
+)
 
 
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)

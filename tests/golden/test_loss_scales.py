@@ -194,32 +194,29 @@ SECTIONS = [
         replay,
         same,
         families={None: (CURRENT,)},
-        differs={
-            "Bools as scales or steps": [
-                where(case="Dyn_args(True, True, True)", raises="TypeError"),
-                where(case="Fixed_True", raises="ValueError"),
-            ],
-            "Scales, multipliers and growth steps that are not positive and finite": [
-                where(
-                    case=[
-                        "Dyn_args(-8,)",
-                        "Dyn_args(0,)",
-                        "Dyn_args(8, -1)",
-                        "Dyn_args(8, 0)",
-                        "Dyn_args(8, 2, -2)",
-                        "Dyn_args(8, 2, 0)",
-                        "Dyn_args(8, 2.9)",
-                        "Dyn_args(inf,)",
-                        "Fixed_inf",
-                        "Fixed_nan",
-                    ],
-                    raises="ValueError",
-                ),
-            ],
-            "Python numbers and integers as gradients": [
-                where(case="update:int", gives=_ONE_GOOD_STEP),
-            ],
-        },
+        differs=[
+            # Bools as scales or steps.
+            where(case="Dyn_args(True, True, True)", raises="TypeError"),
+            where(case="Fixed_True", raises="ValueError"),
+            # Scales, multipliers and growth steps that are not positive and finite.
+            where(
+                case=[
+                    "Dyn_args(-8,)",
+                    "Dyn_args(0,)",
+                    "Dyn_args(8, -1)",
+                    "Dyn_args(8, 0)",
+                    "Dyn_args(8, 2, -2)",
+                    "Dyn_args(8, 2, 0)",
+                    "Dyn_args(8, 2.9)",
+                    "Dyn_args(inf,)",
+                    "Fixed_inf",
+                    "Fixed_nan",
+                ],
+                raises="ValueError",
+            ),
+            # Python numbers and integers as gradients.
+            where(case="update:int", gives=_ONE_GOOD_STEP),
+        ],
     ),
     Section(
         "behaviour",
@@ -227,18 +224,16 @@ SECTIONS = [
         replay,
         same,
         families={None: (CURRENT,)},
-        differs={
-            "Python numbers and integers as gradients": [
-                where(case="update:int", gives=_ONE_GOOD_STEP),
-            ],
-            "Where the versions themselves differ": [
-                where(case="update:slices_no_shape", gives=_ONE_GOOD_STEP),
-            ],
-        },
+        differs=[
+            # Python numbers and integers as gradients.
+            where(case="update:int", gives=_ONE_GOOD_STEP),
+            # Where the versions themselves differ.
+            where(case="update:slices_no_shape", gives=_ONE_GOOD_STEP),
+        ],
     ),
 ]
 
 
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(*SECTIONS))
 def test_equals_every_version(replays):
     check_all(replays)

@@ -10,12 +10,7 @@ import tensorflow as tf
 import tf_lso
 from tests.families import FAMILIES, KERASES, OLD_KERAS3, PACKAGES
 from tests.golden import harness
-from tests.golden.comparing import (
-    Section,
-    check_all,
-    grouped,
-    where,
-)
+from tests.golden.comparing import Section, check_all, grouped, where
 from tests.golden.encoding import ANYTHING, attempt, equal, without
 from tf_lso import policies
 
@@ -256,86 +251,79 @@ def same(actual, expected, case, family):
     return equal(without(actual, *names), without(expected, *names))
 
 
-SECTIONS = [
-    Section(
-        "training",
-        "policies",
-        replay,
-        same,
-        applies=_applies,
-        differs={
-            "The policies `infer` and `_infer`": [
-                where(case="Policy('_infer')", on="keras3", raises="ValueError"),
-                where(
-                    case="set(infer)",
-                    api="experimental",
-                    like={"version": "2.3.4", "case": "set(None)"},
-                ),
+SECTION = Section(
+    "training",
+    "policies",
+    replay,
+    same,
+    applies=_applies,
+    differs=[
+        # The policies `infer` and `_infer`.
+        where(case="Policy('_infer')", on="keras3", raises="ValueError"),
+        where(
+            case="set(infer)",
+            api="experimental",
+            like={"version": "2.3.4", "case": "set(None)"},
+        ),
+        # `should_cast_variables`, `"auto"` and `"USE_DEFAULT"`.
+        where(
+            case=[
+                f"Policy('{name}',loss_scale=USE_DEFAULT)"
+                for name in ("float32", "mixed_bfloat16", "mixed_float16")
             ],
-            '`should_cast_variables`, `"auto"` and `"USE_DEFAULT"`': [
-                where(
-                    case=[
-                        f"Policy('{name}',loss_scale=USE_DEFAULT)"
-                        for name in ("float32", "mixed_bfloat16", "mixed_float16")
-                    ],
-                    api="experimental",
-                    like="2.3.4",
-                ),
-            ],
-            "The config of a layer, which is not compared": [
-                where(attribute="dtype=Policy", changes={"2": ANYTHING}),
-            ],
-            "Stable policies on Keras 3": [
-                where(case="eq", on="keras3", gives=[True, False, False, True]),
-                where(case="hash", on="keras3", api="stable", raises="TypeError"),
-                where(
-                    case="Policy<None>",
-                    on="keras3",
-                    api="stable",
-                    like={"version": "2.15.1", "case": "Policy('float32')"},
-                ),
-            ],
-            "`global_policy` and `get_layer_policy` of the experimental API": [
-                where(
-                    attribute=["float16", "float32"],
-                    case="layers",
-                    api="experimental",
-                    changes={
-                        "get_layer_policy > loss_scale": None,
-                        "get_layer_policy > repr > ok": ANYTHING,
-                    },
-                ),
-                where(
-                    attribute="mixed_float16",
-                    case="layers",
-                    api="experimental",
-                    changes={
-                        "get_layer_policy > loss_scale": _ENCODED_SCALE,
-                        "get_layer_policy > repr > ok": ANYTHING,
-                    },
-                ),
-                where(
-                    case=["global_default", "set(None)", "set(mixed_float16)"],
-                    api="experimental",
-                    like="2.3.4",
-                ),
-                where(
-                    case="set(policy_other_kind)",
-                    api="experimental",
-                    changes={
-                        "global > loss_scale": _ENCODED_SCALE,
-                        "global > repr > ok": ANYTHING,
-                        "same_object": False,
-                    },
-                ),
-            ],
-        },
-    )
-]
+            api="experimental",
+            like="2.3.4",
+        ),
+        # The config of a layer, which is not compared.
+        where(attribute="dtype=Policy", changes={"2": ANYTHING}),
+        # Stable policies on Keras 3.
+        where(case="eq", on="keras3", gives=[True, False, False, True]),
+        where(case="hash", on="keras3", api="stable", raises="TypeError"),
+        where(
+            case="Policy<None>",
+            on="keras3",
+            api="stable",
+            like={"version": "2.15.1", "case": "Policy('float32')"},
+        ),
+        # `global_policy` and `get_layer_policy` of the experimental API.
+        where(
+            attribute=["float16", "float32"],
+            case="layers",
+            api="experimental",
+            changes={
+                "get_layer_policy > loss_scale": None,
+                "get_layer_policy > repr > ok": ANYTHING,
+            },
+        ),
+        where(
+            attribute="mixed_float16",
+            case="layers",
+            api="experimental",
+            changes={
+                "get_layer_policy > loss_scale": _ENCODED_SCALE,
+                "get_layer_policy > repr > ok": ANYTHING,
+            },
+        ),
+        where(
+            case=["global_default", "set(None)", "set(mixed_float16)"],
+            api="experimental",
+            like="2.3.4",
+        ),
+        where(
+            case="set(policy_other_kind)",
+            api="experimental",
+            changes={
+                "global > loss_scale": _ENCODED_SCALE,
+                "global > repr > ok": ANYTHING,
+                "same_object": False,
+            },
+        ),
+    ],
+)
 
 
 @pytest.mark.slow  # tests/policies are quick
-@pytest.mark.parametrize("replays", grouped(SECTIONS))
+@pytest.mark.parametrize("replays", grouped(SECTION))
 def test_equals_every_version(replays):
     check_all(replays)
 

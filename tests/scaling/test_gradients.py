@@ -25,7 +25,8 @@ def unscale(values, scale):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("scale", [1.0, 3.0, 8.0, 2.0**15, 2.0**25, 2.0**40, 0.25])
 def test_unscaling_is_the_rounded_quotient(dtype, scale):
-    values = np.array([0.0, 1.0, -3.0, 1024.0, -15000.0, 0.001], DTYPES[dtype])
+    values = [0.0, 1.0, -3.0, 1024.0, -15000.0, 0.001, np.nan, np.inf, -np.inf]
+    values = np.array(values, DTYPES[dtype])
     expected = (values.astype(np.float64) / scale).astype(DTYPES[dtype])
     # `unscale` rounds a 16-bit quotient twice: in float32 and in the dtype. The result may
     # differ from the quotient that is rounded once, but only in the last bit.
@@ -51,21 +52,9 @@ def test_a_float16_gradient_survives_a_scale_that_float16_has_no_reciprocal_of(
     assert unscale_gradient(slices, scale).values.numpy() == unscaled
 
 
-def test_a_float64_gradient_is_divided_in_float64():
-    value = np.array([1.0, np.pi, 1e-300, 1e300])
-    np.testing.assert_array_equal(unscale(value, 3.0), value / 3.0)
-
-
 def test_a_float32_gradient_is_divided_not_multiplied_by_a_reciprocal():
     values = np.arange(1, 2000, dtype=np.float32)
     np.testing.assert_array_equal(unscale(values, 3.0), values / np.float32(3.0))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_infinity_and_nan_stay_as_they_are(dtype):
-    values = [np.nan, np.inf, -np.inf, 1.0]
-    unscaled = unscale(np.array(values, DTYPES[dtype]), 8.0).astype(np.float64)
-    np.testing.assert_array_equal(unscaled, [np.nan, np.inf, -np.inf, 0.125])
 
 
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
@@ -91,10 +80,9 @@ class TestSlices:
         return tf.IndexedSlices(rows, tf.constant([3, 3], index), shape)
 
     @pytest.mark.parametrize("shape", [None, (5, 2)])
-    @pytest.mark.parametrize("index", ["int32", "int64"])
     @pytest.mark.parametrize("dtype", DTYPES)
-    def test_unscaling_changes_only_the_rows(self, dtype, index, shape):
-        slices = self.slices(dtype, shape, index)
+    def test_unscaling_changes_only_the_rows(self, dtype, shape):
+        slices = self.slices(dtype, shape)
         unscaled = unscale_gradient(slices, 8.0)
         assert unscaled.values.dtype == dtype
         assert unscaled.indices is slices.indices

@@ -27,15 +27,6 @@ def test_a_fixed_scale_has_its_value_in_several_graphs():
     assert float(tf_lso.FixedLossScale.of(0.25)()) == 0.25
 
 
-def test_a_fixed_scale_applies_nonfinite_gradients(mirrored2):
-    scale = tf_lso.FixedLossScale(8.0)
-    results = []
-    mirrored2.run(lambda: results.append(scale.update([tf.constant(NAN)])[1]))
-    with mirrored2.scope():
-        results.append(scale.update([per_replica(mirrored2, (NAN, 1.0))])[1])
-    assert set(results) == {True}
-
-
 def test_classes_that_tensorflow_deprecated_do_not_warn(caplog):
     inner = FAMILIES[CURRENT].SGD(0.1)
     experimental.LossScaleOptimizer(inner, tf_lso.DynamicLossScale(8.0))
@@ -114,34 +105,6 @@ def test_a_loss_scale_has_arithmetic_only_with_tensors():
         scale * 2
 
 
-class Halving(tf_lso.LossScale):
-    """A loss scale that a user has written. It has a variable."""
-
-    def __init__(self, start):
-        super().__init__()
-        self.start = start
-        self.value = self._add_weight("value", start, tf.float32)
-
-    def __call__(self):
-        return tf.convert_to_tensor(self.value)
-
-    def update(self, grads):
-        self.value.assign(self.value / 2)
-        return tf.no_op(), True
-
-    def get_config(self):
-        return {"start": self.start}
-
-
-def test_a_users_own_loss_scale():
-    """`test_step.py` tests optimizers with such a scale."""
-    scale = Halving(8.0)
-    scale.update([])
-    assert float(scale()) == 4.0
-    assert [name for name, _ in scale.named_variables()] == ["value"]
-    assert Halving.from_config(scale.get_config()).start == 8.0
-
-
 def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path):
     """These checkpoints have two variables. A Saver with a third variable would fail."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -166,7 +129,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("mode", ["eager", "function", "xla"])
+@pytest.mark.parametrize("mode", ["eager", "xla"])
 @pytest.mark.parametrize("family, style", [(CURRENT, "keras3"), ("legacy", "legacy")])
 @pytest.mark.parametrize("value", VALUES)
 def test_a_users_own_scale_may_return_what_converts_to_a_tensor(
@@ -189,8 +152,8 @@ def test_a_users_own_scale_may_return_what_converts_to_a_tensor(
     def step(factor):
         STYLES[style](optimizer, lambda: factor * x, [x])
 
-    if mode != "eager":
-        step = tf.function(step, jit_compile=mode == "xla")
+    if mode == "xla":
+        step = tf.function(step, jit_compile=True)
     for factor in (1.0, NAN, 1.0):
         step(tf.constant(factor))
     assert float(x) == 0.0

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.families import copies
+from tests.families import CURRENT, copies
 from tests.scaling.bench import KERAS3, LEGACY, METHODS, NAN, Bench, in_thread
 
 GROWTH = 3  # the number of finite steps after which the scale doubles
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     way: str  # how a step in one place scales and applies
     new_scale: float | None  # the scale that is set between scaling and applying
     is_copied: (
-        bool  # whether an equal tensor is applied, which the optimizer does not know
+        bool  # whether an equal tensor, which the optimizer does not know, is applied
     )
     end: str  # whether the gradient is applied now, after the next step, or never
 
@@ -91,8 +91,9 @@ class Model:
 class Program:
     """A random program of one optimizer."""
 
-    def __init__(self, family, is_mixed, strategy=None):
-        self.bench = Bench(family, growth=GROWTH, strategy=strategy)
+    def __init__(self, is_mixed, strategy=None):
+        # One family is enough, because all families share `tf_lso.scaling`.
+        self.bench = Bench(CURRENT, growth=GROWTH, strategy=strategy)
         self.model = Model(self.bench.replicas)
         self.is_mixed = is_mixed
         self.worker = concurrent.futures.ThreadPoolExecutor(1)
@@ -223,8 +224,8 @@ class ProgramOfReplicas(Program):
         return self.bench.strategy.experimental_local_results(tensor)
 
 
-def check_programs(make, protocols, examples):
-    """Run random programs. `make` returns a `Program`, with whether it is mixed."""
+def check_programs(program_of, protocols, examples):
+    """Run random programs. `program_of(is_mixed)` returns a `Program`."""
 
     @hypothesis.settings(
         max_examples=examples,
@@ -235,31 +236,20 @@ def check_programs(make, protocols, examples):
     )
     @hypothesis.given(programs(protocols))
     def check(steps):
-        make(protocols == "both").run(steps)
+        program_of(protocols == "both").run(steps)
 
     check()
 
 
-# The family "new" is left out, because its steps run the same code as those of "legacy".
-RUNS = [
-    ("keras3", None),
-    pytest.param("keras3", 40, marks=pytest.mark.slow),
-    pytest.param("legacy", 40, marks=pytest.mark.slow),
-]
-
-
-@pytest.mark.parametrize("family, examples", RUNS)
+@pytest.mark.parametrize("examples", [None, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_programs(family, protocols, examples):
-    examples = examples or EXAMPLES[protocols]
-    check_programs(lambda mixed: Program(family, mixed), protocols, examples)
+def test_programs(protocols, examples):
+    check_programs(Program, protocols, examples or EXAMPLES[protocols])
 
 
-@pytest.mark.parametrize("family, examples", RUNS)
+@pytest.mark.parametrize("examples", [3, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("protocols", PROTOCOLS)
-def test_programs_of_replicas(family, protocols, examples, mirrored2):
+def test_programs_of_replicas(protocols, examples, mirrored2):
     check_programs(
-        lambda mixed: ProgramOfReplicas(family, mixed, mirrored2),
-        protocols,
-        (examples or 6) // 2,
+        lambda is_mixed: ProgramOfReplicas(is_mixed, mirrored2), protocols, examples
     )

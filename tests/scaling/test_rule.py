@@ -1,7 +1,6 @@
 """Compare the rule of the loss scale with a second, different implementation."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -79,24 +78,11 @@ def next_float32(rule, state, finite):
 
 
 @settings(max_examples=300, deadline=None)
-@given(rule=rules(), verdicts=st.lists(st.booleans(), max_size=60))
-def test_many_steps_of_the_rule_equal_those_of_the_model(rule, verdicts):
-    model, state = Model(rule), rule_lib.ScaleState(np.float32(rule.initial_scale), 0)
-    for finite in verdicts:
-        model.step(finite)
-        state = next_float32(rule, state, finite)
-        assert (state.scale, state.count) == (model.scale, model.count)
-        assert math.isfinite(state.scale)
-        assert rule.min_scale <= state.scale <= rule.max_scale
-        assert 0 <= state.count < rule.growth_steps
-
-
-@settings(max_examples=300, deadline=None)
 @given(
     rule=rules(),
     scale=st.floats(width=32)
     | st.sampled_from([0.0, -1.0, float("nan"), float("inf"), 1e-45, FLOAT32_MAX]),
-    count=st.integers(0, 10**6),
+    count=st.integers(0, 4) | st.integers(0, 10**6),
     finite=st.booleans(),
 )
 def test_one_step_of_the_rule_from_any_state_equals_that_of_the_model(
@@ -110,6 +96,8 @@ def test_one_step_of_the_rule_from_any_state_equals_that_of_the_model(
     state = next_float32(rule, before, finite)
     assert (state.scale, state.count) == (model.scale, model.count)
     assert np.isfinite(state.scale) and state.scale > 0
+    if rule.min_scale <= scale <= rule.max_scale:
+        assert rule.min_scale <= state.scale <= rule.max_scale
     assert state.count < rule.growth_steps
     if rule_lib.only_counts(rule, before, finite):
         assert (state.scale, state.count) == (before.scale, count + 1)
@@ -132,22 +120,6 @@ def test_the_defaults_are_those_of_tensorflow():
         min_scale=1.0,
         max_scale=FLOAT32_MAX,
     )
-
-
-@pytest.mark.parametrize(
-    ("scale", "count", "finite", "expected"),
-    [
-        (64.0, 1999, True, (128.0, 0)),
-        (64.0, 1998, True, (64.0, 1999)),
-        (64.0, 1999, False, (32.0, 0)),
-        (1.0, 7, False, (1.0, 0)),  # 1 is the smallest scale
-        (2.0**127, 1999, True, (2.0**127, 0)),  # the next scale would be infinite
-        (4.0, 5000, True, (8.0, 0)),  # a checkpoint may contain any count
-    ],
-)
-def test_the_defaults_move_as_in_tensorflow(scale, count, finite, expected):
-    state = rule_lib.ScaleState(np.float32(scale), count)
-    assert next_float32(rule_lib.ScaleRule(), state, finite) == expected
 
 
 def dynamic_loss_scale(rule):
