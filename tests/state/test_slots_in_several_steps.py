@@ -3,8 +3,6 @@
 The tests use only legacy optimizers, because the other families make all slots at once.
 """
 
-import pickle
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,7 +18,6 @@ _FORMATS = (".keras", ".h5", "SavedModel", "deepcopy of the model")
 
 
 def _saved_and_loaded(name, model, folder):
-    """Save a model in a format, and return the loaded model."""
     restore = formats.FORMATS[name](Program("legacy"), folder, model, model.optimizer)
     loaded, _ = restore()
     return loaded
@@ -79,13 +76,6 @@ def _trained_and_restored(folder):
 def test_a_whole_model_with_restored_slots_is_restored(name, tmp_path):
     model, restored = _trained_and_restored(tmp_path)
     _check(model, _saved_and_loaded(name, restored, tmp_path))
-
-
-def test_a_pickle_with_restored_slots_is_built_in_any_order(tmp_path):
-    _, restored = _trained_and_restored(tmp_path)
-    unpickled = pickle.loads(pickle.dumps(restored.optimizer))
-    unpickled.build(restored.trainable_variables[::-1])
-    assert_equal(state(restored, restored.optimizer), state(restored, unpickled))
 
 
 def test_a_weights_file_is_loaded_into_slots_made_in_several_steps(tmp_path):
