@@ -8,14 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import (
-    FAMILIES,
-    keras,
-    legacy_step,
-    needs_keras3,
-    numpy,
-    wrapped,
-)
+from tests.families import FAMILIES, keras, legacy_step, needs_keras3, numpy, wrapped
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
