@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_lso
-from tests.families import PACKAGES, numpy
+from tests.families import PACKAGES, bare_step, legacy_step, numpy
 from tf_lso.optimizers import config as configs
 
 RECORD = pathlib.Path(__file__).parent / "record"
@@ -86,20 +86,15 @@ def train(model, opt, xs, ys, compiled=True, loss_fn=None):
     If `compiled`, a step is a `tf.function`.
     """
     wraps = isinstance(opt, tf_lso.LossScaleOptimizer)
+    take_step = legacy_step if wraps else bare_step
     loss_fn = loss_fn or loss_of(model)
 
     def step(x, y):
-        with tf.GradientTape() as tape:
-            loss = loss_fn(x, y)
-            scaled = opt.get_scaled_loss(loss) if wraps else loss
-        gradients = tape.gradient(scaled, model.trainable_variables)
-        if wraps:
-            gradients = opt.get_unscaled_gradients(gradients)
-        opt.apply_gradients(zip(gradients, model.trainable_variables))
+        take_step(opt, lambda: loss_fn(x, y), model.trainable_variables)
 
     step = tf.function(step) if compiled else step
     for x, y in zip(xs, ys):
-        step(tf.nest.map_structure(tf.constant, x), tf.constant(y))
+        step(tf.constant(x), tf.constant(y))
 
 
 def go_on(version, case, model, opt, compiled=False, loss_fn=None):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.checkpoints import artifacts
-from tests.families import number, numpy
+from tests.families import bare_step, legacy_step, number, numpy
 from tests.generation import NO_CHECKPOINT, NO_WRAPPED_H5, ZIPPED
 from tf_lso import checkpoints
 
@@ -27,22 +27,18 @@ def make_model(keras_module, *names, use_bias=True):
 
 def train(model, opt, steps=3):
     """Take eager steps. If the model has several outputs, only the first gets a gradient."""
-    wraps = hasattr(opt, "get_scaled_loss")  # the wrapper of tf_lso or of Keras
-    for step in range(steps):
-        with tf.GradientTape() as tape:
-            outputs = tf.nest.flatten(model(tf.ones((4, 3)) * (step + 1.0)))
-            loss = tf.reduce_mean(outputs[0] ** 2)
-            if wraps:
-                loss = opt.get_scaled_loss(loss)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        if wraps:
-            gradients = opt.get_unscaled_gradients(gradients)
-        pairs = zip(gradients, model.trainable_variables)
-        opt.apply_gradients([pair for pair in pairs if pair[0] is not None])
+    # The wrapper of tf_lso and that of Keras 2 have this method.
+    take_step = legacy_step if hasattr(opt, "get_scaled_loss") else bare_step
+    for step in range(1, steps + 1):
+        x = step * tf.ones((4, 3))
+        take_step(
+            opt,
+            lambda x=x: tf.reduce_mean(tf.nest.flatten(model(x))[0] ** 2),
+            model.trainable_variables,
+        )
 
 
 def trained_model(keras_module, opt, *names, **kwargs):
-    """Return a new model that was trained for three steps."""
     model = make_model(keras_module, *names, **kwargs)
     if hasattr(opt, "build"):  # a bare legacy optimizer has no `build`
         opt.build(model.trainable_variables)
@@ -59,7 +55,6 @@ def expect_limits(request, family, format_):
 
 
 def save(model, opt, format_, folder):
-    """Save a model with its optimizer in a format, and return the path."""
     if format_ == "checkpoint":
         checkpoint = tf.train.Checkpoint(model=model, optimizer=opt)
         return checkpoint.save(str(folder / "checkpoint"))
@@ -121,9 +116,9 @@ def state_of(model, opt):
     if "_u_product" in vars(inner):  # the newer Nadam of Keras 2 does not list it
         variables.append(inner._u_product)
     values = [np.array(numpy(variable)) for variable in variables]
-    hyperparameters = [
-        number(getattr(inner, name, 0.0)) for name in ("beta_1", "beta_2", "momentum")
-    ]
+    found = [getattr(inner, name, 0.0) for name in ("beta_1", "beta_2", "momentum")]
+    # In a user's class, `momentum` may be a list of slots.
+    hyperparameters = [number(value) for value in found if not isinstance(value, list)]
     scale = [value for value in artifacts.scale_of(opt) if value is not None]
     return [*model.get_weights(), *values, *hyperparameters, *scale]
 

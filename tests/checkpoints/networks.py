@@ -29,17 +29,6 @@ def linear(keras, units, name):
     return keras.layers.Dense(units, name=name)
 
 
-def two_inputs_bn(keras):
-    left = keras.Input((3,), name="left")
-    right = keras.Input((2,), name="right")
-    joined = keras.layers.Concatenate(name="join")(
-        [tanh(keras, 4, "left_dense")(left), tanh(keras, 3, "right_dense")(right)]
-    )
-    normed = keras.layers.BatchNormalization(momentum=0.9, name="norm")(joined)
-    outputs = linear(keras, 1, "head")(normed)
-    return keras.Model([left, right], outputs, name="two_inputs_bn")
-
-
 def nested(keras):
     layers = keras.layers
     first = layers.Dense(4, activation="tanh", input_shape=(3,), name="inner_a")
@@ -52,11 +41,11 @@ def nested(keras):
     return keras.Model(x, linear(keras, 1, "head")(joined), name="nested")
 
 
-def tokens(keras, layer):
+def lstm(keras):
     x = keras.Input((4,), dtype="int32", name="tokens")
     embed = keras.layers.Embedding(6, 3, name="embed")
-    rnn = getattr(keras.layers, layer)(3, name="rnn")
-    return chain(keras, layer.lower(), x, embed, rnn, linear(keras, 1, "head"))
+    rnn = keras.layers.LSTM(3, name="rnn")
+    return chain(keras, "lstm", x, embed, rnn, linear(keras, 1, "head"))
 
 
 def bilstm(keras):
@@ -136,44 +125,26 @@ def net_bn(keras):
     return chain(keras, "net_bn", x, first, norm, second)
 
 
-def generator(keras):
-    z = keras.Input((2,), name="z")
-    first, second = tanh(keras, 4, "generate_a"), linear(keras, 3, "generate_b")
-    return chain(keras, "generator", z, first, second)
-
-
-def discriminator(keras):
-    image = keras.Input((3,), name="image")
-    first, second = tanh(keras, 4, "judge_a"), linear(keras, 1, "judge_b")
-    return chain(keras, "discriminator", image, first, second)
-
-
-# Maps the name of a model in the record to the function that builds it.
+# Maps the name of a model in the record to the function that builds it. The record also has
+# some more models.
 BUILDERS = {
     "attention": attention,
     "auto_named": auto_named,
     "bilstm": bilstm,
     "compiled_checkpoint": net_bn,
     "conv": conv,
-    "discriminator": discriminator,
-    "generator": generator,
-    "gru": lambda keras: tokens(keras, "GRU"),
-    "lstm": lambda keras: tokens(keras, "LSTM"),
-    "mirrored": net,
+    "lstm": lstm,
     "mirrored_bn": net_bn,
     "nested": nested,
     "net_opt": net,
     "save_weights_compiled": net_bn,
     "schedule": net,
     "subclassed": subclassed,
-    "two_inputs_bn": two_inputs_bn,
 }
 
 
 def build(name, keras):
-    """Return a model with its initial weights, or a dict of two such models for "gan"."""
-    if name == "gan":
-        return {part: build(part, keras) for part in ("generator", "discriminator")}
+    """Return a model with its initial weights."""
     model = BUILDERS[name](keras)
     model.set_weights(initial_weights(model))
     return model
@@ -192,30 +163,20 @@ def initial_weights(model):
     return result
 
 
-# --- The batches. Maps the name of a model to the shapes of its inputs, if not [(3,)].
+# --- The batches. Maps the name of a model to the shape of its input, if not (3,).
 
-SHAPES = {
-    "two_inputs_bn": [(3,), (2,)],
-    "bilstm": [(4, 3)],
-    "conv": [(6, 6, 2)],
-    "attention": [(3, 4)],
-}
+SHAPES = {"bilstm": (4, 3), "conv": (6, 6, 2), "attention": (3, 4)}
 
 
 def batch(name, number):
-    """Return the batch (x, y) of a model with this number.
-
-    If the model has several inputs, x is a list.
-    """
+    """Return the batch (x, y) of a model with this number."""
     random = np.random.RandomState(1000 + number)
-    if name in ("lstm", "gru"):
-        xs = [random.randint(0, 6, size=(BATCH, 4)).astype("int32")]
+    if name == "lstm":
+        x = random.randint(0, 6, size=(BATCH, 4)).astype("int32")
     else:
-        xs = [
-            random.uniform(-1, 1, size=(BATCH, *shape)).astype("float32")
-            for shape in SHAPES.get(name, [(3,)])
-        ]
+        size = (BATCH, *SHAPES.get(name, (3,)))
+        x = random.uniform(-1, 1, size=size).astype("float32")
     y = random.uniform(-1, 1, size=(BATCH, 1)).astype("float32")
     if number in NONFINITE:
         y[1, 0] = np.nan
-    return (xs if len(xs) > 1 else xs[0]), y
+    return x, y

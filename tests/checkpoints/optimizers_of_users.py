@@ -3,30 +3,6 @@
 from tests.families import FAMILIES, KERASES
 from tests.generation import HAS_KERAS3
 
-if HAS_KERAS3:
-
-    class _OwnKeras3(KERASES["keras3"].optimizers.Optimizer):
-        """An optimizer with a list of slots, a dict of slots and a single variable."""
-
-        def build(self, variables):
-            if self.built:
-                return
-            super().build(variables)
-            self.pace = [self.add_variable_from_reference(v, "pace") for v in variables]
-            self.by_path = {
-                v.path: self.add_variable_from_reference(v, "trace") for v in variables
-            }
-            self.one = self.add_variable((), "zeros", name="one")
-
-        def update_step(self, gradient, variable, learning_rate):
-            index = self._get_variable_index(variable)
-            self.pace[index].assign_add(gradient)
-            # `variable` is a TensorFlow variable without a path, so find the slot by its place.
-            list(self.by_path.values())[index].assign_add(2 * gradient)
-            self.one.assign_add(1.0)
-            variable.assign_sub(learning_rate * self.pace[index])
-
-
 _KERAS2 = KERASES["keras2"]
 
 
@@ -104,7 +80,10 @@ WITH_SLOTS = {"legacy": LegacyWithSlots, "new": NewWithSlots}
 if HAS_KERAS3:
 
     class Keras3WithSlots(KERASES["keras3"].optimizers.Optimizer):
-        """A Keras 3 optimizer with any slots. Each attribute is a list of slot variables."""
+        """A Keras 3 optimizer with any slots, a dict of slots and a single variable.
+
+        Each other attribute is a list of slot variables.
+        """
 
         def __init__(self, slots=(), name="with_slots", **kwargs):
             super().__init__(0.01, name=name, **kwargs)
@@ -117,11 +96,19 @@ if HAS_KERAS3:
             for name in self.slot_names:
                 slots = [self.add_variable_from_reference(v, name) for v in variables]
                 setattr(self, name, slots)
+            self.by_path = {
+                v.path: self.add_variable_from_reference(v, "by_path")
+                for v in variables
+            }
+            self.one = self.add_variable((), "zeros", name="one")
 
         def update_step(self, gradient, variable, learning_rate):
             index = self._get_variable_index(variable)
             for factor, name in enumerate(self.slot_names, 1):
                 getattr(self, name)[index].assign_add(factor * gradient)
+            # `variable` is a TensorFlow variable without a path, so find the slot by its place.
+            list(self.by_path.values())[index].assign_add(7 * gradient)
+            self.one.assign_add(1.0)
             variable.assign_sub(learning_rate * gradient)
 
         def get_config(self):
@@ -130,11 +117,3 @@ if HAS_KERAS3:
             return config | {"slots": self.slot_names}
 
     WITH_SLOTS["keras3"] = Keras3WithSlots
-
-
-# Maps a family to a function that makes an optimizer of a user's own class.
-MAKE_OWN = {
-    "keras3": lambda: _OwnKeras3(0.01),
-    "new": lambda: NewWithSlots(("pace", "trace")),
-    "legacy": lambda: LegacyWithSlots(("pace", "trace")),
-}

@@ -1,7 +1,5 @@
 """If a file could be restored in two ways, `restore` finds the right way or asks the user."""
 
-import re
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,14 +17,7 @@ from tests.checkpoints.helpers import (
     train,
     trained_model,
 )
-from tests.families import (
-    CHECKPOINTED,
-    FAMILIES,
-    KERASES,
-    keras,
-    keras2,
-    needs_keras3,
-)
+from tests.families import CHECKPOINTED, FAMILIES, KERASES, keras, keras2, needs_keras3
 from tests.generation import HAS_KERAS3
 from tf_lso import checkpoints
 
@@ -39,13 +30,20 @@ def wrapped(family, name="Adam", **arguments):
 def test_a_checkpoint_whose_names_and_places_contradict_is_refused_until_mapped(
     reader, tmp_path
 ):
-    optimizer = wrapped("legacy")
-    path = save(trained_model(keras2, optimizer), optimizer, "checkpoint", tmp_path)
-    model = make_model(KERASES[reader], "b", "a")
-    assert_refused(
-        path, model, wrapped(reader), "by its position .* by its name", "mapping="
-    )
-    restore_completely(path, model, wrapped(reader), mapping={"a": "b", "b": "a"})
+    old = wrapped("legacy")
+    old_model = trained_model(keras2, old)
+    path = save(old_model, old, "checkpoint", tmp_path)
+    model, opt = make_model(KERASES[reader], "b", "a"), wrapped(reader)
+    assert_refused(path, model, opt, "by its position .* by its name", "mapping=")
+    restore_completely(path, model, opt, mapping={"a": "a", "b": "b"})
+    # The kernel and the bias of "a" are now the last two of the four variables.
+    weights = old_model.get_weights()
+    assert_equal(model.get_weights(), weights[2:] + weights[:2])
+    slots = {
+        (slot, (number + 2) % 4, shape): value
+        for (slot, number, shape), value in slots_of(old, old_model).items()
+    }
+    assert_equal(slots_of(opt, model), slots)
 
 
 @needs_keras3
@@ -127,16 +125,6 @@ def test_a_slot_of_the_users_class_is_not_confused_with_the_average_of_keras(
         assert_equal(slots, expected)
 
 
-def named_slots(optimizer):
-    """Return the slots of a Keras 3 optimizer, such as {"a_kernel_momentum": value}."""
-    found = {}
-    for variable in optimizer.variables:
-        match = re.search(r"[ab]_kernel_\w+$", variable.path)
-        if match:
-            found[match[0]] = np.array(variable)
-    return found
-
-
 @needs_keras3
 @pytest.mark.parametrize("name", ["Adam", "RMSprop"])
 def test_slots_of_an_h5_file_follow_the_names_of_their_variables(name, tmp_path):
@@ -149,7 +137,8 @@ def test_slots_of_an_h5_file_follow_the_names_of_their_variables(name, tmp_path)
     path = save(model, optimizer, "h5", tmp_path)
     new, found = make_model(keras, use_bias=False), make_optimizer(0.01, **arguments)
     restore_completely(path, new, found)
-    assert_equal(named_slots(found), named_slots(optimizer))
+    found, optimizer = map(tf_lso.LossScaleOptimizer, (found, optimizer))
+    assert_equal(slots_of(found, new), slots_of(optimizer, model))
 
 
 def save_two_models(family, first, second, tmp_path):
@@ -170,17 +159,10 @@ def save_two_models(family, first, second, tmp_path):
 @pytest.mark.parametrize("family", CHECKPOINTED)
 def test_if_two_optimizers_fit_the_user_must_choose_one(family, tmp_path):
     objects, path = save_two_models(family, wrapped(family), wrapped(family), tmp_path)
-    model, optimizer = make_model(KERASES[family], "two_a", "two_b"), wrapped(family)
+    model, optimizer = make_model(KERASES[family], "one_a", "one_b"), wrapped(family)
     assert_refused(path, model, optimizer, "several models or optimizers", "names=")
     names = {"model": "one", "optimizer": "one_optimizer"}
-    report = checkpoints.restore(
-        path,
-        model=model,
-        optimizer=optimizer,
-        names=names,
-        mapping={"one_a": "two_a", "one_b": "two_b"},
-    )
-    assert report.complete
+    restore_completely(path, model, optimizer, names=names)
     assert_equal(
         state_of(model, optimizer), state_of(objects["one"], objects["one_optimizer"])
     )
@@ -203,66 +185,33 @@ def test_an_untrained_optimizer_that_fits_does_not_replace_a_trained_one(tmp_pat
     assert report.complete and slots_of(found, model)
 
 
-def test_dict_keys_that_look_like_class_names_are_keys(tmp_path):
-    """A checkpoint has layers in a dict by their keys, a .keras file by their classes."""
+@pytest.mark.parametrize("is_root", [True, False])
+def test_layers_of_a_users_model_are_found_by_attributes_and_keys(is_root, tmp_path):
+    """The keys look like names of classes, as .keras files have them.
 
-    class Heads(keras2.Model):
-        def __init__(self):
-            super().__init__()
-            self.heads = {
-                "dense_1": keras2.layers.Dense(2),
-                "dense": keras2.layers.Dense(2),
-            }
-
-        def call(self, x):
-            return self.heads["dense"](x) + self.heads["dense_1"](x)
-
-    old, new = Heads(), Heads()
-    for model in (old, new):
-        model(np.ones((1, 2), "float32"))
-    path = tf.train.Checkpoint(model=old).save(str(tmp_path / "checkpoint"))
-    assert checkpoints.restore(path, model=new).complete
-    for key, layer in old.heads.items():
-        assert_equal(new.heads[key].get_weights(), layer.get_weights())
-
-
-def test_a_model_of_a_users_class_may_be_the_root_of_a_checkpoint(tmp_path):
-    """Each layer of the model could be a model of its own."""
+    If the model is the root, each of its layers could be a model of its own.
+    """
 
     class Own(keras2.Model):
         def __init__(self):
             super().__init__()
-            self.one, self.other = keras2.layers.Dense(2), keras2.layers.Dense(2)
+            dense = keras2.layers.Dense
+            self.first = dense(2)
+            self.heads = {"dense_1": dense(2), "dense": dense(2)}
 
         def call(self, x):
-            return self.one(x) + self.other(x)
+            x = self.first(x)
+            return self.heads["dense"](x) + self.heads["dense_1"](x)
 
     old, new = Own(), Own()
     for model in (old, new):
         model(np.ones((1, 2), "float32"))
-    path = str(tmp_path / "weights")
-    old.save_weights(path, save_format="tf")
+    path = str(tmp_path / "saved")
+    if is_root:
+        old.save_weights(path, save_format="tf")
+    else:
+        path = tf.train.Checkpoint(model=old).save(path)
     assert checkpoints.restore(path, model=new).complete
-    assert_equal(new.get_weights(), old.get_weights())
-
-
-@needs_keras3
-def test_weights_whose_slots_may_have_two_orders_are_refused(tmp_path):
-    """A .weights.h5 of Keras 2 does not say whether a legacy optimizer wrote the slots."""
-
-    def model(keras_of_model):
-        layers = keras_of_model.layers
-        made = [layers.Dense(3, name=name, use_bias=False) for name in ("a", "b")]
-        return keras_of_model.Sequential([layers.InputLayer((3,)), *made])
-
-    old, path = model(keras2), tmp_path / "old.weights.h5"
-    old.compile(keras2.optimizers.Adam(0.1), "mse")
-    old.fit(np.ones((4, 3)), np.zeros((4, 3)), verbose=0)
-    old.save_weights(path)
-    new = model(keras)
-    optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
-    optimizer.build(new.trainable_variables)
-    before = new.get_weights()
-    with pytest.raises(checkpoints.CheckpointError, match="orders differ"):
-        checkpoints.restore(path, model=new, optimizer=optimizer)
-    assert all(map(np.array_equal, before, new.get_weights()))
+    assert_equal(new.first.get_weights(), old.first.get_weights())
+    for key, layer in old.heads.items():
+        assert_equal(new.heads[key].get_weights(), layer.get_weights())

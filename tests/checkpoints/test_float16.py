@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import tf_lso
-from tests import preloaded
-from tests.families import FAMILIES, PACKAGES, keras, keras2, needs_keras3, numpy
-from tests.generation import HAS_KERAS3, ZIPPED
-from tests.processes import run
+from tests.families import FAMILIES, KERASES, keras, keras2, needs_keras3, numpy
+from tests.generation import ZIPPED
 from tf_lso import checkpoints
 from tf_lso.frameworks import log
 from tf_lso.optimizers import wrapping
@@ -15,51 +13,38 @@ from tf_lso.optimizers import wrapping
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
 
-# This program runs in a process without tf_lso, so `compile` wraps the optimizer in the wrapper
-# of Keras. The file has the class of the inner optimizer, but the state of the wrapper.
-WRITE = """
-    import numpy as np
-    import {module} as k
 
-    x = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
-    y = np.float32([[1.0], [2.0], [3.0]])
-    k.mixed_precision.set_global_policy("mixed_float16")
-    k.utils.set_random_seed(1)
-    model = k.Sequential([
-        k.layers.InputLayer((3,)), k.layers.Dense(2, name="a"), k.layers.Dense(1, name="b")
-    ])
-    optimizer = k.optimizers.{optimizer}(0.1)
-    model.compile(optimizer, "mse")
-    for _ in range(3):
-        model.train_on_batch(x, y)
-    model.save({path!r}, **{zipped})
-    scale = getattr(model.optimizer, "dynamic_scale", 0.0)
-    print(int(np.asarray(optimizer.iterations)), float(np.asarray(scale)))
-    for _ in range(3):
-        model.train_on_batch(x, y)
-    print(*np.concatenate([w.ravel() for w in model.get_weights()]).tolist())
-"""
+def new_model(module):
+    """Return a model in float16, whose optimizer Keras wraps in its own wrapper."""
+    layers = module.layers
+    module.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        dense = [layers.Dense(2, name="a"), layers.Dense(1, name="b")]
+        return module.Sequential([layers.InputLayer((3,)), *dense])
+    finally:
+        module.mixed_precision.set_global_policy("float32")
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """{family: (path, iterations, loss scale, weights after three more steps)}."""
     found = {}
-    for family in FAMILIES:
+    for family, optimizers in FAMILIES.items():
         path = str(tmp_path_factory.mktemp(family) / "model.keras")
-        # `keras` of TensorFlow 2.12 has fewer names than `tf.keras`.
-        module = PACKAGES[family] if HAS_KERAS3 else "tensorflow.keras"
-        names = {"module": module, "path": path, "zipped": ZIPPED}
-        optimizer = "legacy.Adam" if family == "legacy" else "Adam"
-        program = WRITE.format(optimizer=optimizer, **names)
-        *_, counts, weights = run(program, by=preloaded.run)
-        iterations, scale = map(float, counts.split())
-        found[family] = path, iterations, scale, [float(w) for w in weights.split()]
+        KERASES[family].utils.set_random_seed(1)
+        model = new_model(KERASES[family])
+        model.compile(optimizers.Adam(0.1), "mse")
+        assert not isinstance(model.optimizer, tf_lso.LossScaleOptimizer)
+        train_three_steps(model)
+        # The file has the class of the inner optimizer, but the state of the wrapper.
+        model.save(path, **ZIPPED)
+        scale = float(np.asarray(getattr(model.optimizer, "dynamic_scale", 0.0)))
+        iterations = int(numpy(model.optimizer.iterations))
+        found[family] = path, iterations, scale, train_three_steps(model)
     return found
 
 
 def train_three_steps(model):
-    """Train a model, and return all its weights as one array."""
     for _ in range(3):
         model.train_on_batch(X, Y)
     return np.concatenate([w.ravel() for w in model.get_weights()])
@@ -93,40 +78,21 @@ def test_a_warning_says_that_the_file_lacks_state(saved, caplog):
     assert "state" in caplog.text
 
 
-def new_model():
-    return keras.Sequential(
-        [
-            keras.layers.InputLayer((3,)),
-            keras.layers.Dense(2, dtype="mixed_float16", name="a"),
-            keras.layers.Dense(1, dtype="mixed_float16", name="b"),
-        ]
-    )
-
-
 WARNING = "given to restore() (Adam) scales no loss"
 
 
 @needs_keras3
-def test_restore_warns_about_an_optimizer_without_loss_scaling(
-    saved, caplog, monkeypatch
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_restore_warns_if_the_optimizer_scales_no_loss(
+    is_wrapped, saved, caplog, monkeypatch
 ):
     monkeypatch.setattr(wrapping, "_once", log.Once())  # other tests may have warned
-    path, iterations, _, _ = saved["keras3"]
-    model, optimizer = new_model(), FAMILIES["keras3"].Adam(0.1)
-    assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
-    assert int(numpy(optimizer.iterations)) == iterations
-    assert WARNING in caplog.text
-
-
-@needs_keras3
-def test_restore_restores_the_state_of_keras_into_a_wrapped_optimizer(
-    saved, caplog, monkeypatch
-):
-    monkeypatch.setattr(wrapping, "_once", log.Once())
     path, iterations, scale, _ = saved["keras3"]
-    model = new_model()
-    optimizer = tf_lso.wrap(FAMILIES["keras3"].Adam(0.1), model)
+    model, optimizer = new_model(keras), FAMILIES["keras3"].Adam(0.1)
+    if is_wrapped:
+        optimizer = tf_lso.wrap(optimizer, model)
     assert checkpoints.restore(path, model=model, optimizer=optimizer).complete
     assert int(numpy(optimizer.iterations)) == iterations
-    assert float(optimizer.loss_scale) == scale
-    assert WARNING not in caplog.text
+    if is_wrapped:
+        assert float(optimizer.loss_scale) == scale
+    assert (WARNING in caplog.text) == (not is_wrapped)

@@ -26,13 +26,17 @@ CASES = {
     "SGD": {"momentum": 0.9},
     "Adam-amsgrad": {"amsgrad": True},
 }
-# Pairs of a format and a function that reads it. A .weights.h5 file contains no model, and
+# Rows of (case, format, function that reads it). A .weights.h5 file contains no model, and
 # `load_model` of Keras 3 does not find the loss of an .h5 file by its name.
 READERS = [
-    ("h5", "restore"),
-    ("keras", "restore"),
-    ("keras", "load_model"),
-    ("weights.h5", "restore"),
+    ("Adam", "h5", "restore"),
+    ("Adam", "keras", "restore"),
+    ("Adam", "keras", "load_model"),
+    ("Adam", "weights.h5", "restore"),
+    ("Nadam", "h5", "restore"),
+    ("Nadam", "keras", "load_model"),
+    ("SGD", "weights.h5", "restore"),
+    ("Adam-amsgrad", "keras", "restore"),
 ]
 
 
@@ -52,11 +56,10 @@ def train_and_save(family, name, format_, folder, *, dynamic=True, use_bias=Fals
         return model, opt, save(model, opt, format_, folder)
 
 
-@pytest.mark.parametrize(("format_", "reader"), READERS)
+@pytest.mark.parametrize(("name", "format_", "reader"), READERS)
 @pytest.mark.parametrize(
     "family", ["legacy", pytest.param("new", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", CASES)
 def test_keras_3_restores_all_state(name, family, format_, reader, tmp_path, caplog):
     old_model, old, path = train_and_save(family, name, format_, tmp_path)
     model = make_model(keras, use_bias=False)

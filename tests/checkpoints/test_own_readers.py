@@ -65,16 +65,14 @@ class TestACheckpointOf20To22:
         helpers.assert_equal(optimizer.get_weights(), other.get_weights())
         assert optimizer.get_config() == other.get_config()
 
-    def test_is_saved_in_the_layout_of_later_versions(self, tmp_path):
-        _, _, checkpoint = restored()
+    def test_is_saved_in_the_layout_of_later_versions_and_both_are_restored(
+        self, tmp_path
+    ):
+        _, optimizer, checkpoint = restored()
         path = checkpoint.save(str(tmp_path / "ckpt"))
         names = [name for name, _ in tf.train.list_variables(path)]
         assert "optimizer/iter/.ATTRIBUTES/VARIABLE_VALUE" in names
         assert not any("base_optimizer" in name for name in names)
-
-    def test_is_restored_after_another_layout_and_before_it(self, tmp_path):
-        _, optimizer, checkpoint = restored()
-        path = checkpoint.save(str(tmp_path / "ckpt"))
         for _ in range(2):
             optimizer.iterations.assign(77)
             checkpoint.restore(path_of()).assert_existing_objects_matched()
@@ -82,15 +80,6 @@ class TestACheckpointOf20To22:
             optimizer.iterations.assign(77)
             checkpoint.restore(path).assert_consumed()
             assert int(optimizer.iterations) == 4
-
-
-def test_load_weights_reads_weights_in_the_checkpoint_format():
-    model, optimizer = new_model_and_optimizer()
-    model.compile(optimizer, "mse")
-    model.load_weights(path_of("weights_tf"))
-    optimizer.build(model.trainable_variables)
-    artifacts.assert_holds(model, optimizer, after5("weights_tf"), has_scale=False)
-    assert_has_slots(optimizer)
 
 
 def test_load_model_reads_a_saved_model_with_a_wrapped_optimizer():

@@ -181,19 +181,6 @@ def test_training_continues_from_other_files(target, name):
     assert count >= 2
 
 
-@pytest.mark.parametrize(
-    ("version", "case", "layout"),
-    [
-        ("TF2.1.4", "experimental-v2-Adam-dynamic", "2.0-2.2"),
-        ("TF2.4.4", "stable-v2-Adam-dynamic", "v2"),
-        ("TF2.15.1", "stable-new-Adam-dynamic", "new"),
-    ],
-)
-@needs_keras3
-def test_the_layouts_have_names(version, case, layout):
-    assert restored(version, case, "keras3")[-1].layout == layout
-
-
 @needs_keras3
 def test_a_bare_optimizer_restores_a_checkpoint_with_a_loss_scale():
     version, case = "TF2.4.4", "stable-v2-Adam-dynamic"

@@ -44,24 +44,22 @@ def h5(tmp_path):
     return path
 
 
+@pytest.fixture
+def checkpoint(tmp_path):
+    """The path of a checkpoint whose files the test may change."""
+    for file in FOLDER.glob("ckpt-1.*"):
+        shutil.copy(file, tmp_path)
+    return tmp_path / "ckpt-1"
+
+
 # --- Damaged files.
 
 
-def cut(data):
-    return data[: len(data) // 2]
-
-
-def empty(data):
-    return b""
-
-
-@pytest.mark.parametrize("damage", [cut, empty])
 @pytest.mark.parametrize("name", ["model.h5", "model.keras", "ckpt-1.index"])
-def test_a_damaged_file_is_refused(name, damage, tmp_path):
-    for file in FOLDER.glob("ckpt-1.*"):
-        shutil.copy(file, tmp_path)
-    path = tmp_path / name
-    path.write_bytes(damage((FOLDER / name).read_bytes()))
+def test_half_a_file_is_refused(name, checkpoint):
+    path = checkpoint.with_name(name)
+    data = (FOLDER / name).read_bytes()
+    path.write_bytes(data[: len(data) // 2])
     assert_refused(str(path).removesuffix(".index"), "")
 
 
@@ -90,10 +88,6 @@ def virtual_values(weights, folder):
     weights.create_virtual_dataset(KERNEL, layout)
 
 
-def text_values(weights, folder):
-    weights.create_dataset(KERNEL, (3, 2), h5py.string_dtype())
-
-
 def huge_shape(weights, folder):
     weights.create_dataset(KERNEL, (2**40, 2**10), "float32", chunks=(1024, 1024))
 
@@ -108,7 +102,6 @@ def group(weights, folder):
         (external_link, "is a link"),
         (external_values, "in another file"),
         (virtual_values, "in another file"),
-        (text_values, "dtype object, not float32"),
         (huge_shape, r"shape \(1099511627776, 1024\)"),
         (group, "is a group"),
     ],
@@ -149,33 +142,21 @@ def test_a_pickle_in_place_of_a_file_is_refused_and_not_run(tmp_path, name):
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
-def test_a_checkpoint_with_a_missing_file_is_refused(tmp_path, part):
-    for file in FOLDER.glob("ckpt-1.*"):
-        if not file.name.endswith(part):
-            shutil.copy(file, tmp_path / file.name)
-    assert_refused(tmp_path / "ckpt-1", "there is no checkpoint|cannot be read")
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+def test_a_checkpoint_with_a_missing_file_is_refused(checkpoint, suffix):
+    checkpoint.with_suffix(suffix).unlink()
+    assert_refused(checkpoint, "there is no checkpoint|cannot be read")
 
 
-def test_files_of_different_checkpoints_are_refused(tmp_path):
-    """The checksums in the index do not fit the values."""
-    other = artifacts.folder(VERSION) / "stable-new-Adam-fixed"
-    shutil.copy(FOLDER / "ckpt-1.index", tmp_path)
-    shutil.copy(other / "ckpt-1.data-00000-of-00001", tmp_path)
-    assert_refused(tmp_path / "ckpt-1", "cannot be read|damaged")
-
-
-def test_a_damaged_value_that_follows_others_changes_nothing(tmp_path):
-    for file in FOLDER.glob("ckpt-1.*"):
-        shutil.copy(file, tmp_path)
+def test_a_damaged_value_that_follows_others_changes_nothing(checkpoint):
     reader = tf.train.load_checkpoint(str(FOLDER / "ckpt-1"))
     last = "model/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE"
     value = reader.get_tensor(last).tobytes()
-    data = tmp_path / "ckpt-1.data-00000-of-00001"
+    data = checkpoint.with_suffix(".data-00000-of-00001")
     before = data.read_bytes()
     assert before.count(value) == 1
     data.write_bytes(before.replace(value, bytes(len(value))))
-    assert_refused(tmp_path / "ckpt-1", f"the key {last} cannot be read")
+    assert_refused(checkpoint, f"the key {last} cannot be read")
 
 
 def copy_with_changed_graph(tmp_path, change):

@@ -17,7 +17,6 @@ from tests.state.programs import END, SAVED_AT, compile_model, make_model, state
 
 
 def _pickled(value):
-    """Return a copy made by pickling."""
     return pickle.loads(pickle.dumps(value))
 
 
@@ -28,24 +27,6 @@ def _checkpoint(program, folder, model, optimizer, built):
         model, optimizer = program.make(built=built)
         checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
         program.checkpoint_status = checkpoint.restore(path)
-        return model, optimizer
-
-    return restore
-
-
-def _checkpoint_manager(program, folder, model, optimizer):
-    def manager(model, optimizer):
-        checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-        return tf.train.CheckpointManager(checkpoint, str(folder), max_to_keep=2)
-
-    manager(model, optimizer).save()
-
-    def restore():
-        model, optimizer = program.make()
-        manager(model, optimizer).restore_or_initialize()
-        if program.loop != "eager":
-            # Without this build, the first step would be traced twice.
-            optimizer.build(model.trainable_variables)
         return model, optimizer
 
     return restore
@@ -119,7 +100,6 @@ def _get_and_set_weights(program, folder, model, optimizer):
 FORMATS = {
     "checkpoint, then built": partial(_checkpoint, built=False),
     "built, then checkpoint": partial(_checkpoint, built=True),
-    "manager": _checkpoint_manager,
     ".keras": partial(_whole_model, name="m.keras", **ZIPPED),
     ".h5": partial(_whole_model, name="m.h5"),
     ".weights.h5, then built": partial(_weights_file, name="m.weights.h5", built=False),
@@ -193,34 +173,8 @@ def restore_and_train(program, restore, saved_at=SAVED_AT):
     return model, optimizer
 
 
-# --- The formats of an optimizer without its model. Each function has the arguments (optimizer,
-# make_optimizer, folder), and returns a new optimizer with the state of the given one.
-
-
-def _checkpoint_of_optimizer(optimizer, make_optimizer, folder):
-    path = tf.train.Checkpoint(optimizer=optimizer).save(folder / "c")
-    new = make_optimizer()
-    # The checkpoint does not contain the model, whose variables no optimizer restores.
-    tf.train.Checkpoint(optimizer=new).restore(path).expect_partial()
-    return new
-
-
 def stored(optimizer):
     """Return a dict of the arrays that an optimizer puts into a Keras file."""
     store = {}
     optimizer.save_own_variables(store)
     return store
-
-
-def _file_of_optimizer(optimizer, make_optimizer, folder):
-    new = make_optimizer()
-    new.load_own_variables(stored(optimizer))
-    return new
-
-
-OPTIMIZER_FORMATS = {
-    "checkpoint": _checkpoint_of_optimizer,
-    "file": _file_of_optimizer,
-    "deepcopy": lambda optimizer, *_: copy.deepcopy(optimizer),
-    "pickle": lambda optimizer, *_: _pickled(optimizer),
-}

@@ -135,7 +135,6 @@ class Program:
         return tf.data.Dataset.from_tensor_slices((self._x[start:end], _Y[start:end]))
 
     def train(self, model, optimizer, start, end):
-        """Take the steps from `start` to `end`."""
         if self.loop == "fit":
             with self.scope():
                 model.fit(self.data(start, end), shuffle=False, verbose=0)
@@ -202,7 +201,6 @@ def assert_equal(expected, actual):
 
 
 def assert_same_weights(expected, actual):
-    """Check that two models or two optimizers have equal weights."""
     assert_equal(
         dict(enumerate(expected.get_weights())), dict(enumerate(actual.get_weights()))
     )

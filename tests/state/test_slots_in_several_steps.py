@@ -3,11 +3,8 @@
 The tests use only legacy optimizers, because the other families make all slots at once.
 """
 
-import pickle
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.families import keras2, wrapped
 from tests.state import formats
@@ -16,14 +13,6 @@ from tests.state.programs import Program, assert_equal, state
 pytestmark = pytest.mark.usefixtures("installed")
 
 _X = np.random.RandomState(0).rand(8, 3).astype("float32")
-_FORMATS = (".keras", ".h5", "SavedModel", "deepcopy of the model")
-
-
-def _saved_and_loaded(name, model, folder):
-    """Save a model in a format, and return the loaded model."""
-    restore = formats.FORMATS[name](Program("legacy"), folder, model, model.optimizer)
-    loaded, _ = restore()
-    return loaded
 
 
 def _model():
@@ -53,39 +42,16 @@ def _check(model, loaded):
     assert_equal(state(model, model.optimizer), state(loaded, loaded.optimizer))
 
 
-@pytest.mark.parametrize("name", _FORMATS)
+@pytest.mark.parametrize(
+    "name", [".keras", ".h5", "SavedModel", "deepcopy of the model"]
+)
 def test_slots_made_in_several_steps_are_restored(name, tmp_path):
     model, optimizer = _model(), wrapped("legacy", "Adam")
     for trainable in ({"base": False}, {"base": True, "head": False}, {"head": True}):
         _fit(model, optimizer, **trainable)
-    _check(model, _saved_and_loaded(name, model, tmp_path))
-
-
-def _trained_and_restored(folder):
-    """Return a trained model, and an untrained model that has restored its checkpoint."""
-    model = _model()
-    _fit(model, wrapped("legacy", "Adam"))
-    path = tf.train.Checkpoint(model=model).save(folder / "c")
-    restored = _model()
-    restored.compile(wrapped("legacy", "Adam"), "mse")
-    tf.train.Checkpoint(model=restored).restore(path)
-    return model, restored
-
-
-# --- Slots that were made by the checkpoint that was restored, and not by a step.
-
-
-@pytest.mark.parametrize("name", [".keras", "pickle of the model"])
-def test_a_whole_model_with_restored_slots_is_restored(name, tmp_path):
-    model, restored = _trained_and_restored(tmp_path)
-    _check(model, _saved_and_loaded(name, restored, tmp_path))
-
-
-def test_a_pickle_with_restored_slots_is_built_in_any_order(tmp_path):
-    _, restored = _trained_and_restored(tmp_path)
-    unpickled = pickle.loads(pickle.dumps(restored.optimizer))
-    unpickled.build(restored.trainable_variables[::-1])
-    assert_equal(state(restored, restored.optimizer), state(restored, unpickled))
+    restore = formats.FORMATS[name](Program("legacy"), tmp_path, model, optimizer)
+    loaded, _ = restore()
+    _check(model, loaded)
 
 
 def test_a_weights_file_is_loaded_into_slots_made_in_several_steps(tmp_path):

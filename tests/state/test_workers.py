@@ -11,7 +11,7 @@ from tests.state import programs
 
 pytestmark = programs.needs_saving
 
-_FORMATS = ("checkpoint, then built", "built, then checkpoint", "manager")
+_FORMATS = ("checkpoint, then built", "built, then checkpoint")
 _WORKER = """
 import json, os, pathlib, sys
 import tensorflow as tf
