@@ -58,24 +58,6 @@ REWRITTEN = [
     ),
     pytest.param(
         "import tensorflow as tf\n"
-        "def wrap(\n"
-        '    opt: "tf.keras.optimizers.Optimizer",\n'
-        "    policy: tf.keras.mixed_precision.Policy = None,\n"
-        ") -> tf.keras.mixed_precision.LossScaleOptimizer:\n"
-        "    kept: tf.keras.mixed_precision.LossScaleOptimizer = opt\n"
-        "    return kept\n",
-        "import tensorflow as tf\n"
-        "import tf_lso\n"
-        "def wrap(\n"
-        '    opt: "tf.keras.optimizers.Optimizer",\n'
-        "    policy: tf_lso.keras.mixed_precision.Policy = None,\n"
-        ") -> tf_lso.keras.mixed_precision.LossScaleOptimizer:\n"
-        "    kept: tf_lso.keras.mixed_precision.LossScaleOptimizer = opt\n"
-        "    return kept\n",
-        id="annotations",
-    ),
-    pytest.param(
-        "import tensorflow as tf\n"
         "from tensorflow.keras import mixed_precision\n"
         'mixed_precision.set_global_policy("mixed_float16")\n'
         'model = tf.keras.Sequential([tf.keras.layers.Dense(1, dtype="float32")])\n'
