@@ -243,13 +243,10 @@ class TestVersions:
 
     def test_of_a_keras_that_cannot_be_imported_are_checked(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "keras", None)
+        with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
+            environment.require_tensorflow()
         monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.2.3")
         with pytest.raises(ImportError, match=r"found 1\.2\.3"):
-            environment.require_tensorflow()
-
-    def test_a_keras_that_cannot_be_imported_is_to_be_reinstalled(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "keras", None)
-        with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
             environment.require_tensorflow()
 
     def test_are_checked_whatever_is_used_first_and_nothing_changes(self):
