@@ -43,6 +43,12 @@ def test_checkpoint_error():
         tf_lso.checkpoints.restore(path, model=model, optimizer=opt)
 
 
+def test_type_of_optimizer():
+    opt = wrapped_sgd()
+    assert type(opt) is not tf_lso.LossScaleOptimizer
+    assert isinstance(opt, tf_lso.LossScaleOptimizer)
+
+
 def test_argument(capsys):
     with raises("argument"):
         wrapped_sgd(initial_scale=-1)
