@@ -41,11 +41,7 @@ def host_operations(graph):
 
 def resident_bytes():
     """Return how many bytes of memory this process uses now, or None if that is unknown."""
-    return _status("VmRSS")
-
-
-def _status(key):
     with contextlib.suppress(OSError):
         status = pathlib.Path("/proc/self/status").read_text()
-        found = re.search(rf"^{key}:\s*(\d+) kB", status, re.MULTILINE)
+        found = re.search(r"^VmRSS:\s*(\d+) kB", status, re.MULTILINE)
         return found and int(found[1]) * 1024

@@ -1,6 +1,5 @@
 """Test the command `tf-lso`, above all `tf-lso run`, which runs programs as Python does."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -40,24 +39,6 @@ def run_tf_lso(*arguments, by=start, **options):
     return by(["-m", "tf_lso", *map(str, arguments)], **options)
 
 
-@contextlib.contextmanager
-def started(*arguments):
-    """Start `tf-lso`, which receives SIGINT as if it ran in a terminal, and kill it later."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tf_lso", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        # A shell makes background processes ignore SIGINT, and child processes inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def without_marks(text):
     """Return the lines of a traceback without the marks `^^^` of Python 3.11 and later."""
     return [line for line in text.splitlines() if set(line) - set(" ^~")]
@@ -65,31 +46,30 @@ def without_marks(text):
 
 # Programs that `python` and `tf-lso run` must run with the same result.
 PROGRAMS = {
-    "arguments": "import sys; print(sys.argv[1:], len(sys.argv[0]))",
-    "names of the main module": (
-        "print(__name__, __file__, __package__, __spec__ is None)"
-    ),
-    "main module in sys.modules": (
-        "import sys; x = 3; print(sys.modules['__main__'].x, sys.path[0])"
-    ),
+    "what a program sees": """\
+from __future__ import annotations
+import atexit, pickle, sys
+import helper
+
+class A: pass
+
+x: undefined = 3
+atexit.register(lambda: print("end", x))
+print(sys.argv, sys.path[0], "tensorflow" in sys.modules)
+print(__name__, __file__, __package__, __spec__ is None)
+print(sys.modules["__main__"].x, type(pickle.loads(pickle.dumps(A()))).__module__)
+print(helper.NAME, helper.__file__)
+""",
     "exit with a code": "import sys; sys.exit(7)",
     "exit with a text": "import sys; sys.exit('no such data')",
     "error": "def f():\n    raise KeyError('x')\n\n\nf()",
     "syntax error": "print('a'\nx = = 3",
     "interrupt": "raise KeyboardInterrupt",
-    "import of a file next to it": "import helper\nprint(helper.NAME, helper.__file__)",
-    "future import": "from __future__ import annotations\nx: undefined = 1\nprint(x)",
-    "atexit": "import atexit\ny = 5\natexit.register(lambda: print('end', y))",
-    "pickle": (
-        "import pickle\nclass A:\n    pass\n\n"
-        "print(type(pickle.loads(pickle.dumps(A()))).__module__)"
-    ),
     "encoding": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))",
     "excepthook": (
         "import sys\nsys.excepthook = lambda kind, error, trace: print(kind, "
         "trace.tb_frame.f_code.co_name)\n1 / 0"
     ),
-    "no import of TensorFlow": "import sys; print('tensorflow' in sys.modules)",
 }
 
 
@@ -225,30 +205,30 @@ def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
 
 def test_an_interrupt_ends_the_program(script):
     path = script("import time\nprint('up', flush=True)\ntime.sleep(60)")
-    with started("run", path) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tf_lso", "run", str(path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        # A shell makes background processes ignore SIGINT, and child processes inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
         assert process.stdout.readline() == "up\n"
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         assert process.wait(HANGS_AFTER) in (-signal.SIGINT, 128 + signal.SIGINT)
 
 
-def test_an_interrupt_from_the_terminal_ends_the_check_with_one_line(tmp_path):
-    pipe = tmp_path / "a.py"
-    os.mkfifo(pipe)
-    with started("check", pipe) as process:
-        with open(pipe, "w"):  # `open` waits until the check has opened the pipe, too
-            process.send_signal(signal.SIGINT)
-            printed = process.communicate(timeout=HANGS_AFTER)
-    assert printed == ("", "tf-lso check: interrupted\n")
-    assert process.returncode == 130
-
-
-def test_an_interrupt_ends_migrate_with_one_line(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("command", "ending"), [("check", ""), ("migrate", "; no file is half written")]
+)
+def test_an_interrupt_ends_a_command_with_one_line(
+    command, ending, monkeypatch, capsys
+):
     interrupted = mock.Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(reading_files, "examine", interrupted)
-    assert cli.main(["migrate", __file__]) == 130
-    message = "tf-lso migrate: interrupted; no file is half written\n"
-    assert capsys.readouterr() == ("", message)
+    assert cli.main([command, __file__]) == 130
+    assert capsys.readouterr() == ("", f"tf-lso {command}: interrupted{ending}\n")
 
 
 def test_check_ends_silently_if_its_reader_closes_the_pipe(script):

@@ -12,7 +12,7 @@ import tf_lso
 from tests import preloaded
 from tests.families import FAMILIES, keras, needs_keras3
 from tests.processes import hiding, run
-from tf_lso.frameworks import environment
+from tf_lso.frameworks import environment, keras_versions
 
 # Prints which attributes of the frameworks have changed after the import of tf_lso, after its
 # use, and after the import of all mirrors, and whether tf_keras was imported.
@@ -79,94 +79,43 @@ def test_without_install_nothing_changes_and_tf_keras_is_not_imported():
     assert run(FIRST_IMPORT, by=preloaded.run) == ["[] False"] * 3
 
 
-def messages_of_errors(*statements, hidden, **variables):
-    """Return the messages of the errors of statements if some packages are not installed.
-
-    Args:
-      *statements: str, statements that raise an ImportError.
-      hidden: the names of the packages that cannot be imported.
-      **variables: environment variables of the process.
-    """
-    program = textwrap.dedent(f"""
-        import tf_lso
-        for statement in {statements!r}:
-            try:
-                exec(statement)
-            except ImportError as error:
-                print(type(error).__name__ + ":", error)
-    """)
-    messages = run(hiding(*hidden) + program, **variables)
-    assert len(messages) == len(statements)
-    return messages
-
-
 def test_without_tensorflow_the_error_names_the_extras():
-    messages = messages_of_errors(
-        "raise ImportError(tf_lso.__version__)",  # `import tf_lso` itself works
+    statements = (
         "tf_lso.LossScaleOptimizer",
         "tf_lso.wrap",
         "import tf_lso.keras.mixed_precision",
         "import tf_lso.compat.v1.keras.mixed_precision",
         "import tf_lso.mixed_precision.experimental",
         "import tf_lso.train.experimental",
-        hidden=("tensorflow", "keras"),
     )
-    assert messages.pop(0) == f"ImportError: {tf_lso.__version__}"
+    program = textwrap.dedent(f"""
+        import tf_lso
+        print(tf_lso.__version__)
+        for statement in {statements!r}:
+            try:
+                exec(statement)
+            except ImportError as error:
+                print(error)
+    """)
+    version, *messages = run(hiding("tensorflow", "keras") + program)
+    assert (version, len(messages)) == (tf_lso.__version__, len(statements))
     for message in messages:
-        assert message.startswith("ImportError: tf_lso needs TensorFlow")
+        assert message.startswith("tf_lso needs TensorFlow")
         assert "tf-lso[tensorflow]" in message
         assert "tf-lso[tensorflow-cpu]" in message
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    tf.__version__ < "2.15", reason="tf.keras is never tf_keras before TensorFlow 2.15"
-)
-def test_a_missing_tf_keras_that_tensorflow_is_to_use_is_an_error():
-    needs_no_tf_keras = (
-        "import keras; tf_lso.LossScaleOptimizer(keras.optimizers.SGD())"
-    )
-    *messages, last = messages_of_errors(
-        "tf_lso.install()",
-        "tf_lso.keras.mixed_precision.set_global_policy('mixed_float16')",
-        "tf_lso.keras.mixed_precision.experimental.Policy",
-        f"{needs_no_tf_keras}; raise ImportError('the optimizer was created')",
-        hidden=("tf_keras",),
-        TF_USE_LEGACY_KERAS="1",
-    )
-    assert last == "ImportError: the optimizer was created"
-    minor = tf.__version__.rpartition(".")[0]
-    for message in messages:
-        assert "TF_USE_LEGACY_KERAS=1" in message
-        assert "or remove TF_USE_LEGACY_KERAS" in message
-        assert f'pip install "tf-keras=={minor}.*"' in message
-
-
-WITHOUT_TENSORBOARD = """
-import tensorflow as tf
-import tf_lso
-
-tf_lso.callbacks.LossScaleMonitor()
-optimizer = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1))
-for make in (
-    lambda: tf_lso.callbacks.LossScaleMonitor(log_dir="logs"),
-    lambda: tf_lso.summary.loss_scale(optimizer),
-):
-    try:
-        make()
-    except ImportError as error:
-        print(error.name, error)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.keras3  # TensorFlow before 2.16 cannot be imported without TensorBoard
-def test_without_tensorboard_the_error_has_the_line_that_installs_it():
-    lines = run(hiding("tensorboard") + WITHOUT_TENSORBOARD)
-    assert len(lines) == 2
-    for line in lines:
-        assert line.startswith("tensorboard ")
-        assert "pip install tensorboard" in line
+def test_without_tensorboard_the_error_has_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    tf_lso.callbacks.LossScaleMonitor()
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES["new"].SGD(0.1))
+    for call in (
+        lambda: tf_lso.callbacks.LossScaleMonitor(log_dir="logs"),
+        lambda: tf_lso.summary.loss_scale(optimizer),
+    ):
+        with pytest.raises(ImportError, match="pip install tensorboard") as caught:
+            call()
+        assert caught.value.name == "tensorboard"
 
 
 # Each row has the version of TensorFlow, a Keras package and its version, and the
@@ -276,8 +225,15 @@ class TestVersions:
         monkeypatch.setenv("TF_USE_LEGACY_KERAS", value)
         monkeypatch.setitem(sys.modules, "tf_keras", None)
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-        with pytest.raises(ImportError, match=f"^TF_USE_LEGACY_KERAS={value} "):
-            environment.require_legacy_keras()
+        minor = tf.__version__.rpartition(".")[0]
+        # The policies of `tf_lso.keras.mixed_precision` are made for this package.
+        for call in (tf_lso.install, keras_versions.package_of_tensorflow):
+            with pytest.raises(ImportError) as caught:
+                call()
+            message = str(caught.value)
+            assert message.startswith(f"TF_USE_LEGACY_KERAS={value} ")
+            assert "or remove TF_USE_LEGACY_KERAS" in message
+            assert f'pip install "tf-keras=={minor}.*"' in message
 
     @pytest.mark.parametrize("changed", ["tensorflow", "keras"])
     def test_of_the_imported_frameworks_are_checked(self, monkeypatch, changed):
@@ -287,56 +243,41 @@ class TestVersions:
 
     def test_of_a_keras_that_cannot_be_imported_are_checked(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "keras", None)
+        with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
+            environment.require_tensorflow()
         monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.2.3")
         with pytest.raises(ImportError, match=r"found 1\.2\.3"):
             environment.require_tensorflow()
 
-    def test_a_keras_that_cannot_be_imported_is_to_be_reinstalled(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "keras", None)
-        with pytest.raises(ImportError, match=r"needs Keras.*force-reinstall"):
-            environment.require_tensorflow()
-
-    def test_that_are_refused_change_nothing(self):
-        lines = run(
+    def test_are_checked_whatever_is_used_first_and_nothing_changes(self):
+        *messages, unchanged = run(
             """
             import sys
             import tensorflow as tf
             import keras, tf_lso
-            before = set(vars(tf)), set(vars(keras.optimizers)), len(sys.meta_path)
-            real, keras.__version__ = keras.__version__, "1.2.3"
-            try:
-                tf_lso.install()
-            except ImportError as error:
-                print(error)
-            keras.__version__ = real
-            after = set(vars(tf)), set(vars(keras.optimizers)), len(sys.meta_path)
-            print(before == after, hasattr(tf.keras.mixed_precision, "experimental"))
-        """,
-            by=preloaded.run,
-        )
-        assert "keras" in lines[0] and "1.2.3" in lines[0]
-        assert lines[1] == "True False"
 
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "import tf_lso; tf_lso.LossScaleOptimizer",
-            "from tf_lso.keras import mixed_precision",
-        ],
-    )
-    def test_are_checked_whatever_is_used_first(self, statement):
-        (message,) = run(
-            f"""
-            import tensorflow as tf
-            tf.__version__ = "2.11.1"
-            try:
-                {statement}
-            except ImportError as error:
-                print(error)
+            def state():
+                return set(vars(tf)), set(vars(keras.optimizers)), len(sys.meta_path)
+
+            before = state()
+            real, keras.__version__ = keras.__version__, "1.2.3"
+            for statement in (
+                "tf_lso.install()",
+                "tf_lso.LossScaleOptimizer",
+                "from tf_lso.keras import mixed_precision",
+            ):
+                try:
+                    exec(statement)
+                except ImportError as error:
+                    print(error)
+            keras.__version__ = real
+            print(state() == before, hasattr(tf.keras.mixed_precision, "experimental"))
         """,
             by=preloaded.run,
         )
-        assert "2.11.1" in message
+        assert len(messages) == 3
+        assert all("keras" in text and "1.2.3" in text for text in messages)
+        assert unchanged == "True False"
 
 
 @needs_keras3

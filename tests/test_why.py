@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.checkpoints import artifacts
-from tests.generation import limit
+from tests.generation import KERAS
 from tests.pages import files_of
 from tests.processes import HANGS_AFTER, QUIET, ROOT, run_workers
 
@@ -115,14 +115,6 @@ PROGRAMS = {
     "NaN on one of two workers": _WORKERS,
 }
 WAYS = ("Keras 3", "tf_keras", "tf_lso")
-# The runs in which Keras 3.0 behaves differently from the Keras 3 that the table describes.
-DIFFERENT_WITH_KERAS_3_0 = [
-    ("checkpoint of 2.8", "Keras 3"),
-    ("checkpoint of 2.8", "tf_lso"),
-    ("NaN on one of two replicas", "Keras 3"),
-    ("NaN on one of two workers", "Keras 3"),
-]
-REASON = "this Keras 3 does something else than the newer ones of the table"
 
 # Maps the text of a cell to a regular expression for the output of the program.
 _LEGACY_ALONE = "an instance of `tf.keras.optimizers.legacy.Optimizer`"
@@ -151,16 +143,9 @@ def cells_of_row(label):
 
 @pytest.mark.slow
 @pytest.mark.multiworker
-@pytest.mark.parametrize(
-    ("label", "way"),
-    [
-        pytest.param(label, way, marks=limit(REASON, "3.0"))
-        if (label, way) in DIFFERENT_WITH_KERAS_3_0
-        else (label, way)
-        for label in PROGRAMS
-        for way in WAYS
-    ],
-)
+@pytest.mark.skipif(KERAS == "3.0", reason="the table describes later versions")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("label", PROGRAMS)
 def test_a_program_prints_what_the_table_says(label, way, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAMS[label], encoding="utf-8")

@@ -1,10 +1,3 @@
-"""A fixture for tests that write programs."""
+"""The fixture `folder`, for tests that write programs."""
 
-import pytest
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty folder, which is the current directory during the test."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+from tests.migrate.conftest import folder  # noqa: F401

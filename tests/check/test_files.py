@@ -206,20 +206,3 @@ def test_without_a_path_the_current_folder_is_read(command):
     _, printed = run(command)
     assert "\n2 files read: " in printed
     assert "b/c.py" in printed
-
-
-@pytest.mark.parametrize(
-    ("sources", "code"),
-    [
-        ({}, 0),
-        ({"a.py": "import tensorflow as tf\n"}, 0),
-        ({"a.py": "from keras.mixed_precision import *\n"}, 0),
-        ({"a.py": OLD_NAME}, 1),
-        ({"a.ipynb": notebook(OLD_NAME)}, 1),
-        ({"a.py": OLD_NAME, "b.py": "def f(:\n"}, 2),
-    ],
-)
-def test_exit_codes(sources, code):
-    for name, text in sources.items():
-        write(name, text)
-    assert run("check", ".")[0] == code

@@ -1,109 +1,63 @@
-"""`check` finds every old name, by any import and alias, at any place in a program."""
+"""`check` finds an old name by any import, at any place. `test_today.py` has all names."""
 
-import hypothesis
-from hypothesis import strategies as st
+import textwrap
+
+import pytest
 
 from tests.migrate.programs import checked
-from tf_lso import names
 
-# The old module, the mirror's name without "tf_lso.", and the name, for all old names.
-NAMES = sorted(
-    (module, namespace, name)
-    for module, namespace in {**names.MODULES, **names.TF_KERAS_MODULES}.items()
-    for name, use in names.mirror_names(namespace).items()
-    if not use.versions.startswith("2.16")
-)
-# Pairs of an import and the expression that then leads to an old name. The forms in
-# `BY_ATTRIBUTE` work only for modules that are attributes of their packages.
-BY_ATTRIBUTE = (
-    ("import {module}", "{module}.{name}"),
-    ("import {top}", "{module}.{name}"),
-    ("import {top} as {alias}", "{alias}.{rest}.{name}"),
-    ("import {top} as {alias}; y = {alias}.{rest}", "y.{name}"),
-    ("import {top} as {alias}; y = {alias}.{first}", "y.{more}.{name}"),
-)
-FORMS = (
-    *BY_ATTRIBUTE,
-    ("import {module} as {alias}", "{alias}.{name}"),
-    ("import {module} as m; {alias} = m", "{alias}.{name}"),
-    ("import {module} as {alias}; x = {alias}.{name}", "x"),
-    ("from {parent} import {last}", "{last}.{name}"),
-    ("from {parent} import {last} as {alias}", "{alias}.{name}"),
-    ("from {module} import {name}", "{name}"),
-    ("from {module} import {name} as {alias}", "{alias}"),
-)
-
-
-def spelled(form, module, name, alias):
-    """Return the import and the expression of a form, for a name in a module.
-
-    Args:
-      form: an item of `FORMS`.
-      module: the full name of the module, such as "tensorflow.train.experimental".
-      name: the old name in this module.
-      alias: the name that the program gives to what it imports.
-    """
-    top, _, rest = module.partition(".")
-    first, _, more = rest.partition(".")
-    parent, _, last = module.rpartition(".")
-    parts = {
-        "module": module,  # for instance "tensorflow.keras.mixed_precision"
-        "top": top,  # "tensorflow"
-        "rest": rest,  # "keras.mixed_precision"
-        "first": first,  # "keras"
-        "more": more,  # "mixed_precision"
-        "parent": parent,  # "tensorflow.keras"
-        "last": last,  # "mixed_precision"
-        "name": name,
-        "alias": alias,
-    }
-    # If `more` is empty, the expression would contain two dots.
-    return [text.format(**parts).replace("..", ".") for text in form]
-
-
-# Places in a program at which an expression may stand.
-PLACES = (
+NAME = "tf.keras.mixed_precision.experimental.Policy"
+# Pairs of an import and the expression that then leads to the old name.
+FORMS = [
+    ("import tensorflow", f"tensorflow{NAME.removeprefix('tf')}"),
+    ("import tensorflow as tf", NAME),
+    ("import tensorflow as x", f"x{NAME.removeprefix('tf')}"),
+    ("import tensorflow as tf; x = tf.keras", "x.mixed_precision.experimental.Policy"),
+    ("import tensorflow as tf; x = tf.keras.mixed_precision.experimental", "x.Policy"),
+    (
+        "import tensorflow.keras.mixed_precision.experimental",
+        "tensorflow.keras.mixed_precision.experimental.Policy",
+    ),
+    ("import tensorflow.keras.mixed_precision.experimental as mp", "mp.Policy"),
+    ("import tensorflow.keras.mixed_precision.experimental as m; x = m", "x.Policy"),
+    (
+        "from tensorflow.keras.mixed_precision import experimental",
+        "experimental.Policy",
+    ),
+    ("from tensorflow.keras.mixed_precision import experimental as x", "x.Policy"),
+]
+PLACES = [
     "{}",
     "x = f({}, 1)",
     "class A({}): pass",
     "def f(x={}): pass",
+    "def f(x: {} = None): pass",
+    "def f() -> {}: pass",
+    "x: {} = f()",
     "def f():\n    return [{} for i in y]",
     "@{}\ndef f(): pass",
     "lambda: {}",
     "with {} as z: pass",
     'f"{{ {} }}"',
     "async def f():\n    await {}",
-)
+]
 
 
-@hypothesis.given(
-    old_name=st.sampled_from(NAMES),
-    # In the other forms, the expression is only a variable.
-    form=st.sampled_from([form for form in FORMS if "." in form[1]]),
-    place=st.sampled_from(PLACES),
-    other_lines=st.integers(0, 5),
-    is_in_function=st.booleans(),
-)
-@hypothesis.settings(deadline=None, max_examples=60)
-def test_each_name_is_found_at_any_place(
-    old_name, form, place, other_lines, is_in_function
-):
-    module, namespace, name = old_name
-    imports, expression = spelled(form, module, name, "alias")
-    lines = [imports]
-    lines += ["pass"] * other_lines
-    lines += place.format(expression).split("\n")
-    if is_in_function:
-        lines = ["def outer():", *(f"    {line}" for line in lines)]
-    findings = checked("\n".join(lines))["findings"]
-    import_line = 2 if is_in_function else 1
-    (line,) = [number for number, text in enumerate(lines, 1) if expression in text]
-    assert {finding["line"] for finding in findings} <= {import_line, line}
-    if module.startswith("tf_keras"):
-        inside = namespace.removeprefix("compat.v1.").removeprefix("keras.")
-        expected = f"tf_keras.{inside}.{name}"
-    else:
-        expected = f"tf.{namespace}.{name}"
-    assert expected in [f["name"] for f in findings if f["line"] == line]
-    assert findings[-1]["replacement"].startswith("tf_lso.")
-    assert findings[-1]["today"]
+def assert_found(program, line):
+    """Assert that `check` finds the old name at a line, and says what it is."""
+    (found,) = [f for f in checked(program)["findings"] if f["line"] == line]
+    assert (found["name"], found["replacement"]) == (NAME, NAME.replace("tf", "tf_lso"))
+    assert found["today"]
+
+
+@pytest.mark.parametrize(("imports", "expression"), FORMS)
+def test_a_name_is_found_by_any_import(imports, expression):
+    assert_found(f"{imports}\nprint({expression})\n", 2)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_name_is_found_at_any_place(place):
+    program = f"import tensorflow as tf\n{place.format(NAME)}\n"
+    (line,) = [n for n, text in enumerate(program.splitlines(), 1) if NAME in text]
+    assert_found(program, line)
+    assert_found("def outer():\n" + textwrap.indent(program, "    "), line + 1)

@@ -148,14 +148,6 @@ def shared_layer_at_its_second_call(keras):
     return Case(functional(keras, lambda x: bad(bad(x))), FORWARD)
 
 
-def lstm(keras):
-    kernel = keras.initializers.Constant(60000)
-    arguments = {"activation": "linear", "kernel_initializer": kernel, **HALF}
-    bad = keras.layers.LSTM(2, name="bad", **arguments)
-    model = functional(keras, bad, (3, 2))
-    return Case(model, FORWARD, x=batch(4, 3, 2, value=5))
-
-
 def inner_layer_of_multi_head_attention(keras):
     heads = keras.layers.MultiHeadAttention(2, 2, name="heads", **HALF)
     flatten = keras.layers.Flatten()
@@ -202,7 +194,6 @@ CASES = {
     function.__name__: function
     for function in (
         healthy,
-        lstm,
         operation_of_a_functional_model,
         layer_in_a_layer_in_a_layer,
         shared_layer_at_its_second_call,
@@ -239,15 +230,6 @@ CASES = {
     ),
     "one_by_zero": lambda keras: Case(
         around(keras, owned(keras, "bad", lambda x: x / (x - x))), FORWARD
-    ),
-    "sequential_in_functional": lambda keras: Case(
-        functional(
-            keras,
-            sequential(
-                keras, dense(keras, 4, "in", 2.0), dense(keras, 3, "bad", 60000)
-            ),
-        ),
-        FORWARD,
     ),
     "code_between_the_layers": lambda keras: Case(
         subclassed(keras, [dense(keras, 3, "a")], lambda x: tf.exp(x * 1e3)),

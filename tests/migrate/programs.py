@@ -71,26 +71,19 @@ def example(rule):
     return before, after
 
 
-def migrated(source, *flags, name="program.py"):
+def migrated(source):
     """Migrate a program. Return the new text, and the `Examined` of the file.
 
     The function also asserts that the new text is Python, and that a second migration
     changes nothing.
     """
-    values = dict(
-        zip(flags[::2], flags[1::2], strict=True)
-    )  # such as {"--like": "2.4"}
-    assert values.keys() <= {"--select", "--like"}
-    select = (values["--select"],) if "--select" in values else ()
-    options = Options(select, values.get("--like", ""))
     with tempfile.TemporaryDirectory() as folder:
-        path = write(pathlib.Path(folder, name), source)
-        (file,) = writing.migrate([str(path)], options, write=True).files
+        path = write(pathlib.Path(folder, "program.py"), source)
+        (file,) = writing.migrate([str(path)], Options(), write=True).files
         new = path.read_bytes()
         assert new == file.new
-        assert writing.migrate([str(path)], options).changed == []
-    if not name.endswith(".ipynb"):
-        compile(new, "migrated", "exec", dont_inherit=True)
+        assert writing.migrate([str(path)], Options()).changed == []
+    compile(new, "migrated", "exec", dont_inherit=True)
     return new.decode(), file
 
 
@@ -106,12 +99,12 @@ def reported_problems(program, *flags):
     ]
 
 
-def left_by_migrate(file, *, with_names_that_work=True):
-    """Return the uses that `migrate` lists in an `Examined`, as texts like "3:12 LSO108"."""
+def left_by_migrate(file):
+    """Return the problems that `migrate` lists in an `Examined`, as "3:12 LSO108"."""
     return [
         f"{found.line}:{found.column} {found.rule}"
         for found in file.findings
-        if found.why_not and (found.is_problem or with_names_that_work)
+        if found.why_not and found.is_problem
     ]
 
 
@@ -132,7 +125,7 @@ def assert_rewritten(before, after, listed=(), rule=""):
     """
     new, file = migrated(before)
     assert new == after
-    assert left_by_migrate(file, with_names_that_work=False) == list(listed)
+    assert left_by_migrate(file) == list(listed)
     assert all(found.fix or found.why_not for found in file.findings if found.fails)
     again = engine.examine(new, Options())
     assert [found for found in again.findings if found.fix] == []

@@ -40,12 +40,6 @@ def fix_of(entry):
 PYTHON = [name for name, entry in ENTRIES.items() if fix_of(entry)[0] == "py"]
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_an_entry_has_one_fix_of_few_lines(name):
-    _, code = fix_of(ENTRIES[name])
-    assert len([line for line in code.splitlines() if line.strip()]) <= 3
-
-
 @needs_keras3
 @needs_tf_keras
 @pytest.mark.parametrize("name", PYTHON)

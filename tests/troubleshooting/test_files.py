@@ -40,34 +40,20 @@ def test_class_policy():
 
 READS_A_CONFIG = """
 import keras
-config = {
+keras.saving.deserialize_keras_object({
     "module": "tf_lso.optimizers.loss_scale_optimizer",
     "class_name": "LossScaleOptimizer",
-    "config": {
-        "name": "loss_scale_optimizer",
-        "inner_optimizer": {
-            "module": "keras.optimizers",
-            "class_name": "SGD",
-            "config": {"learning_rate": 0.1},
-            "registered_name": None,
-        },
-        "dynamic": True,
-        "initial_scale": 8.0,
-        "dynamic_growth_steps": 2000,
-    },
+    "config": {},
     "registered_name": "tf_lso>LossScaleOptimizer",
-}
-print(keras.saving.deserialize_keras_object(config).initial_scale)
+})
 """
 
 
 @needs_keras3
+@pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 imports the module in a config")
 def test_class_optimizer():
     done = preloaded.run(["-c", READS_A_CONFIG])
-    if OLD_KERAS3:  # it imports any module that a config names
-        assert done.stdout == "8.0\n", done.stderr
-    else:
-        assert_explained("class-optimizer", done.stderr)
+    assert_explained("class-optimizer", done.stderr)
 
 
 def test_optimizer_v3():
@@ -169,13 +155,6 @@ def test_kinds():
         tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
 
 
-def test_names_and_places():
-    old_model(names=("a", "b")).save("model.h5")
-    model = new_model(names=("b", "a"))
-    with raises("checkpoint-error"):
-        tf_lso.checkpoints.restore("model.h5", model=model)
-
-
 def test_set_weights(variables):
     first = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9))
     legacy_step(first, variables)
@@ -183,13 +162,6 @@ def test_set_weights(variables):
     opt.build(variables)
     with raises("whose-state"):
         opt.set_weights(first.get_weights())
-
-
-def test_several_models(model):
-    one, two = old_model(), old_model()
-    path = tf.train.Checkpoint(generator=one, critic=two).save("ckpt")
-    with raises("checkpoint-error"):
-        tf_lso.checkpoints.restore(path, model=model)
 
 
 def test_not_built():

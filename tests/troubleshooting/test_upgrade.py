@@ -2,10 +2,8 @@
 
 import importlib
 
-import pytest
 import tensorflow as tf
 
-import tf_lso
 from tests.families import needs_keras3
 from tests.troubleshooting.models import legacy_step
 from tests.troubleshooting.page import raises
@@ -64,24 +62,3 @@ def test_lr_argument():
 def test_lr_attribute():
     with raises("lr-attribute"):
         print(tf.keras.optimizers.SGD(0.25).lr)
-
-
-@needs_keras3
-def test_loss_does_not_move(variables):
-    def guarded_step(opt):
-        """Take a step as programs do that ask for the methods first."""
-        has = hasattr(opt, "get_scaled_loss")
-        with tf.GradientTape() as tape:
-            loss = variables[0] ** 2
-            loss = opt.get_scaled_loss(loss) if has else loss
-        grads = tape.gradient(loss, variables)
-        grads = opt.get_unscaled_gradients(grads) if has else grads
-        opt.apply_gradients(zip(grads, variables))
-
-    opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
-    guarded_step(opt)
-    assert float(variables[0]) == pytest.approx(2, abs=1e-3)
-
-    opt = tf_lso.LossScaleOptimizer(tf.keras.optimizers.SGD(0.5))
-    guarded_step(opt)
-    assert float(variables[0]) == pytest.approx(0, abs=1e-3)

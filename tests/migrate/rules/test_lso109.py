@@ -27,21 +27,6 @@ LEFT_ALONE = [
     ),
 ]
 
-REWRITTEN = [
-    pytest.param(
-        "import tensorflow as tf\n"
-        "opt = tf.keras.optimizers.Adam(lr=0.25)\n"
-        "opt = tf.train.experimental.enable_mixed_precision_graph_rewrite(opt)\n"
-        "print(float(opt.lr), float(opt.inner_optimizer.lr))\n",
-        "import tensorflow as tf\n"
-        "import tf_lso\n"
-        "opt = tf.keras.optimizers.Adam(learning_rate=0.25)\n"
-        "opt = tf_lso.train.experimental.enable_mixed_precision_graph_rewrite(opt)\n"
-        "print(float(opt.lr), float(opt.inner_optimizer.lr))\n",
-        id="an old argument of an optimizer",
-    ),
-]
-
 # The third item has the uses that `migrate` lists.
 REWRITTEN_IN_PART = [
     pytest.param(
@@ -92,11 +77,6 @@ REWRITTEN_IN_PART = [
 @pytest.mark.parametrize(("program", "found"), LEFT_ALONE)
 def test_left_alone(program, found):
     assert_left_alone(program, found)
-
-
-@pytest.mark.parametrize(("before", "after"), REWRITTEN)
-def test_rewritten(before, after):
-    assert_rewritten(before, after, rule="LSO109")
 
 
 @pytest.mark.parametrize(("before", "after", "listed"), REWRITTEN_IN_PART)
