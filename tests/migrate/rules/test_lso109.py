@@ -9,8 +9,15 @@ LEFT_ALONE = [
         "import keras\n"
         "inner = keras.optimizers.Adam()\n"
         "inner.lr = 0.5\n"
-        "inner.get_scaled_loss(x)\n",
-        ["3:7 LSO109 wrong", "4:7 LSO105 breaks"],
+        "inner.get_scaled_loss(x)\n"
+        "inner.aggregate_gradients(pairs)\n"
+        "inner.variables(), inner.variables\n",
+        [
+            "3:7 LSO109 wrong",
+            "4:7 LSO105 breaks",
+            "5:7 LSO109 breaks",
+            "6:7 LSO109 breaks",
+        ],
         id="attributes of a bare optimizer",
     ),
     pytest.param(

@@ -14,6 +14,7 @@ from tf_lso.migrate.program import Program
 _GONE = {
     *("get_slot_names", "get_slot", "add_slot", "get_weights", "weights", "add_weight"),
     *("get_updates", "get_gradients", "minimize", "compute_gradients", "lr", "decay"),
+    "aggregate_gradients",
 }
 _RATES = ("lr", "learning_rate")
 # Matches names such as `opt`, `self.optimizer` and `disc_opt`.
@@ -25,6 +26,7 @@ _RATE = (
     "TypeError: 'EagerTensor' object is not callable. In Keras 3 this is the rate of the "
     "current step, even if the optimizer has a schedule."
 )
+_LIST = "TypeError: 'list' object is not callable. In Keras 3 this is a property."
 _SCHEDULE = "Call the schedule itself, or run the program with --like."
 
 
@@ -44,6 +46,11 @@ def find(program: Program) -> None:
                 f"`{name}` of a bare optimizer", *_gone(program, node)
             )
             program.report(OPTIMIZER, node.attr, consequence, _WRAP)
+        elif _is_called_list(program, node) and is_bare(program, node.value):
+            consequence = Consequence(
+                "`variables()` of a bare optimizer", BREAKS, _LIST
+            )
+            program.report(OPTIMIZER, node.attr, consequence, _WRAP)
 
 
 def _gone(program: Program, node: cst.Attribute) -> tuple[str, str]:
@@ -56,6 +63,12 @@ def is_bare(program: Program, node: cst.CSTNode) -> bool:
     """Return whether an expression is certainly an optimizer of Keras that nothing wraps."""
     makers = program.makers(node)
     return bool(makers) and all(map(consequences.optimizer_class, makers))
+
+
+def _is_called_list(program: Program, node: cst.Attribute) -> bool:
+    call = program.parent(node)
+    is_called = isinstance(call, cst.Call) and call.func is node
+    return is_called and node.attr.value == "variables"
 
 
 def _is_called_rate(program: Program, node: cst.Attribute) -> bool:
