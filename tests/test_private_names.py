@@ -319,10 +319,11 @@ def test_an_optimizer_without_a_name_is_refused(name):
 
 @pytest.mark.keras3
 @not_keras_3_0
-def test_the_wrapper_refuses_an_optimizer_without_a_name():
+@pytest.mark.parametrize("name", ["_distribution_strategy", "_variables"])
+def test_the_wrapper_refuses_an_optimizer_without_a_name(name):
     inner = keras.optimizers.SGD(0.5)
-    del inner.__dict__["_distribution_strategy"]
-    with pytest.raises(ImportError, match="_distribution_strategy"):
+    del inner.__dict__[name]
+    with pytest.raises(ImportError, match=name):
         tf_lso.LossScaleOptimizer(inner)
 
 

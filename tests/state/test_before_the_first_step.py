@@ -163,6 +163,20 @@ def test_values_set_between_loading_and_building_are_kept(family):
     assert int(numpy(optimizer.iterations)) == 77
 
 
+def test_a_value_set_after_loading_stays_if_the_slots_do_not_fit(family, caplog):
+    program = Program(family, "momentum")
+    trained_model, trained = _trained(program)
+    _, optimizer = _load_before_build(
+        program, trained_model.get_weights(), formats.stored(trained)
+    )
+    scale_before = program.make()[1].loss_scale
+    optimizer.iterations = 77
+    optimizer.build([tf.Variable(1.0)])
+    assert "does not fit" in caplog.text
+    assert int(numpy(optimizer.iterations)) == 77
+    assert float(optimizer.loss_scale) == float(scale_before)
+
+
 # --- Files from before the build of their optimizer.
 
 

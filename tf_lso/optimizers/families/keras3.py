@@ -71,6 +71,7 @@ class Keras3(family.Family):
     def __init__(self, inner):
         super().__init__(inner)
         environment.require_tensorflow_backend()
+        private.check_instance(inner)
         self.slots = slots.ListedSlots(self, private.own_variables(inner))
         # Maps names in checkpoints to `SecondName` objects, see `dependencies`.
         self._second_names = {}
