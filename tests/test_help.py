@@ -111,7 +111,9 @@ def test_a_short_call_in_the_text_of_an_entry_is_no_message():
 def test_offers_the_three_nearest_entries(run_help, words, first):
     code, out, error = run_help(*words.split())
     assert (code, error.count("\n")) == (1, 1)
-    assert error.startswith(f"tf-lso help: no entry has all of: {words}")
+    assert error.startswith(
+        f"tf-lso help: no entry contains all of these words: {words}"
+    )
     assert len(LISTED.findall(out)) == 3
     assert LISTED.findall(out)[0] == first
 
@@ -119,7 +121,7 @@ def test_offers_the_three_nearest_entries(run_help, words, first):
 def test_says_in_one_line_that_no_entry_has_any_of_the_words(run_help):
     code, out, error = run_help("xyzzy", "qwertz")
     assert (code, out) == (1, "")
-    assert error == "tf-lso help: no entry has all of: xyzzy qwertz\n"
+    assert error == "tf-lso help: no entry contains all of these words: xyzzy qwertz\n"
 
 
 def test_needs_no_tensorflow_and_no_unicode():

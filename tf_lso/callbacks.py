@@ -48,8 +48,8 @@ class _Callback(_KerasCallback):
     def _the_optimizer(self):
         if self._optimizer is None:
             raise RuntimeError(
-                f"{type(self).__name__} was not there when the training began. Pass it to "
-                "fit(callbacks=[...]). In a loop of your own call "
+                f"{type(self).__name__} was added after training began. Pass it to "
+                "fit(callbacks=[...]). In a custom training loop call "
                 "tf_lso.summary.loss_scale() and tf_lso.raise_if_stuck()."
             )
         return self._optimizer

@@ -136,7 +136,9 @@ def run(args: argparse.Namespace) -> int:
         _print_list(chosen)
         print(f"{len(chosen)} entries. Print one: tf-lso help NAME")
         return 0
-    print(f"tf-lso help: no entry has all of: {message}", file=sys.stderr)
+    print(
+        f"tf-lso help: no entry contains all of these words: {message}", file=sys.stderr
+    )
     if near := nearest(message, known):
         print("The nearest entries:\n")
         _print_list(near)

@@ -255,7 +255,7 @@ def test_a_schedule_that_decays_otherwise_than_the_old_optimizer_is_refused(
 def test_partial_sets_no_momentum_in_an_optimizer_without_slots():
     model, opt = recorded_model(), wrapped("SGD", 0.1)
     report = checkpoints.restore(WITH_DECAY, model=model, optimizer=opt, partial=True)
-    assert "0.9, but this optimizer was made without" in str(report)
+    assert "0.9, but this optimizer was created without" in str(report)
     assert opt.inner_optimizer.momentum == 0
 
 

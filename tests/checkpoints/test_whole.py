@@ -160,7 +160,7 @@ def test_another_order_is_refused_for_a_class_that_no_table_contains(tmp_path):
 def test_a_file_with_as_many_slots_of_another_argument_is_refused(family, tmp_path):
     path = saved_checkpoint(family, "RMSprop", tmp_path, centered=True)
     new = wrapped(family, "RMSprop", 0.5, momentum=0.9)
-    assert_refused(path, make_model(KERASES[family]), new, r"Make .*centered=True\)")
+    assert_refused(path, make_model(KERASES[family]), new, r"Create .*centered=True\)")
 
 
 @pytest.mark.parametrize("format_", ["checkpoint", "keras"])
@@ -176,7 +176,7 @@ def test_the_unused_slots_of_a_newer_sgd_without_momentum_are_left_out(
     # A checkpoint does not show whether the optimizer used the slots, so the user must decide.
     is_unclear = target != "new" and format_ == "checkpoint"
     if is_unclear:
-        remedy = "If it had none, skip them: tf_lso.checkpoints.restore"
+        remedy = "If the saved optimizer had no momentum, skip them: tf_lso.checkpoints.restore"
         assert_refused(path, model, opt, remedy)
     checkpoints.restore(path, model=model, optimizer=opt, partial=is_unclear)
     assert int(numpy(opt.iterations)) == int(numpy(old.iterations)) > 0

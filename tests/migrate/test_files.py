@@ -186,7 +186,7 @@ class TestWhatIsLeftAlone:
 
         write("a.py", f"{OLD}#")
         monkeypatch.setattr(engine, "examine", fail)
-        assert left_alone()["./a.py"] == "tf-lso fails on it: KeyError: 'x'"
+        assert left_alone()["./a.py"] == "tf-lso failed on this file: KeyError: 'x'"
 
 
 def test_an_interrupt_leaves_each_file_either_old_or_migrated():

@@ -286,7 +286,7 @@ CALLS = {
     "o.loss_scale = float('inf')": "ValueError: 'loss_scale' must be ... inf",
     "o.loss_scale = None": "TypeError: must be a number",
     "tf_lso.DynamicLossScale(2, max_loss_scale=4).assign(5)": "ValueError: must be ... 5",
-    "fixed.loss_scale = 8.0": "AttributeError: Make a new optimizer",
+    "fixed.loss_scale = 8.0": "AttributeError: Create a new optimizer",
     "experimental.loss_scale = 4.0": "AttributeError: loss_scale.assign",
 }
 

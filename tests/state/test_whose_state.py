@@ -330,7 +330,7 @@ def test_slots_start_again_from_a_checkpoint_before_the_first_step(
     checkpoint.restore(path)
     assert_equal(first.slots(), program.slots())
     assert int(numpy(program.optimizer.iterations)) == 0
-    assert "so the slots start again" in caplog.text
+    assert "so the slots are reset" in caplog.text
 
 
 @pytest.mark.parametrize("family", here("keras3", "new"))

@@ -133,9 +133,9 @@ def _check_trained_layers(source, optimizer):
     in_file, here = source.trained_layers, optimizer.trained_layers
     if len(in_file) == len(here) and in_file != here:
         raise CheckpointError(
-            f"{source.path}: its slots belong to other layers, because other layers of the "
-            "model were frozen (`trainable=False`) when it was saved. Freeze the same layers, "
-            "or restore the model alone, without optimizer=."
+            f"{source.path}: its slots belong to different layers, because different "
+            "layers of the model were frozen (`trainable=False`) when it was saved. Freeze the "
+            "same layers, or restore the model alone, without optimizer=."
         )
 
 

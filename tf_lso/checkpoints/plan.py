@@ -11,15 +11,18 @@ from tf_lso.checkpoints.restore_report import RestoreReport
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import optimizer_table as table
 
-_NO_GRADIENT = "first value: the file has no slots of this variable (no gradient)"
-_UNTRAINED = "first value: the file was saved before the first step"
-_DECAY = ": give it learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
+_NO_GRADIENT = (
+    "initial value: the file has no slots for this variable, which had no gradient"
+)
+_UNTRAINED = "initial value: the file was saved before the first step"
+_DECAY = ": pass learning_rate=InverseTimeDecay(learning_rate, 1, {:g})"
 _NO_STATE = (
     "The file has no state of an optimizer: it was saved before the first step, or without "
     "its optimizer. Leave out optimizer= to restore the model alone."
 )
 _IDLE = (
-    " The newer SGD of Keras 2 has slots even without momentum. If it had none, skip them: "
+    " The newer SGD of Keras 2 has slots even without momentum. If the saved "
+    "optimizer had no momentum, skip them: "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True)."
 )
 
@@ -81,7 +84,7 @@ class Plan:
         for name, entry in state.hyperparameters.items():
             self._set(name, entry, optimizer)
         if "learning_rate" not in state.hyperparameters:
-            why = "the file has none: it was a schedule, or this format keeps none"
+            why = "it is not in the file: it was a schedule, or the format has none"
             self.report.kept.append(("optimizer/learning_rate", why))
         for role, target in optimizer.loss_scale.items():
             if state.scale is None and state.count is None:
@@ -158,9 +161,7 @@ class Plan:
             what += _DECAY.format(value) if lacks_decay else ""
             report.wrong.append((entry.key, target, what))
         elif now == 0 != value and name in optimizer.optional - optimizer.slots:
-            what = (
-                f"{value:g}, but this optimizer was made without it, and has no slots"
-            )
+            what = f"{value:g}, but this optimizer was created without it, and has no slots"
             report.wrong.append((entry.key, target, what))
             report.remedy = how_to_make(
                 self.source, optimizer, optimizer.slots | {name}
@@ -229,7 +230,7 @@ def how_to_make(source, optimizer, slots):
     may_be_idle = (name, state.family) == ("SGD", "new") and not state.config
     idle = _IDLE if may_be_idle and "momentum" in arguments else ""
     made = f"{name}({', '.join(shown)})"
-    return f"Make the optimizer as it was when it was saved: {made}.{idle}"
+    return f"Create the optimizer as it was when it was saved: {made}.{idle}"
 
 
 def _shortest(number):

@@ -77,7 +77,7 @@ def _first_on_the_way_back(seen, is_bad):
         gradients = seen.gradients_of(call.inputs if begins else call.outputs)
         if bad := next(filter(is_bad, gradients), None):
             if begins:
-                return call, "on the way back through", bad
+                return call, "in the backward pass through", bad
             return *_source(seen, call, behind), bad
         behind = call if begins else behind
     # The gradient of a variable is a sum of many terms, so it may be the only bad gradient.
@@ -93,7 +93,7 @@ def _source(seen, call, behind):
     if any(gradient.values.largest > _FLOAT16_MAX for gradient in gradients):
         # The next layer computes in float32, and the gradient of its input is finite, but above
         # 65504. This gradient became inf when the backward pass cast it to float16.
-        return behind, "on the way back through"
+        return behind, "in the backward pass through"
     if call.parent is not None and not call.parent.is_container:
         return call.parent, "between the layers called by"
-    return call, "behind the output of"
+    return call, "after the output of"

@@ -111,7 +111,7 @@ def _cause(call, is_overflow):
         if values.nonfinite:
             return (
                 f"The variable {name} itself contains {values.kinds}: load weights from "
-                "before that, and find the step that wrote it."
+                "before that, and find the step that wrote this value."
             )
     if not is_overflow:
         return _UNDEFINED

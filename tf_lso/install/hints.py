@@ -15,8 +15,9 @@ from tf_lso.install import import_keras
 from tf_lso.install import like as like_lib
 
 _LINE = (
-    "tf_lso: This error comes from Keras 3, and not from loss scaling. If an earlier "
-    "TensorFlow ran the program, run it with the Keras of that time: {} (replace 2.4 by "
+    "tf_lso: This error comes from Keras 3, and not from loss scaling. If the "
+    "program was written for an earlier TensorFlow, run it with the Keras of that "
+    "version: {} (replace 2.4 by "
     "the program's TensorFlow version)"
 )
 _RUN = "tf-lso run --like 2.4 {}"

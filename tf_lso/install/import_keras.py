@@ -202,7 +202,7 @@ def message(name):
     version = os.environ[like.VARIABLE]
     return (
         f"{name} is part of Keras 3, but like={version!r} makes `import keras` the Keras of "
-        f"TensorFlow {version}. If a library needs Keras 3, let `import keras` stay Keras 3: "
+        f"TensorFlow {version}. If a library needs Keras 3, keep `import keras` on Keras 3: "
         f"tf_lso.install(like={version!r}, import_keras=False) or `tf-lso run --like "
         f"{version} --no-import-keras SCRIPT`. See `tf-lso help import-keras`"
     )

@@ -18,7 +18,7 @@ DESCRIPTION = """\
 Run a program as `python` would, with every old loss-scaling name in place.
 
 The program needs no change. With --like it also gets the Keras of its time, so that it
-does what it did then. One line at the top of its own file does the same:
+behaves as it did then. One line at the top of its own file does the same:
 
     import tf_lso; tf_lso.install(like="2.4")
 """
@@ -114,7 +114,7 @@ def _refused(path: str) -> str | None:
         return (
             f"{path!r} is a notebook, and Python runs only scripts. Put `import tf_lso; "
             'tf_lso.install(like="2.4")` into its first cell, above all imports of '
-            "TensorFlow and Keras, or make a script of it: `jupyter nbconvert --to script "
+            "TensorFlow and Keras, or convert it to a script: `jupyter nbconvert --to script "
             f"{shlex.quote(path)}`"
         )
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):

@@ -90,7 +90,7 @@ def examine(path: str, options: Options) -> Examined:
         file.unreadable = [unreadable(error)]
     except Exception as error:
         # A defect of tf_lso in one file must not prevent the examination of other files.
-        why = f"tf-lso fails on it: {type(error).__name__}: {error}"
+        why = f"tf-lso failed on this file: {type(error).__name__}: {error}"
         file.unreadable = [Unreadable(why)]
     file.path, file.entry = path, entry
     for found in file.findings:

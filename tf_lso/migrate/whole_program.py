@@ -34,7 +34,7 @@ _KERAS_3_PATHS = tuple(
 )
 _BARE = (BARE, IS_BARE)
 _INSTALLED = "This file installs tf_lso."
-_BY_MAKER = "by the new name in the call that makes the optimizer"
+_BY_MAKER = "by renaming the class in the call that creates the optimizer"
 # The rules for uses that need no change of their own if the program calls `install()`.
 _INSTALLABLE = (GONE, CHANGED, ARGUMENTS, METHOD, SILENT, FILES)
 _GUARDABLE = (GONE, CHANGED, SAME, ARGUMENTS, METHOD, OPTIMIZER)
@@ -86,9 +86,9 @@ def _adjust_guard(program: Program, found: Finding) -> None:
     if phrase and found.rule == OPTIMIZER:
         found.leave(f"{phrase}.")
     elif phrase and found.fix:
-        found.leave(f"{phrase}: it is left to tf_lso.install().")
+        found.leave(f"{phrase}: tf_lso.install() handles it.")
         if found.is_problem or guards.asks_for_gone(program, found.node):
-            found.needs_install = "names below a guard"
+            found.needs_install = "names inside a guard"
 
 
 def _merged(findings: list[Finding]) -> list[Finding]:
@@ -111,7 +111,7 @@ def _adjust_keras_3(findings: list[Finding]) -> None:
     for found in findings:
         if found.rule in (CHANGED, SAME, ARGUMENTS):
             found.leave(_KERAS_3)
-            found.now(WORKS, "Keras 3's own.")
+            found.now(WORKS, "This is Keras 3's own name.")
             found.needs_install = ""
 
 

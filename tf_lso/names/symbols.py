@@ -32,8 +32,8 @@ SYMBOLS = {
         "optimizers.",
         f"{_KERAS}.LossScaleOptimizer",
         "Keras 3's class has no get_scaled_loss, get_unscaled_gradients, loss_scale or "
-        "dynamic, accepts no fixed scale, and loses the weights to a NaN on any replica "
-        "but the first.",
+        "dynamic, accepts no fixed scale, and a NaN on any replica but the first destroys "
+        "the weights.",
     ),
     "experimental.LossScaleOptimizer": Symbol(
         "A subclass of the stable class that takes a loss scale: a number, 'dynamic', "
@@ -66,11 +66,12 @@ SYMBOLS = {
         "Returns the global policy, with its loss scale.", f"{_CONFIG}.dtype_policy"
     ),
     "set_global_policy": Symbol(
-        "Sets the global policy. After `install()`, `compile` wraps by tf_lso under it.",
+        "Sets the global policy. After `install()`, `compile` then wraps optimizers with "
+        "tf_lso's class.",
         f"{_CONFIG}.set_dtype_policy",
         "Under mixed_float16 `compile` wraps the optimizer with Keras 3's "
-        "LossScaleOptimizer, which loses the weights to a NaN on any replica but the "
-        "first.",
+        "LossScaleOptimizer, and a NaN on any replica but the first destroys the "
+        "weights.",
     ),
     "set_policy": Symbol(
         "Sets the global policy, with its loss scale. After `install()`, `compile` "

@@ -74,7 +74,7 @@ def the_inner(optimizer, inner_optimizer):
     passed = [o for o in (optimizer, inner_optimizer) if o is not MISSING]
     if len(passed) != 1:
         raise TypeError(
-            "LossScaleOptimizer takes one optimizer, as its first argument 'optimizer' "
+            "LossScaleOptimizer accepts one optimizer, as its first argument 'optimizer' "
             f"or as 'inner_optimizer', but got {len(passed)}."
         )
     return passed[0]

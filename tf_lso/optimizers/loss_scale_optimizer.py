@@ -284,7 +284,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         if self._traced:
             self._once.warn(
                 f"{name!r} was set after a step was traced (by tf.function or fit). Traced "
-                "steps keep the old value. Make a new tf.function, or call "
+                "steps keep the old value. Create a new tf.function, or call "
                 "model.make_train_function(force=True)."
             )
 
@@ -745,7 +745,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             raise AttributeError(
                 f"'loss_scale' cannot be set, but got: {value!r}. The scale is a "
                 f"{type(loss_scale).__name__}, which traced steps may hold as a "
-                "constant. Make a new optimizer, or use a dynamic scale."
+                "constant. Create a new optimizer, or use a dynamic scale."
             )
         loss_scale.assign(value)
 

@@ -21,17 +21,17 @@ _NUMBER = re.compile(r"_\d+(?=/|$)")
 _IS_SEQUENTIAL = re.compile(r"sequential(_\d+)?").fullmatch
 
 _REMEDY = (
-    "Make the optimizer as it was saved, for the same layers, or restore what fits: "
+    "Create the optimizer as it was saved, for the same layers, or restore what fits: "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer, partial=True). "
     "See `tf-lso help whose-state`"
 )
 _MADE_AGAIN = (
-    "Only the numbers in the names differ, so this is taken for the same model, made a second "
-    "time. Perhaps other layers are frozen than when the file was saved."
+    "Only the numbers in the names differ, so tf_lso assumes that this is the same model, "
+    "created a second time. Check that the same layers are frozen as when it was saved."
 )
 _REORDERED = (
-    "They are matched by these names. Only numbers tell some of the names apart, so perhaps "
-    "the layers were made in another order than in the program that saved the file."
+    "They are matched by these names. Some of these differ only in a number, so perhaps "
+    "the layers were created in another order than in the program that saved the file."
 )
 
 
@@ -71,7 +71,7 @@ def check_slots(saved: Manifest, own: Manifest) -> None:
         ]
         example = f"{own.class_name}({', '.join(['...', *arguments])})"
         raise ValueError(
-            f"The optimizer in the file was made with other arguments, such as {example}: "
+            f"The optimizer in the file was created with other arguments, such as {example}: "
             f"it has {', '.join(differing)}. {_REMEDY}"
         )
 
@@ -187,8 +187,8 @@ def _only_in(paths, keys, others):
 def _warn(saved, own, text):
     log.logger().warning(
         f"The model variables in the file are called {_shown(saved.paths)}, and here "
-        f"{_shown(own.paths)}. {text} Then the optimizer now has the state of other "
-        "variables: give all layers different names, without numbers at the end. "
+        f"{_shown(own.paths)}. {text} If so, the optimizer now has the state of the "
+        "wrong variables: give all layers different names, without numbers at the end. "
         "See `tf-lso help whose-state`"
     )
 

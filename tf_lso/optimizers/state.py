@@ -37,7 +37,7 @@ _IN_EVERY_CHECKPOINT = ("_variables", "iter", "base_optimizer")
 state_follows = graphs.ThreadSwitch()
 
 _OF_KERAS2 = (
-    "Keras 2 wrote it, and it does not say in which order the slots are. Restore it with "
+    "Keras 2 wrote it, and it does not record the order of the slots. Restore it with "
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
 )
 
@@ -117,7 +117,7 @@ def _why_not(arrays, whole, untrained, weights):
     for variable, array in zip(whole, arrays):
         # `array_for` raises the ValueError.
         variables_lib.array_for(variable, array)
-    return "Its integers and floats are in other positions."
+    return "Its integers and floats are in a different order."
 
 
 class State:
@@ -263,7 +263,7 @@ class State:
         self._family.set_iterations(0)
         log.logger().warning(
             f"The checkpoint was saved before the first step of {self._name_of_owner()}, "
-            "so the slots start again."
+            "so the slots are reset."
         )
 
     def keep_slots(self):
@@ -393,9 +393,9 @@ class State:
         if keras_versions.is_keras2(self._family.package):
             if not arrays:
                 log.logger().warning(
-                    "The file has no state of the optimizer, which starts again. Keras 2 "
-                    "does not save the state of legacy optimizers, but a program that calls "
-                    "tf_lso.install() does."
+                    "The file contains no optimizer state, so the optimizer starts anew. "
+                    "Keras 2 does not save the state of legacy optimizers, but a program that "
+                    "calls tf_lso.install() does."
                 )
                 return
             has_scale = bool(self._loss_scale.named_variables())
@@ -434,13 +434,15 @@ class State:
         values = [*arrays[:start], *arrays[end:]]
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
-                raise ValueError(f"It has {len(values)} variables besides the slots.")
+                raise ValueError(
+                    f"It has {len(values)} variables in addition to the slots."
+                )
             return
         lists = [layout.early for layout in layouts if len(layout.head) == start]
         early = next((v for v in lists if _fits(values, v)), None)
         if early is None:
             raise ValueError(
-                f"It has {len(values)} variables besides the slots, instead of "
+                f"It has {len(values)} variables in addition to the slots, instead of "
                 f"{len(files[0].early)}."
             )
         self._set_by_manifest(arrays[start:end], manifest, early, values)
@@ -449,7 +451,7 @@ class State:
         """Warn that the state in a file does not fit, so the optimizer keeps its own."""
         log.logger().warning(
             "The state of the optimizer in the file does not fit "
-            f"{self._name_of_owner()}, which keeps its own: {reason}"
+            f"{self._name_of_owner()}, so it keeps its current state: {reason}"
         )
 
     def warn_no_scale(self, file):

@@ -39,7 +39,7 @@ def log_device_compatibility_check(policy_name: str) -> None:
     if slow:
         _once.warn(
             "The dtype policy mixed_float16 may run slowly: it needs GPUs of compute "
-            f"capability 7.0 or more, but this machine has some of {slow}."
+            f"capability 7.0 or more, but this machine has GPUs of capability {slow}."
         )
 
 
@@ -180,7 +180,7 @@ def _tell_of_ignored_scale(policy):
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(
-        f"compile() of Keras does not use the loss scale of the policy {policy!r}: under "
+        f"compile() of Keras ignores the loss scale of the policy {policy!r}: under "
         "mixed_float16 it wraps the optimizer with a dynamic scale, and otherwise not at "
         "all. Call tf_lso.install() at the top of the program, or pass "
         "tf_lso.wrap(optimizer, model) to compile()."

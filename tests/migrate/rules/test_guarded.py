@@ -1,4 +1,4 @@
-"""Old names below a guard, such as `try` with `except ImportError`, or a test of a version."""
+"""Old names inside a guard, such as `try` with `except ImportError`, or a test of a version."""
 
 import pytest
 

@@ -29,7 +29,7 @@ _ELSEWHERE = (
     "it or sets the policy, or call tf_lso.install() at the top of the program."
 )
 IS_BARE = (
-    "This optimizer is a bare one of Keras 3. Wrap it by tf_lso.LossScaleOptimizer."
+    "This is an unwrapped Keras 3 optimizer. Wrap it by tf_lso.LossScaleOptimizer."
 )
 BARE = (
     "The optimizers of tf_lso have it, but a bare Keras 3 optimizer does not. Write "

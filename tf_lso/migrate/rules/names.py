@@ -24,12 +24,12 @@ from tf_lso.migrate.nodes import (
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.methods import FRAMEWORKS, OTHERS
 
-_STORED = "The program assigns something of its own to an old name."
-_LAYOUT = "There is a comment or there are parentheses inside the name."
+_STORED = "The program assigns its own value to an old name."
+_LAYOUT = "The name contains a comment or parentheses."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
 _PRIVATE = "This is a private name. Import {} by hand."
-_NONE = "tf_lso has no such name. Run the program with --like, or do without it."
+_NONE = "tf_lso has no such name. Run the program with --like, or stop using the name."
 # Names that concern loss scaling, whichever module a program imports them from.
 _DISTINCTIVE = {
     *("LossScaleOptimizer", "LossScaleOptimizerV1", "LossScaleOptimizerV3"),
@@ -37,7 +37,9 @@ _DISTINCTIVE = {
     *("enable_mixed_precision_graph_rewrite", "get_layer_policy", "set_global_policy"),
 }
 _DECIDES = "It depends on where the name comes from."
-_RELATIVE = "It comes from another module of the program, which is not read for this."
+_RELATIVE = (
+    "It is imported from another module of the program, which this check does not read."
+)
 
 _ONLY_A_RUN = "Only a run can show what this refers to."
 # The meaning of names from these packages is not guessed. Other rules know the names of
@@ -50,10 +52,7 @@ _EXPERIMENTAL = (
     "tensorflow.mixed_precision.experimental",
     "tensorflow.train.experimental",
 )
-_SHADOWED = (
-    "The name at its beginning is bound to something else too, or cannot be seen. "
-    "Write {} by hand."
-)
+_SHADOWED = "The first part of the name may refer to something else. Write {} by hand."
 
 
 def find(program: Program) -> None:

@@ -28,7 +28,7 @@ def find(program: Program) -> None:
         if isinstance(node.func, cst.Attribute):
             name = node.func.attr.value
         if _loads(node, path) or _restores(program, node, name, path):
-            reads = f"`{name}` of what an older version wrote"
+            reads = f"`{name}` of a file from an older version"
             found = program.report(FILES, node, Consequence(reads, UNSURE, _TODAY))
             found.needs_install = reads
 

@@ -45,7 +45,7 @@ class Keras2(family.Family):
                 return {keyword: value, **named}
         (keyword, _), *_ = self.without_aggregation
         raise TypeError(
-            f"apply_gradients() of {type(self.inner).__name__} does not take '{keyword}', "
+            f"apply_gradients() of {type(self.inner).__name__} does not accept '{keyword}', "
             "which LossScaleOptimizer needs since it sums gradients over replicas itself. "
             "Add the argument and pass it on to the base class."
         )
