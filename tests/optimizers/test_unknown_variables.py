@@ -83,3 +83,17 @@ def test_an_optimizer_that_was_built_for_all_variables_trains_both_lists(
     model = Model(family, is_traced)
     model.optimizer.build(model.variables)
     model.check_steps("xyx")
+
+
+def test_a_legacy_optimizer_lists_slots_in_the_order_of_the_first_gradients():
+    x, y = tf.Variable([0.0], name="x"), tf.Variable([0.0], name="y")
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES["legacy"].Adam(0.5))
+    gradient = tf.constant([2.0])
+
+    def slots():
+        return [variable.name.split("Adam/")[1] for variable in optimizer.variables()]
+
+    optimizer.apply_gradients([(gradient, x), (None, y)])
+    assert slots() == ["iter:0", "x/m:0", "x/v:0"]
+    optimizer.apply_gradients([(gradient, y)])
+    assert slots() == ["iter:0", "x/m:0", "y/m:0", "x/v:0", "y/v:0"]
