@@ -7,11 +7,11 @@ import pytest
 from tf_lso.optimizers import manifest_comparison
 
 
-def compared(saved, own):
+def compared(saved, own, own_family="keras3"):
     """Return what `variables_in_order` returns for two lists of paths."""
     manifests = (
-        types.SimpleNamespace(family="keras3", paths=paths, keys=None)
-        for paths in (saved, own)
+        types.SimpleNamespace(family=family, paths=paths, keys=None)
+        for family, paths in (("keras3", saved), (own_family, own))
     )
     return manifest_comparison.variables_in_order(*manifests)
 
@@ -41,3 +41,11 @@ def test_a_second_model_in_a_graph_of_keras2_has_two_numbers():
 def test_paths_of_other_variables_are_refused(saved, own, message):
     with pytest.raises(ValueError, match=message):
         compared(saved, own)
+
+
+def test_layers_of_two_inner_models_with_one_name_are_refused_in_keras_2():
+    """Keras 2 leaves out the names of the inner models, so nothing tells the layers apart."""
+    saved = ["sequential_1/dense/kernel", "sequential_2/dense/kernel"]
+    with pytest.raises(ValueError, match="only the file has"):
+        compared(saved, ["dense/kernel", "dense/kernel"], own_family="legacy")
+    assert compared(saved[:1], ["dense/kernel"], own_family="legacy") == [0]
