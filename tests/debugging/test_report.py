@@ -21,14 +21,14 @@ def report_of(name, **kwargs):
 class TestStatistics:
     def test_values(self):
         array = [1, -3, np.inf, -np.inf, np.nan, 0]
-        values = statistics.values_of([tf.constant(array[:3]), tf.constant(array[3:])])
+        values = statistics.summarize([tf.constant(array[:3]), tf.constant(array[3:])])
         assert (values.size, values.largest, values.nonfinite) == (6, 3.0, 0.5)
         assert (values.infinite, values.nan, values.kinds) == (2, 1, "inf and NaN")
         assert values.smallest == 1.0
 
     def test_of_no_values(self):
         for tensors in ([], [tf.zeros(0)], [tf.constant(3)]):
-            values = statistics.values_of(tensors)
+            values = statistics.summarize(tensors)
             assert (values.size, values.largest, values.nonfinite) == (0, 0.0, 0.0)
 
 

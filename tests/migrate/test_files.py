@@ -80,7 +80,7 @@ class TestWhatIsWritten:
 
 def test_a_file_is_left_alone_if_its_migration_would_not_be_python(monkeypatch):
     # Make `migrate` add code before `from __future__`, which is a syntax error.
-    monkeypatch.setattr("tf_lso.migrate.install._may_precede", lambda line: False)
+    monkeypatch.setattr("tf_lso.migrate.added_imports._may_precede", lambda line: False)
     old = "from __future__ import annotations\nimport tensorflow as tf\n"
     old += "tf.keras.mixed_precision.experimental\n"
     path = write("a.py", old)

@@ -94,7 +94,7 @@ def explain(
             for c in seen.calls[1:] or seen.calls
         ],
         variables=[
-            _row(seen, v.name, v.call, [v.raw], statistics.values_of([v.raw]))
+            _row(seen, v.name, v.call, [v.raw], statistics.summarize([v.raw]))
             for v in seen.variables
         ],
     )

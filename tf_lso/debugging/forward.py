@@ -26,7 +26,7 @@ def first_in_data(batch):
     """Return a `First` for non-finite values in the batch (x, y, sample_weight), or None."""
     for name, data in zip(("x", "y", "sample_weight"), batch):
         parts = tf.nest.flatten(data, expand_composites=True)
-        values = statistics.values_of(part for part in parts if part is not None)
+        values = statistics.summarize(part for part in parts if part is not None)
         if values.nonfinite:
             message = (
                 f"{name} contains {values.kinds}, before any layer sees it. No loss scale "
@@ -43,7 +43,7 @@ def first_in_forward_pass(seen):
         values = call.input_values if begins else call.output_values
         if values.nonfinite:
             return _in_input(call) if begins else _in_output(call)
-    loss = statistics.values_of([seen.loss])
+    loss = statistics.summarize([seen.loss])
     if loss.nonfinite:
         message = (
             f"All layers are finite, but the loss is {loss.kinds}. {_NO_SCALE} Compute "

@@ -44,7 +44,7 @@ class Call:
 
     def weight_values(self):
         return [
-            (variables_lib.name_of(weight), statistics.values_of([raw]))
+            (variables_lib.name_of(weight), statistics.summarize([raw]))
             for weight in getattr(self.layer, "weights", ())
             # Skip the lookup tables of tf_keras, which are weights but not variables.
             if isinstance(raw := variables_lib.raw(weight), tf.Variable)
@@ -69,11 +69,11 @@ def observed(model, keras):
             # Without copies, the tape would compute only one gradient for a tensor that several
             # layers receive.
             args, kwargs = _copied((args, kwargs), seen.inputs)
-            seen.input_values = statistics.values_of(seen.inputs)
+            seen.input_values = statistics.summarize(seen.inputs)
             moments.append((seen, True))
             open_calls.append(seen)
             outputs = _copied(original(*args, **kwargs), seen.outputs)
-            seen.output_values = statistics.values_of(seen.outputs)
+            seen.output_values = statistics.summarize(seen.outputs)
             moments.append((open_calls.pop(), False))
             return outputs
 

@@ -150,7 +150,7 @@ def _lost_of_all(at_larger, at_smaller):
 
 def _statistics(sources, gradients, at_reference):
     return {
-        id(source): Gradient(statistics.values_of([gradient]), _lost(gradient, other))
+        id(source): Gradient(statistics.summarize([gradient]), _lost(gradient, other))
         for source, gradient, other in zip(sources, gradients, at_reference)
         if gradient is not None
     }
@@ -162,7 +162,7 @@ def _fitting_scale(gradients, scale):
     The result is `scale` times a power of two, where `scale` is the loss scale of `gradients`.
     It is None if a gradient is not finite, or if there are no gradients.
     """
-    values = statistics.values_of(g for g in gradients if g is not None)
+    values = statistics.summarize(g for g in gradients if g is not None)
     if values.nonfinite or not values.size:
         return None
     largest = max(values.largest, _SMALLEST)

@@ -37,7 +37,7 @@ class Values:
         return " and ".join(name for name, count in found if count)
 
 
-def values_of(tensors):
+def summarize(tensors):
     """Return one `Values` for all floating-point tensors and variables in `tensors`."""
     floating = [tensor for tensor in tensors if tensor.dtype.is_floating]
     parts = [tf.cast(tensor, tf.float32).numpy().ravel() for tensor in floating]

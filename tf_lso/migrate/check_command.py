@@ -2,7 +2,7 @@
 
 import argparse
 
-from tf_lso.migrate import options
+from tf_lso.migrate import arguments
 
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
@@ -33,7 +33,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_shared(parser)
+    arguments.add_shared(parser)
     parser.add_argument(
         "--format",
         choices=("text", "json"),
@@ -48,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if options.explained(args):
+    if arguments.explained(args):
         return 0
-    selected = options.selected(args)
+    selected = arguments.selected(args)
     if selected is None:
-        return options.NOTHING_READ
+        return arguments.NOTHING_READ
     from tf_lso.migrate import output, reading_files
 
     outcome = reading_files.check(args.paths, selected)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from tf_lso import names
-from tf_lso.migrate import imports, install, whole_program
+from tf_lso.migrate import added_imports, imports, whole_program
 from tf_lso.migrate.findings import SAME, Examined, Finding
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules import arguments, bare, methods, saved_files
@@ -169,9 +169,9 @@ def _applied(
     module = cst.ensure_type(program.module.visit(imports.Apply(edits)), cst.Module)
     if result.installs and may_install:
         whole_program.adjust_to_install(result.findings, like)
-        return install.with_install(module, like)
+        return added_imports.with_install(module, like)
     if any(isinstance(node, (cst.Attribute, cst.Name, cst.Call)) for node in edits):
-        return install.with_import(module)
+        return added_imports.with_import(module)
     return module
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tf_lso.migrate import options
+from tf_lso.migrate import arguments
 
 if TYPE_CHECKING:
     from tf_lso.migrate.reading_files import Outcome
@@ -37,7 +37,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_shared(parser)
+    arguments.add_shared(parser)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
         "--write",
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if options.explained(args):
+    if arguments.explained(args):
         return 0
-    selected = options.selected(args)
+    selected = arguments.selected(args)
     if selected is None:
-        return options.NOTHING_READ
+        return arguments.NOTHING_READ
     from tf_lso.migrate import writing
 
     outcome = writing.migrate(args.paths, selected, args.write)

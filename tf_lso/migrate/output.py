@@ -5,7 +5,7 @@ import dataclasses
 import json
 import textwrap
 
-from tf_lso.migrate import install
+from tf_lso.migrate import added_imports
 from tf_lso.migrate.findings import WRONG, Finding
 from tf_lso.migrate.reading_files import Outcome
 from tf_lso.migrate.writing import diff
@@ -83,7 +83,7 @@ def _closing(outcome: Outcome) -> str:
     version = like or "VERSION"
     line = (
         "Only loss scaling was checked. For other changes of Keras 3: tf-lso run --like "
-        f"{version} SCRIPT, or {install.line(version)} in a notebook"
+        f"{version} SCRIPT, or {added_imports.line(version)} in a notebook"
     )
     if like and runtimes.like(like).keras_2:
         line += "; `import keras` is then the Keras of tf.keras"
@@ -96,7 +96,7 @@ def _installs(outcome: Outcome) -> str:
         if file.installs and file.entry:
             where = f"needs tf_lso.install() in {file.entry}"
         elif file.installs and file in outcome.changed:
-            where = f"{install.line(outcome.options.like)} is added"
+            where = f"{added_imports.line(outcome.options.like)} is added"
         else:
             continue
         lines.append(f"{file.path}: {where}, for:\n    {', '.join(file.installs)}\n\n")

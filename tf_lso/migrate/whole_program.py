@@ -4,7 +4,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from tf_lso import names
-from tf_lso.migrate import consequences, guards, install
+from tf_lso.migrate import added_imports, consequences, guards
 from tf_lso.migrate.findings import (
     ARGUMENTS,
     CHANGED,
@@ -61,7 +61,7 @@ def adjust_to_install(findings: list[Finding], like: str) -> None:
     for found in findings:
         of_method = found.rule in (METHOD, SILENT) and found.why_not not in _BARE
         if of_method or (found.needs_install and not found.guarded):
-            found.fix, found.why_not = install.line(like), ""
+            found.fix, found.why_not = added_imports.line(like), ""
 
 
 def installs_for_policy(program: Program) -> set[str]:
