@@ -37,14 +37,19 @@ def data(*values):
     return tf.data.Dataset.from_tensor_slices((x, np.ones_like(x))).batch(1)
 
 
-def scalars(folder):
-    """Return {tag: {step: value}} of the scalars in the event files below a folder."""
-    found = {}
+def logged_scalars(folder):
+    """Yield the tag, step and value of each scalar in the event files below a folder."""
     for path in sorted(folder.rglob("*tfevents*")):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             for value in event.summary.value:
-                scalar = tf.make_ndarray(value.tensor).item()
-                found.setdefault(value.tag, {})[event.step] = scalar
+                yield value.tag, event.step, tf.make_ndarray(value.tensor).item()
+
+
+def scalars(folder):
+    """Return {tag: {step: value}} of the scalars in the event files below a folder."""
+    found = {}
+    for tag, step, value in logged_scalars(folder):
+        found.setdefault(tag, {})[step] = value
     return found
 
 
