@@ -142,7 +142,7 @@ class TestEveryCallback:
     def test_refuses_a_training_that_began_without_it(self, callback):
         callback = getattr(tf_lso.callbacks, callback)()
         callback.on_epoch_begin(0)
-        with pytest.raises(RuntimeError, match="when the training began"):
+        with pytest.raises(RuntimeError, match="added after training began"):
             callback.on_train_batch_end(0, {})
             callback.on_epoch_end(0, {})
 
