@@ -27,7 +27,7 @@ _REMEDY = (
 )
 _MADE_AGAIN = (
     "Only the numbers in the names differ, so tf_lso assumes that this is the same model, "
-    "created a second time. Check that the same layers are frozen as when it was saved."
+    "created a second time. Perhaps other layers are frozen than when the file was saved."
 )
 _REORDERED = (
     "They are matched by these names. Some of these differ only in a number, so perhaps "

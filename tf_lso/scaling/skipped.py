@@ -11,9 +11,9 @@ from tf_lso.scaling import gradients as gradients_lib
 _KINDS = ("", "inf", "nan", "inf, nan")  # the index is a kind, see `finite.INF`
 _STUCK = (
     "The gradients were not finite although the loss scale is at its minimum, {} (steps "
-    "in a row: {}). Scaling cannot help: look for NaN or infinity in the data and the loss, "
-    "lower the learning rate, or set `min_scale` lower. `optimizer.last_overflow` names the "
-    "variables, and tf_lso.debugging.explain() finds the layer. See `tf-lso help stuck`"
+    "in a row: {}). `optimizer.last_overflow` names the variables. If it contains NaN, look "
+    "at the data and the loss. If it is infinity, tf_lso.debugging.explain() finds the layer, "
+    "and says whether a lower `min_scale` would fit. See `tf-lso help stuck`"
 )
 
 
