@@ -80,7 +80,7 @@ class TestAStuckScale:
         step(NAN)  # the first step that cannot halve the scale
         (line,) = reported(STUCK)
         assert "0.5 (steps in a row: 4)" in line
-        assert "explain()" in line and "min_scale" in line
+        assert "data and the loss" in line and "min_scale" in line
         assert "last_overflow" in line and "debugging.explain" in line
 
     @pytest.mark.parametrize("traced", [False, True])
