@@ -397,7 +397,7 @@ def test_numbers_that_could_mean_another_layer_are_told(family, tmp_path, caplog
     (other, others), reader = two_layers(family, is_crossed=True), wrapped_adam(family)
     reader.build(others)
     transfer.weights_file((model, optimizer), (other, reader), tmp_path)
-    assert "the layers were made in another order" in caplog.text
+    assert "the layers were created in another order" in caplog.text
 
 
 @pytest.mark.keras3
