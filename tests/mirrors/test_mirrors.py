@@ -6,6 +6,7 @@ A mirror is a module of tf_lso with an old name, such as `tf_lso.keras.mixed_pre
 
 import contextlib
 import importlib
+import inspect
 import json
 import operator
 import pathlib
@@ -93,3 +94,34 @@ def test_install_does_not_change_the_private_modules_of_tf_keras():
                 wrapper = getattr(module, "LossScaleOptimizer", None)
             is_ours = wrapper is not None and wrapper.__module__.startswith("tf_lso")
             assert is_ours == (not spelled.startswith("tf_keras.src."))
+
+
+PUBLIC = [
+    tf_lso,
+    tf_lso.checkpoints,
+    tf_lso.debugging,
+    tf_lso.callbacks,
+    tf_lso.summary,
+]
+
+
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
+def test_each_public_function_and_method_has_a_docstring(module):
+    """ruff does not ask for one in internal rooms, where some public classes stand."""
+    lacking = []
+    for name in getattr(module, "__all__", vars(module)):
+        value = getattr(module, name)
+        if not getattr(value, "__module__", "").startswith("tf_lso"):
+            continue
+        members = {name: value}
+        if inspect.isclass(value):
+            own = [c for c in value.__mro__ if c.__module__.startswith("tf_lso")]
+            members |= {f"{name}.{n}": getattr(value, n) for c in own for n in vars(c)}
+        lacking += [
+            path
+            for path, member in members.items()
+            if not path.rpartition(".")[2].startswith("_")
+            and (callable(member) or isinstance(member, property))
+            and not inspect.getdoc(member)
+        ]
+    assert lacking == []
