@@ -49,15 +49,20 @@ def test_a_script_that_needs_install_gets_it():
     assert migrated_texts()[0] == files
 
 
-@pytest.mark.parametrize("has_main", [True, False])
-def test_for_a_module_of_a_package_the_report_names_where_to_install(has_main):
-    if has_main:
-        write("pkg/__main__.py", "import pkg.inner.step\n")
+@pytest.mark.parametrize(
+    ("program", "entry"),
+    [
+        ("pkg/__main__.py", "pkg/__main__.py"),
+        ("main.py", "./main.py"),
+        ("pkg/other.py", "the program that imports pkg"),
+    ],
+)
+def test_for_a_module_of_a_package_the_report_names_where_to_install(program, entry):
+    write(program, "import pkg.inner.step\n")
     write("pkg/inner/__init__.py", "")
     write("pkg/inner/step.py", GUARD)
     files, printed = migrated_texts()
     assert files["pkg/inner/step.py"] == GUARD
-    entry = "pkg/__main__.py" if has_main else "the program that imports pkg"
     assert f"./pkg/inner/step.py: needs tf_lso.install() in {entry}, for:" in printed
 
 

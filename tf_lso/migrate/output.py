@@ -23,6 +23,7 @@ def check_text(outcome: Outcome, verbose: bool) -> str:
         breaks = sum(found.fails for found in outcome.findings)
         summary = _plural(len(outcome.findings), "legacy use")
         summary += f", {breaks} would break or train wrong"
+        summary += _guarded(outcome.findings)
     if len(shown) < len(outcome.findings):
         summary += " (--verbose shows what works)"
     if outcome.unreadable:
@@ -57,7 +58,7 @@ def check_json(outcome: Outcome, verbose: bool) -> str:
 def migrate_text(outcome: Outcome, verbose: bool) -> str:
     left = [found for found in outcome.left if verbose or found.is_problem]
     parts = [diffs(outcome), "\n" if outcome.changed else ""]
-    parts += [_shown(found, "left") for found in left]
+    parts += [_shown(found, "left" + " (guarded)" * found.guarded) for found in left]
     parts += [_installs(outcome), _failures(outcome, "left alone")]
     summary = "nothing to change"
     if outcome.changed:
@@ -65,7 +66,7 @@ def migrate_text(outcome: Outcome, verbose: bool) -> str:
         places = sum(file.places for file in outcome.changed)
         summary = f"{len(outcome.changed)} {verb}, in {_plural(places, 'place')}"
     if left:
-        summary += f"; {_plural(len(left), 'place')} left"
+        summary += f"; {_plural(len(left), 'place')} left{_guarded(left)}"
     if outcome.unreadable:
         summary += f"; {len(outcome.unreadable)} left alone"
     parts.append(f"{_plural(len(outcome.files), 'file')} read: {summary}.\n")
@@ -101,6 +102,11 @@ def _installs(outcome: Outcome) -> str:
             continue
         lines.append(f"{file.path}: {where}, for:\n    {', '.join(file.installs)}\n\n")
     return "".join(lines)
+
+
+def _guarded(findings: list[Finding]) -> str:
+    guarded = sum(found.guarded and found.is_problem for found in findings)
+    return f", {guarded} guarded" if guarded else ""
 
 
 def _label(found: Finding) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Iterable
 
@@ -11,6 +12,7 @@ from tf_lso.migrate.finding_files import find
 from tf_lso.migrate.findings import Examined, Finding, Unreadable, unreadable
 
 STDIN = "-"
+_IMPORTING = "the program that imports"
 
 
 @dataclasses.dataclass
@@ -67,6 +69,8 @@ def check(paths: Iterable[str], options: Options | None = None) -> Outcome:
         outcome.unreadable += file.unreadable
         if file.is_read:
             outcome.files.append(file)
+    for file in outcome.files:
+        file.entry = _program_in(outcome.files, file.entry)
     return outcome
 
 
@@ -119,4 +123,17 @@ def _entry(path: str) -> str:
         folder = os.path.dirname(folder)
     if os.path.exists(os.path.join(folder, "__main__.py")):
         return f"{os.path.basename(folder)}/__main__.py"
-    return f"the program that imports {os.path.basename(folder)}"
+    return f"{_IMPORTING} {os.path.basename(folder)}"
+
+
+def _program_in(files: list[Examined], entry: str) -> str:
+    """Return the paths of the programs that import a package, or `entry` if there are none."""
+    if not entry.startswith(_IMPORTING):
+        return entry
+    package = entry.removeprefix(_IMPORTING).strip()
+    # In a notebook, a quotation mark stands before the line.
+    imports = re.compile(rf'^[\s"]*(?:from|import)\s+{package}\b'.encode(), re.M)
+    programs = [
+        file.path for file in files if not file.entry and imports.search(file.old)
+    ]
+    return ", ".join(programs) or entry
