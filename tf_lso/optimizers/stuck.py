@@ -41,8 +41,8 @@ def message(optimizer: Any, steps: int) -> str:
         )
     else:
         advice = (
-            "The gradients are infinite even at this scale: lower the learning rate, "
-            "look for a layer that overflows float16, or set `min_scale` lower."
+            "The gradients are infinite even at this scale: look for a layer that "
+            "overflows float16, set `min_scale` lower, or lower the learning rate."
         )
     return (
         f"The last {steps} steps were all skipped, and the loss scale is at its minimum, "
