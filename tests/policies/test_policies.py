@@ -170,7 +170,7 @@ class TestWithoutInstall:
         api.set_policy(api.ExperimentalPolicy("mixed_float16"))
         assert "install()" not in caplog.text
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=128))
-        assert "ignores the loss scale of the policy" in caplog.text
+        assert "Keras ignores the loss scale of the policy" in caplog.text
         assert "tf_lso.install()" in caplog.text
 
 

@@ -180,10 +180,11 @@ def _tell_of_ignored_scale(policy):
     if getattr(policy, "_loss_scale_is_default", True):
         return
     _once.warn(
-        f"compile() of Keras ignores the loss scale of the policy {policy!r}: under "
-        "mixed_float16 it wraps the optimizer with a dynamic scale, and otherwise not at "
-        "all. Call tf_lso.install() at the top of the program, or pass "
-        "tf_lso.wrap(optimizer, model) to compile()."
+        f"If the program calls compile(), Keras ignores the loss scale of the policy "
+        f"{policy!r}: under mixed_float16 it wraps the optimizer with a dynamic scale, and "
+        "otherwise not at all. Call tf_lso.install() at the top of the program, or pass "
+        "tf_lso.wrap(optimizer, model) to compile(). A training loop of your own needs "
+        "nothing of this."
     )
 
 
