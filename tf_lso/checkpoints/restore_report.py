@@ -61,6 +61,13 @@ class RestoreReport:
 
     def summary(self) -> str:
         """Return one line with the layout of the file and the number of rows in each list."""
-        counts = [(len(vars(self)[field]), field) for field in _ROWS]
-        shown = ", ".join(f"{count} {field}" for count, field in counts if count)
-        return f"layout {self.layout}: {shown or 'nothing'}"
+        return f"layout {self.layout}: {counts(self) or 'nothing'}"
+
+
+def counts(report: RestoreReport, refused: bool = False) -> str:
+    """Return the number of rows in each list. A refused restore has restored nothing."""
+    words = {field: field for field in _ROWS}
+    if refused:
+        words |= {"restored": "fit", "converted": "fit after a conversion"}
+    numbers = [(len(vars(report)[field]), word) for field, word in words.items()]
+    return ", ".join(f"{number} {word}" for number, word in numbers if number)

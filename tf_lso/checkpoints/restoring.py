@@ -12,7 +12,7 @@ import tensorflow as tf
 from tf_lso.checkpoints import h5, matching, object_graph, plan
 from tf_lso.checkpoints.model_targets import ModelTargets
 from tf_lso.checkpoints.optimizer_targets import OptimizerTargets
-from tf_lso.checkpoints.restore_report import RestoreReport
+from tf_lso.checkpoints.restore_report import RestoreReport, counts
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.optimizers import wrapping
 
@@ -222,7 +222,8 @@ def _refusal(report):
     shown = "\n  ".join(["", *rows])
     remedy = f"{report.remedy} Or pass" if report.remedy else "Pass"
     return (
-        f"{report.path} does not fit, and nothing was changed. {report.summary()}.{shown}"
+        f"{report.path} does not fit, and nothing was changed. "
+        f"layout {report.layout}: {counts(report, refused=True)}.{shown}"
         f"\n{remedy} partial=True to restore what fits, or mapping={{name in the file: "
         "name in the model} if layers are named or ordered differently."
     )
