@@ -10,8 +10,8 @@ from tests.processes import HANGS_AFTER, assert_succeeded, run_workers
 SLOW, WORKERS = pytest.mark.slow, pytest.mark.multiworker
 
 
-# Each row has a number of processes, and the arguments of `tests/contract/__main__.py`. One
-# family is enough on four replicas, because test_contract.py has all families on two replicas.
+# Each row has a number of processes, and the arguments of `tests/contract/__main__.py`. Few
+# rows have all families, because test_contract.py has all of them on two replicas.
 @pytest.mark.parametrize(
     ("workers", "arguments"),
     [
@@ -27,12 +27,12 @@ SLOW, WORKERS = pytest.mark.slow, pytest.mark.multiworker
         ),
         pytest.param(
             2,
-            "multiworker --modes function --styles legacy --built",
+            "multiworker --modes function --families legacy keras3 --styles legacy --built",
             marks=[SLOW, WORKERS],
         ),
         pytest.param(
             2,
-            "multiworker --modes function --styles keras3",
+            "multiworker --modes function --families new --styles keras3",
             marks=[SLOW, WORKERS],
         ),
         # Of three workers, one is neither the first nor the last worker. Such a worker matters
