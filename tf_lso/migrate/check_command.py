@@ -2,7 +2,7 @@
 
 import argparse
 
-from tf_lso.migrate import arguments
+from tf_lso.migrate import shared_arguments
 
 SUMMARY = "list the uses of the legacy loss-scaling API, and which of them break"
 DESCRIPTION = """\
@@ -33,7 +33,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    arguments.add_shared(parser)
+    shared_arguments.add(parser)
     parser.add_argument(
         "--format",
         choices=("text", "json"),
@@ -48,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if arguments.explained(args):
+    if shared_arguments.explained(args):
         return 0
-    selected = arguments.selected(args)
+    selected = shared_arguments.selected(args)
     if selected is None:
-        return arguments.NOTHING_READ
+        return shared_arguments.NOTHING_READ
     from tf_lso.migrate import output, reading_files
 
     outcome = reading_files.check(args.paths, selected)

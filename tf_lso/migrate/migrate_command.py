@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tf_lso.migrate import arguments
+from tf_lso.migrate import shared_arguments
 
 if TYPE_CHECKING:
     from tf_lso.migrate.reading_files import Outcome
@@ -37,7 +37,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    arguments.add_shared(parser)
+    shared_arguments.add(parser)
     does = parser.add_mutually_exclusive_group()
     does.add_argument(
         "--write",
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if arguments.explained(args):
+    if shared_arguments.explained(args):
         return 0
-    selected = arguments.selected(args)
+    selected = shared_arguments.selected(args)
     if selected is None:
-        return arguments.NOTHING_READ
+        return shared_arguments.NOTHING_READ
     from tf_lso.migrate import writing
 
     outcome = writing.migrate(args.paths, selected, args.write)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NOTHING_READ = 2  # the exit code of a command that fails before it reads a file
 
 
-def add_shared(parser: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths",
         nargs="*",
