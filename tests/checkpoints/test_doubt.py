@@ -93,6 +93,19 @@ def test_slots_of_other_layers_in_a_plain_keras_file_are_refused(
         assert_equal(other.get_weights(), writer.get_weights())
 
 
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "legacy"])
+def test_a_layer_may_be_frozen_after_the_build(family, tmp_path):
+    """The slots belong to the layers for which the optimizer was built, as in the file."""
+    old = FAMILIES[family].Adam(0.01)
+    old_model = trained_model(KERASES[family], old)
+    path = save(old_model, old, "keras", tmp_path)
+    model, opt = make_model(KERASES[family]), FAMILIES[family].Adam(0.01)
+    opt.build(model.trainable_variables)
+    model.get_layer("a").trainable = False
+    restore_completely(path, model, opt)
+    assert_equal(state_of(model, opt), state_of(old_model, old))
+
+
 if HAS_KERAS3:
 
     class Averaging(keras.optimizers.SGD):
@@ -141,6 +154,26 @@ def test_slots_of_an_h5_file_follow_the_names_of_their_variables(name, tmp_path)
     assert_equal(slots_of(found, new), slots_of(optimizer, model))
 
 
+def test_slots_of_inner_models_with_equal_names_follow_the_order_of_the_variables(
+    tmp_path,
+):
+    """The names of slots in Keras 2 lack the names of the inner models.
+
+    The file has more than ten variables, so their order as text would be another one.
+    """
+
+    def network():
+        parts = [make_model(keras2, "a", "b", "c") for _ in range(2)]
+        return keras2.Sequential([keras2.layers.InputLayer((3,)), *parts])
+
+    old_model, old = network(), FAMILIES["new"].Adam(0.01)
+    train(old_model, old, steps=1)
+    path = save(old_model, old, "checkpoint", tmp_path)
+    model, opt = network(), FAMILIES["new"].Adam(0.01)
+    restore_completely(path, model, opt)
+    assert_equal(state_of(model, opt), state_of(old_model, old))
+
+
 def save_two_models(family, first, second, tmp_path):
     """Save a checkpoint of two models, each with its optimizer.
 
@@ -183,6 +216,23 @@ def test_an_untrained_optimizer_that_fits_does_not_replace_a_trained_one(tmp_pat
         names={"model": "one", "optimizer": "one_optimizer"},
     )
     assert report.complete and slots_of(found, model)
+
+
+def test_an_incomplete_restore_prefers_the_optimizer_that_uses_more_of_the_file(
+    tmp_path,
+):
+    """Both optimizers lack the slots of the new layer, but only one has a loss scale."""
+    family, objects = "legacy", {}
+    bare, scaled = FAMILIES[family].Adam(0.01), wrapped(family)
+    for name, optimizer in (("one", bare), ("two", scaled)):
+        objects[name] = trained_model(KERASES[family], optimizer, f"{name}_a")
+        objects[f"{name}_optimizer"] = optimizer
+    scaled.loss_scale = 4.0
+    path = tf.train.Checkpoint(**objects).save(str(tmp_path / "two"))
+    model, found = make_model(KERASES[family], "two_a", "new"), wrapped(family)
+    checkpoints.restore(path, model=model, optimizer=found, partial=True)
+    assert float(found.loss_scale) == 4.0
+    assert_equal(model.get_weights()[:2], objects["two"].get_weights())
 
 
 @pytest.mark.parametrize("is_root", [True, False])

@@ -98,6 +98,19 @@ def test_another_class_of_optimizer_of_keras_3_is_refused(writer, tmp_path):
     assert_refused(path, recorded_model(), opt, "of the class Adam, but")
 
 
+@needs_keras3
+@takes_optimizers
+def test_the_class_is_known_from_the_name_of_the_second_optimizer(tmp_path):
+    """Keras 3 calls it "rm_sprop_1". All slots of an RMSprop would fit an Adam."""
+    keras.backend.clear_session()
+    for _ in range(2):
+        old = keras.optimizers.RMSprop(0.01, momentum=0.9)
+    model = recorded_model()
+    old.build(model.trainable_variables)
+    path = tf.train.Checkpoint(model=model, optimizer=old).write(tmp_path / "c")
+    assert_refused(path, recorded_model(), wrapped(), "of the class RMSprop, but")
+
+
 def test_a_variable_of_keras_2_may_have_the_name_of_a_slot_of_keras_3(tmp_path):
     """The slot of the variable "my_momentum" must not pass for a momentum."""
 

@@ -220,3 +220,23 @@ def test_the_averages_of_a_bare_optimizer_are_restored(family, tmp_path):
     same, new = make_model(KERASES[family]), FAMILIES[family].Adam(0.01, use_ema=True)
     helpers.restore_completely(path, same, new)
     assert_equal(state_of(same, new), state_of(model, old))
+
+
+@needs_keras3
+def test_the_learning_rate_in_a_weights_file_of_a_bare_optimizer_is_found(tmp_path):
+    """The file has no config, and no names."""
+    old = keras.optimizers.SGD(0.25)
+    path = helpers.save(trained_model(keras, old), old, "weights.h5", tmp_path)
+    new = keras.optimizers.SGD(0.5)
+    helpers.restore_completely(path, make_model(keras), new)
+    assert (float(new.learning_rate), int(new.iterations)) == (0.25, 3)
+
+
+def test_a_weights_file_with_one_slot_for_each_variable_has_only_one_order(tmp_path):
+    """With more slots, optimizers of both families of Keras 2 may have written the file."""
+    old = FAMILIES["new"].SGD(0.01, momentum=0.5)
+    model = trained_model(KERASES["keras2"], old)
+    path = helpers.save(model, old, "weights.h5", tmp_path)
+    same, new = make_model(KERASES["keras2"]), FAMILIES["new"].SGD(0.01, momentum=0.5)
+    helpers.restore_completely(path, same, new)
+    assert_equal(state_of(same, new), state_of(model, old))

@@ -301,6 +301,19 @@ def test_a_class_name_of_any_version_may_be_replaced_by_custom_objects(name):
     assert isinstance(load(config, custom_objects), EXPERIMENTAL)
 
 
+def test_custom_objects_do_not_replace_the_experimental_class_of_tf_lso():
+    """A program gives the name "LossScaleOptimizer" to a class in place of the stable one."""
+
+    class Own(STABLE):
+        pass
+
+    arguments = config_of_2_3("FixedLossScale", loss_scale_value=4.0)
+    config = make_config("ExperimentalLossScaleOptimizer", **arguments)
+    loaded = load(config, {"LossScaleOptimizer": Own})
+    assert isinstance(loaded, EXPERIMENTAL)
+    assert float(loaded.loss_scale()) == 4.0
+
+
 def test_the_experimental_class_is_known_by_its_module():
     config = wrapper_config() | {"module": "tf_lso.optimizers.experimental"}
     assert isinstance(load(config), EXPERIMENTAL)
@@ -509,7 +522,7 @@ ROUND_TRIPS = {
     "limits": lambda o: STABLE(o, True, 4.0, 3, min_scale=0.5, max_scale=64.0),
     "rule": lambda o: STABLE(o, growth_factor=4.0, backoff_factor=0.25),
     "fixed": lambda o: STABLE(o, False, 4.0, name="mine"),
-    "experimental": lambda o: EXPERIMENTAL(o, 4.0),
+    "experimental": lambda o: EXPERIMENTAL(o, 4.0, name="mine"),
     "multiplier": lambda o: EXPERIMENTAL(o, tf_lso.DynamicLossScale(4.0, 3, 8.0)),
 }
 # The keys that a config contains only if the caller passed the argument.
@@ -517,6 +530,7 @@ OPTIONAL_KEYS = {
     "limits": {"min_scale": 0.5, "max_scale": 64.0},
     "rule": {"growth_factor": 4.0, "backoff_factor": 0.25},
     "fixed": {"name": "mine"},
+    "experimental": {"name": "mine"},
 }
 
 

@@ -186,6 +186,18 @@ def test_the_learning_rate_of_an_unpickled_optimizer_can_be_set(family):
     assert float(x) == -0.5
 
 
+def test_a_hyperparameter_of_an_unpickled_legacy_optimizer_can_be_set():
+    """After a step the config contains NumPy numbers, which Keras 2 cannot replace."""
+    optimizer, x = wrapped("legacy", "SGD", 1.0, momentum=0.25), tf.Variable(0.0)
+    optimizer.apply_gradients([(tf.constant(1.0), x)])
+    unpickled = pickle_and_unpickle(optimizer)
+    unpickled.momentum = 0.5
+    for _ in range(2):
+        unpickled.apply_gradients([(tf.constant(1.0), x)])
+    # The slot of the momentum is -1, then -1.5, then -1.75.
+    assert float(x) == -4.25
+
+
 def test_an_optimizer_that_trains_variables_in_turn_is_copied_with_all_slots():
     """A program may build an optimizer for all variables, and then train some at a time."""
     optimizer = wrapped("new", "Adam")

@@ -33,6 +33,8 @@ def test_a_second_model_in_a_graph_of_keras2_has_two_numbers():
     [
         # The third stage is not the second.
         (["res_3_1/k", "res_3_2/k"], ["res_2_1/k", "res_2_2/k"], "'res_3_1/k'"),
+        # Without all numbers the paths are equal, but one name is in both models.
+        (["m/d/k", "m/d_1/k"], ["m_1/d_1/k", "m_1/d_2/k"], "'m/d/k'"),
         # Several variables have the same path.
         (["p/k", "p/k"], ["p/k"], r"only the file has \['p/k'\]"),
         (["p/k", "p/k", "q/k"], ["q/k", "p/k", "p/k"], r"\['p/k', 'p/k', 'q/k'\]"),

@@ -1,5 +1,7 @@
 """Keras 3's MultiOptimizer, which gives each variable to one of several optimizers."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -135,3 +137,13 @@ def test_state_that_is_loaded_before_the_build_is_restored_by_the_build(way):
     loaded.load_own_variables(saved(optimizer))
     loaded.build([x, y])
     np.testing.assert_equal(saved(loaded), saved(optimizer))
+
+
+def test_an_unpickled_optimizer_finds_its_slots_in_another_order_of_the_build():
+    x, y = (keras.Variable(1.0, name=name) for name in "xy")
+    optimizer = make_optimizer(by_map)
+    optimizer.apply_gradients([(tf.constant(1.0), x), (tf.constant(2.0), y)])
+    unpickled = pickle.loads(pickle.dumps(optimizer))
+    unpickled.build([y, x])
+    slots = [part.momentums[0] for part in unpickled.inner_optimizer.optimizers]
+    assert values(*slots) == [-0.5, -1.0]

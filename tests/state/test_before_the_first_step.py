@@ -215,6 +215,17 @@ def test_slots_from_set_weights_are_saved_before_the_build_unless_the_scale_is_f
 
 
 @needs_keras3
+def test_set_weights_copies_the_slots_that_the_build_sets():
+    """A program may use the arrays again before the first step."""
+    x, weights = tf.Variable([1.0, 2.0]), [1, np.ones(2, "float32")]
+    optimizer = wrapped("keras3", momentum=0.5)
+    optimizer.set_weights(weights)
+    weights[1][:] = 9.0
+    optimizer.build([x])
+    assert numpy(optimizer.get_slot(x, "momentum")).tolist() == [1.0, 1.0]
+
+
+@needs_keras3
 def test_float64_slots_keep_their_precision_before_the_build():
     x = tf.Variable(1.0, dtype=tf.float64)
     trained = wrapped("keras3", momentum=0.5)

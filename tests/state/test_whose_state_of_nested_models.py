@@ -333,6 +333,29 @@ def test_a_refused_checkpoint_does_not_replace_one_that_waits(family, tmp_path):
 
 
 @pytest.mark.parametrize("family", LISTED)
+def test_each_build_refuses_a_checkpoint_of_other_variables(family, tmp_path):
+    """In a notebook, a program may run the cell that failed a second time."""
+    path = saved(trained(family, frozen="b")[-1], tmp_path)
+    _, others = dense_layers(family, "a")
+    reader = wrapped_adam(family)
+    tf.train.Checkpoint(optimizer=reader).restore(path)
+    for _ in range(2):
+        with refused(OTHER_VARIABLES):
+            reader.build(others)
+
+
+def test_an_optimizer_is_not_built_if_the_build_refuses_a_checkpoint(tmp_path):
+    path = saved(trained("new", frozen="b")[-1], tmp_path)
+    _, others = dense_layers("new", "a")
+    reader = wrapped_adam("new")
+    tf.train.Checkpoint(optimizer=reader).restore(path)
+    with refused(OTHER_VARIABLES):
+        reader.build(others)
+    with refused("ValueError: must be given until the optimizer is built"):
+        reader.apply([tf.zeros(variable.shape) for variable in others])
+
+
+@pytest.mark.parametrize("family", LISTED)
 def test_a_checkpoint_with_fewer_variables_replaces_one_that_waits(family, tmp_path):
     _, others = dense_layers(family, "b")
     reader = wrapped_adam(family)

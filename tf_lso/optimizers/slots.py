@@ -156,9 +156,14 @@ class ListedSlots:
             yield
             awaited, _ = self._expected
             if awaited is not None:
-                self.forget()
+                remember = self.forget()
                 (layout, *_), _ = self._family.layouts([])
-                self.expect(awaited, self._family.manifest(0, layout.slots))
+                try:
+                    self.expect(awaited, self._family.manifest(0, layout.slots))
+                except ValueError:
+                    # The next build must not silently accept what this one refuses.
+                    remember()
+                    raise
             if any(p.isdigit() and int(p) >= len(self._listed) for p in places):
                 raise ValueError(too_many(self._inner))
 
@@ -167,6 +172,11 @@ class ListedSlots:
         if self._is_saved:
             tf_private.deferred(self._listed).clear()
             tf_private.deferred(self._inner).clear()
+
+    def await_build(self):
+        """Return whether no build has accepted the slots of the restored checkpoint yet."""
+        expected, _ = self._expected
+        return self._is_saved and expected is not None
 
     def wait(self):
         """Return whether TensorFlow holds restored values for slots that do not exist yet."""

@@ -156,7 +156,8 @@ class Keras3(family.Family):
             # For .h5 files, Keras 3 calls `build` before the variables are known.
             return
         with variables_lib.building:
-            if not self.inner.built:
+            # If an earlier build refused a checkpoint, this build refuses it again.
+            if not self.inner.built or self.slots.await_build():
                 strategy = variables_lib.strategy_of(variables)
                 # With several replicas, variables must be created outside a traced function.
                 several = strategy.num_replicas_in_sync > 1
@@ -166,7 +167,8 @@ class Keras3(family.Family):
                 with outside, variables_lib.scope_of(strategy), names:
                     self._change_parts(strategy)
                     with self.slots.being_built():
-                        private.build_as_bare(self.inner, variables)
+                        if not self.inner.built:
+                            private.build_as_bare(self.inner, variables)
                     self._change_parts(strategy)
             private.set_built_variables(wrapper, self.built_variables())
             wrapper.built = True
