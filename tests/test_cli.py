@@ -197,10 +197,17 @@ def test_child_processes_of_a_program_have_the_old_names(script):
 
 def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
     script("print('sitecustomize runs')", "site/sitecustomize.py")
-    path = script("import subprocess, sys; subprocess.run([sys.executable, '-c', ''])")
+    child = "import sys; print('tf_lso.install' in sys.modules)"
+    path = script(f"""
+        import subprocess
+        import sys
+        subprocess.run([sys.executable, "-c", {child!r}])
+    """)
     folders = os.pathsep.join([str(ROOT), str(tmp_path / "site")])
     done = run_tf_lso("run", path, PYTHONPATH=folders)
-    assert done.stdout.splitlines() == ["sitecustomize runs"] * 2, done.stderr
+    # In the child process, that of tf_lso runs too.
+    lines = ["sitecustomize runs", "sitecustomize runs", "True"]
+    assert done.stdout.splitlines() == lines, done.stderr
 
 
 def test_an_interrupt_ends_the_program(script):

@@ -60,9 +60,10 @@ PACKAGE = {
         done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
         print(done.stdout.strip())
 
+        of_2_8 = keras
         tf_lso.uninstall()
         import keras
-        print(keras.__version__[0], keras.__name__, hasattr(tf.keras, "engine"))
+        print(keras.__version__[0], keras.__name__, hasattr(of_2_8, "engine"))
         print("tf_keras.api._v2.keras.utils.tf_utils" in sys.modules)
     """,
     "trainer/__init__.py": "",
@@ -176,6 +177,11 @@ ATTRIBUTES = """
     tf_lso.uninstall()
     import tf_keras
     print(hasattr(tf_keras.utils, "np_utils"), hasattr(tf_keras.layers, "CuDNNLSTM"))
+    from tf_lso.install import hints
+    try:
+        tf_keras.ops
+    except AttributeError as error:
+        print(hints.hint(error))  # no hint at `import keras`, which is Keras 3 again
 """
 
 
@@ -188,6 +194,7 @@ def test_modules_have_the_attributes_that_they_had():
         "True",
         "False False",
         "False False",
+        "None",
     ]
 
 

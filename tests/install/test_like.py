@@ -1,11 +1,13 @@
 """`install(like=...)` and `tf-lso run --like` choose the Keras of an earlier TensorFlow."""
 
+import sys
 import textwrap
+import types
 
 import pytest
 
 from tests import processes
-from tests.families import HAS_KERAS3, KERAS2_PACKAGE
+from tests.families import HAS_KERAS3, KERAS2_PACKAGE, keras
 from tf_lso.install import earlier_keras2
 from tf_lso.install import like as like_lib
 from tf_lso.install.table import PATCHES
@@ -114,6 +116,15 @@ def test_a_tensorflow_that_was_imported_with_another_keras_is_refused():
     with pytest.raises(RuntimeError, match=r"tf-lso run --like 2\.4"):
         like_lib.choose("2.4")
     like_lib.choose("2.16")
+
+
+@pytest.mark.keras3
+def test_a_module_that_imported_only_a_function_of_keras_3_is_named(monkeypatch):
+    library = types.SimpleNamespace(to_categorical=keras.utils.to_categorical)
+    modules = {"keras": sys.modules["keras"], "library": library}
+    monkeypatch.setattr(like_lib, "sys", types.SimpleNamespace(modules=modules))
+    with pytest.raises(RuntimeError, match="the module 'library' has already"):
+        like_lib.choose("2.4")
 
 
 @pytest.mark.keras3

@@ -29,7 +29,7 @@ from tests.families import (
     number,
 )
 from tf_lso.frameworks import keras_versions
-from tf_lso.install import loading_configs
+from tf_lso.install import loading_configs, loading_keras3
 from tf_lso.optimizers import experimental
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
@@ -267,6 +267,14 @@ def test_keras_3_resolves_the_names_in_an_hdf5_file_of_keras_2(metrics, tmp_path
         assert actual[name] == pytest.approx(expected[name], rel=1e-2), name
     loaded.fit(X, Y, verbose=0)
     assert number(loaded.optimizer.iterations) == 2
+
+
+@needs_keras3
+def test_a_metric_of_keras_2_keeps_its_name_and_dtype():
+    config = {"name": "error", "dtype": "float64", "fn": "mean_absolute_error"}
+    config = serialized("MeanMetricWrapper", **config)
+    metric = loading_keras3._from_config(keras.metrics, config)
+    assert (metric.name, metric.dtype) == ("error", "float64")
 
 
 @needs_keras3

@@ -270,6 +270,15 @@ def test_a_users_class_of_loss_scales_is_found_in_custom_objects():
         STABLE.from_config(config)
 
 
+def test_a_users_loss_scale_may_have_the_name_of_a_class_of_tf_lso():
+    class FixedLossScale(tf_lso.FixedLossScale):
+        pass
+
+    config = config_of_2_3("FixedLossScale", loss_scale_value=4.0)
+    optimizer = STABLE.from_config(config, {"FixedLossScale": FixedLossScale})
+    assert type(optimizer.loss_scale) is FixedLossScale
+
+
 def test_the_experimental_class_reads_the_limits_of_the_stable_class():
     """`tests/golden/test_configs.py` tests the other layouts of configs."""
     config = {

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import STYLES, bare_step, copies
+from tests.families import STYLES, bare_step, copies, per_replica
 from tests.generation import limit
 
 pytestmark = limit("this Keras has no float8 policies", "3.0")
@@ -75,3 +75,21 @@ def test_a_step_that_overflows_on_one_replica_is_skipped_on_all(style, mirrored2
     assert float(optimizer.loss_scale) == 4.0
     for name, values in variables.items():
         assert np.isfinite(values).all(), name
+
+
+def test_a_next_value_that_is_nan_on_one_replica_skips_the_step(mirrored2):
+    """Such values are not summed, so the check must read those of all replicas."""
+    with mirrored2.scope():
+        amax, x = keras.Variable(1.0, name="amax"), keras.Variable(1.0, name="x")
+        amax.overwrite_with_gradient = True
+        optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5))
+        optimizer.build([amax, x])
+
+    @tf.function
+    def step(next_values):
+        optimizer.apply([next_values, tf.constant(1.0)], [amax, x])
+
+    mirrored2.run(step, args=(per_replica(mirrored2, (1.0, np.nan)),))
+    assert copies(x) == [1.0, 1.0]
+    assert copies(amax) == [1.0, 1.0]
+    assert optimizer.last_overflow == [("amax", "nan")]

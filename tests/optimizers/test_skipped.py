@@ -11,6 +11,7 @@ from tests.families import (
     CURRENT,
     FAMILIES,
     legacy_step,
+    per_replica,
     wrapped,
 )
 from tests.processes import run
@@ -133,6 +134,28 @@ def test_an_overflow_is_that_of_its_own_variable():
     for bad in range(4):
         step(tf.constant([INF if n == bad else 1.0 for n in range(4)]))
         assert optimizer.last_overflow == [(f"v{bad}", "inf")]
+
+
+@pytest.mark.parametrize("mode", ["eager", "function"])
+def test_a_users_own_scale_names_the_overflow_of_any_replica(mode, mirrored2):
+    """Gradients that the program has summed itself may differ between the replicas."""
+
+    class Skipping(tf_lso.FixedLossScale):
+        def update(self, grads):
+            return None, False
+
+    with mirrored2.scope():
+        x = tf.Variable(1.0, name="x")
+        inner = FAMILIES[CURRENT].SGD(0.5)
+        optimizer = experimental.LossScaleOptimizer(inner, Skipping(8.0))
+        optimizer.build([x])
+
+    def replica_step(gradient):
+        optimizer.apply_gradients([(gradient, x)], skip_gradients_aggregation=True)
+
+    step = in_mode(lambda value: mirrored2.run(replica_step, args=(value,)), mode)
+    step(per_replica(mirrored2, (1.0, NAN)))
+    assert optimizer.last_overflow == [("x", "nan")]
 
 
 @pytest.mark.parametrize("family", CHECKPOINTED)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, bare_step, legacy_step
+from tests.families import FAMILIES, bare_step, legacy_step, needs_keras3, wrapped
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,22 @@ def test_a_compiled_step_sums_repeated_rows_before_the_optimizer_squares_them(
         return np.stack([first, second])
 
     np.testing.assert_allclose(trained(True), trained(False), rtol=1e-5)
+
+
+@needs_keras3
+def test_rows_that_a_mask_leaves_out_do_not_change_in_xla():
+    """As with a bare optimizer of Keras 3. A bare newer one of Keras 2 counts such rows."""
+    optimizer = wrapped("keras3", "SGD", 0.5)
+    table = tf.Variable([[1.0], [1.0], [1.0]])
+    optimizer.build([table])
+
+    @tf.function(jit_compile=True)
+    def step(rows):
+        rows = tf.boolean_mask(rows, rows > 0)
+        legacy_step(optimizer, lambda: tf.reduce_sum(tf.gather(table, rows)), [table])
+
+    step(tf.constant([1, 1, 0, 0, 2]))
+    np.testing.assert_array_equal(table[:, 0], [1.0, 0.0, 0.5])
 
 
 ROWS = 100_003  # no other dimension has this size

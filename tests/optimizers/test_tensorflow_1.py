@@ -68,6 +68,37 @@ def test_skipped_steps_are_counted_in_a_graph(family):
                 assert tuple(session.run(statistics)) == expected
 
 
+def test_the_result_of_a_step_is_an_operation(family):
+    """A session returns None for an operation, and programs log what `run` returns."""
+    with tf.Graph().as_default():
+        v = V1.get_variable("v", initializer=2.0, use_resource=True)
+        train = wrapped(family).apply_gradients([(tf.constant(1.0), v)])
+        assert isinstance(train, tf.Operation)
+
+
+def test_a_step_runs_the_update_of_a_users_own_scale(family):
+    class Shrinking(tf_lso.FixedLossScale):
+        def __init__(self, loss_scale_value):
+            super().__init__(loss_scale_value)
+            self.value = self._add_weight("value", loss_scale_value, tf.float32)
+
+        def __call__(self):
+            return tf.identity(self.value)
+
+        def update(self, grads):
+            return self.value.assign(self.value / 2.0).op, tf.constant(True)
+
+    with tf.Graph().as_default(), V1.Session() as session:
+        v = V1.get_variable("v", initializer=2.0, use_resource=True)
+        scale = Shrinking(8.0)
+        optimizer = experimental.LossScaleOptimizer(FAMILIES[family].SGD(0.25), scale)
+        train = optimizer.apply_gradients([(tf.constant(1.0), v)])
+        session.run(V1.global_variables_initializer())
+        for expected in (4.0, 2.0):
+            session.run(train)
+            assert session.run(scale()) == expected
+
+
 def test_the_scale_cannot_be_set_in_a_graph(family):
     with tf.Graph().as_default():
         optimizer = wrapped(family)

@@ -66,6 +66,10 @@ class TestTheExperimentalPolicy:
         class Own(DynamicLossScale):
             """A loss scale that the program defines."""
 
+            @classmethod
+            def from_config(cls, config):
+                return cls(config.pop("initial_loss_scale"))
+
         config = api.ExperimentalPolicy("mixed_float16", Own(4)).get_config()
         before = json.dumps(config)
         copied = api.ExperimentalPolicy.from_config(config, {"Own": Own})

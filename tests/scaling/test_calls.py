@@ -202,6 +202,17 @@ def test_a_function_that_only_applies_keeps_the_protocol_of_its_trace(
     assert bench.steps == 1 + 2 * 8
 
 
+def test_a_function_traced_for_scaled_gradients_causes_one_warning(
+    bench, scaling_warnings
+):
+    bench.step(KERAS3)
+    tf.function(bench.apply)(tf.constant(0.0))  # the trace assumes scaled gradients
+    bench.gradient(LEGACY)
+    (message,) = scaling_warnings()
+    assert "get_scaled_loss() is called" in message
+    assert "expects scaled gradients" in message
+
+
 # --- By which scale the optimizer divides: the scale as it is at that moment.
 
 
@@ -356,6 +367,15 @@ def test_unscaling_gradients_twice_is_refused(bench, in_mode):
         in_mode(unscale_twice)()
     bench.step(LEGACY)
     assert bench.steps == 1
+
+
+def test_unscaling_the_values_of_unscaled_slices_is_refused(bench):
+    rows = tf.constant([[8.0]])
+    (slices,) = bench.optimizer.get_unscaled_gradients([tf.IndexedSlices(rows, [0])])
+    with pytest.raises(RuntimeError, match="unscaled already"):
+        bench.unscale(slices.values)
+    with pytest.raises(RuntimeError, match="unscaled already"):
+        bench.unscale(tf.IndexedSlices(slices.values, [1]))
 
 
 @for_each_method

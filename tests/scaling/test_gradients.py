@@ -57,6 +57,12 @@ def test_a_float32_gradient_is_divided_not_multiplied_by_a_reciprocal():
     np.testing.assert_array_equal(unscale(values, 3.0), values / np.float32(3.0))
 
 
+def test_a_bfloat16_gradient_is_divided_by_a_scale_that_bfloat16_cannot_hold():
+    """Rounding the scale 257 to bfloat16 would give 256, and the quotient 1."""
+    unscaled = unscale_gradient(tf.constant(256.0, tf.bfloat16), 257.0)
+    assert float(unscaled) == 1 - 2.0**-8
+
+
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
 def test_complex_gradients_are_unscaled(dtype):
     unscaled = unscale_gradient(tf.constant([8 + 16j], dtype), 8.0)

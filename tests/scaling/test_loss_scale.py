@@ -27,6 +27,16 @@ def test_a_fixed_scale_has_its_value_in_several_graphs():
     assert float(tf_lso.FixedLossScale.of(0.25)()) == 0.25
 
 
+def test_the_variables_of_a_users_scale_are_sorted_by_their_names():
+    class Own(tf_lso.FixedLossScale):
+        def __init__(self, loss_scale_value):
+            super().__init__(loss_scale_value)
+            for name in "bca":
+                self._add_weight(name, 0.0)
+
+    assert [name for name, _ in Own(8.0).named_variables()] == ["a", "b", "c"]
+
+
 def test_classes_that_tensorflow_deprecated_do_not_warn(caplog):
     inner = FAMILIES[CURRENT].SGD(0.1)
     experimental.LossScaleOptimizer(inner, tf_lso.DynamicLossScale(8.0))
@@ -103,6 +113,12 @@ def test_a_loss_scale_has_arithmetic_only_with_tensors():
     assert (float(scale), f"{scale:g}") == (8.0, "8")
     with pytest.raises(TypeError, match="unsupported operand"):
         scale * 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_loss_scale_takes_the_dtype_of_the_tensor_that_it_multiplies(dtype):
+    product = tf.constant(2.0, dtype) * tf_lso.DynamicLossScale(8.0)
+    assert (product.dtype, float(product)) == (dtype, 16.0)
 
 
 def test_a_saver_of_tensorflow_1_reads_checkpoints_of_the_real_classes(tmp_path):

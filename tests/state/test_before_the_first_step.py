@@ -8,7 +8,15 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, keras, legacy_step, needs_keras3, numpy, wrapped
+from tests.families import (
+    CURRENT,
+    FAMILIES,
+    keras,
+    legacy_step,
+    needs_keras3,
+    numpy,
+    wrapped,
+)
 from tests.state import formats, programs
 from tests.state.programs import END, SAVED_AT, Program, assert_equal, state
 
@@ -267,3 +275,18 @@ def test_a_restored_checkpoint_can_be_saved_only_after_the_build(
         for each in ((trained_model, trained), restored):
             program.train(*each, SAVED_AT, END)
     assert_equal(state(trained_model, trained), state(*restored))
+
+
+@pytest.mark.parametrize("method", ["save", "write", "save of a manager"])
+def test_each_method_that_saves_a_checkpoint_refuses_slots_that_wait(method, tmp_path):
+    x, trained = tf.Variable(1.0), wrapped(CURRENT, momentum=0.5)
+    trained.apply_gradients([(tf.constant(1.0), x)])
+    path = tf.train.Checkpoint(x=x, optimizer=trained).save(tmp_path / "c")
+    with tf_lso.install():
+        checkpoint = tf.train.Checkpoint(x=x, optimizer=wrapped(CURRENT, momentum=0.5))
+        checkpoint.restore(path)
+        with pytest.raises(ValueError, match="Build it before saving or copying"):
+            if method == "save of a manager":
+                tf.train.CheckpointManager(checkpoint, tmp_path, 1).save()
+            else:
+                getattr(checkpoint, method)(tmp_path / "d")

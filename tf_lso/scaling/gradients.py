@@ -166,6 +166,9 @@ def _summed_rows_in_xla(slices):
     """
     indices = tf.reshape(slices.indices, [-1])
     places, count = tf.unique(indices).idx, tf.size(indices)
+    # If `tf.boolean_mask` chooses the rows, XLA knows only a bound on their number. It pads the
+    # vector of indices up to this bound. Drop the places of the added elements.
+    places = tf.where(tf.range(count) < count, places, -1)
     is_row = tf.range(count) <= tf.reduce_max(places)
     kept = tf.math.unsorted_segment_max(indices, places, count)
     shape = slices.dense_shape
