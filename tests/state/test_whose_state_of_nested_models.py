@@ -332,15 +332,22 @@ def test_a_refused_checkpoint_does_not_replace_one_that_waits(family, tmp_path):
         reader.build(others)
 
 
+@pytest.mark.parametrize("is_wrapped", [True, False])
 @pytest.mark.parametrize("family", LISTED)
-def test_each_build_refuses_a_checkpoint_of_other_variables(family, tmp_path):
+def test_each_build_refuses_a_checkpoint_of_other_variables(
+    family, is_wrapped, tmp_path
+):
     """In a notebook, a program may run the cell that failed a second time."""
-    path = saved(trained(family, frozen="b")[-1], tmp_path)
-    _, others = dense_layers(family, "a")
+    if is_wrapped:
+        saver, error = trained(family, frozen="b")[-1], OTHER_VARIABLES
+    else:
+        saver = trained(family)[-1].inner_optimizer
+        error = "ValueError: The checkpoint has more variables of the optimizer"
     reader = wrapped_adam(family)
-    tf.train.Checkpoint(optimizer=reader).restore(path)
+    tf.train.Checkpoint(optimizer=reader).restore(saved(saver, tmp_path))
+    _, others = dense_layers(family, "a")
     for _ in range(2):
-        with refused(OTHER_VARIABLES):
+        with refused(error):
             reader.build(others)
 
 

@@ -173,11 +173,6 @@ class ListedSlots:
             tf_private.deferred(self._listed).clear()
             tf_private.deferred(self._inner).clear()
 
-    def await_build(self):
-        """Return whether no build has accepted the slots of the restored checkpoint yet."""
-        expected, _ = self._expected
-        return self._is_saved and expected is not None
-
     def wait(self):
         """Return whether TensorFlow holds restored values for slots that do not exist yet."""
         waiting = tf_private.deferred(self._listed) if self._is_saved else ()

@@ -157,7 +157,7 @@ class Keras3(family.Family):
             return
         with variables_lib.building:
             # If an earlier build refused a checkpoint, this build refuses it again.
-            if not self.inner.built or self.slots.await_build():
+            if not self.inner.built or self.slots.wait():
                 strategy = variables_lib.strategy_of(variables)
                 # With several replicas, variables must be created outside a traced function.
                 several = strategy.num_replicas_in_sync > 1
