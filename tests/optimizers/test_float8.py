@@ -10,10 +10,11 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import STYLES, bare_step, copies, per_replica
+from tests.families import STYLES, bare_step, copies, needs_keras3, per_replica
 from tests.generation import limit
 
-pytestmark = limit("this Keras has no float8 policies", "3.0")
+pytestmark = needs_keras3
+needs_float8 = limit("this Keras has no float8 policies", "3.0")
 
 _INPUTS = np.random.RandomState(0).normal(size=(8, 16)).astype("float32")
 
@@ -55,6 +56,7 @@ def _train(step, strategy, inf_at=None, scale=8):
     return {v.name: copies(v) for v in model.trainable_variables}, optimizer
 
 
+@needs_float8
 @pytest.mark.parametrize("style", STYLES)
 def test_the_variables_are_those_of_the_bare_optimizer(style, mirrored2):
     expected, _ = _train(bare_step, mirrored2, scale=None)
@@ -69,6 +71,7 @@ def test_the_variables_are_those_of_the_bare_optimizer(style, mirrored2):
                 np.testing.assert_allclose(value, expected_value * factor, rtol=1e-5)
 
 
+@needs_float8
 @pytest.mark.parametrize("style", STYLES)
 def test_a_step_that_overflows_on_one_replica_is_skipped_on_all(style, mirrored2):
     variables, optimizer = _train(STYLES[style], mirrored2, inf_at=3)
