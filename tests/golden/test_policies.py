@@ -333,3 +333,4 @@ def test_mixed_policies_cast_variables(name):
     """Only the experimental policies of TensorFlow 2.1-2.3 said so. All of tf_lso do."""
     policy = policies.ExperimentalPolicy(name)
     assert policy.should_cast_variables == name.startswith("mixed")
+    assert (policy.loss_scale is not None) == (name == "mixed_float16")

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tf_lso
-from tests.families import FAMILIES, GENERATIONS, PACKAGES, keras2
+from tests.families import FAMILIES, GENERATIONS, PACKAGES, keras2, needs_keras3
+from tests.families import keras as keras3
 from tf_lso import policies
 from tf_lso.frameworks import keras_versions, log
 from tf_lso.optimizers import wrapping
@@ -51,6 +52,7 @@ class TestTheExperimentalPolicy:
         if isinstance(loss_scale, DynamicLossScale):
             assert policy.loss_scale is loss_scale
         config = json.loads(json.dumps(policy.get_config()))
+        assert ("loss_scale" in config) == (loss_scale != "USE_DEFAULT")
         copied = type(policy).from_config(config)
         assert repr(copied) == repr(policy)
         if copied == policy:  # Keras 3 compares policies by their names
@@ -78,7 +80,8 @@ class TestTheExperimentalPolicy:
         assert float(copied.loss_scale()) == 4.0
 
     @pytest.mark.parametrize(
-        ("name", "warns"), [("mixed_float16", False), ("mixed_bfloat16", True)]
+        ("name", "warns"),
+        [("mixed_float16", False), ("float16", False), ("mixed_bfloat16", True)],
     )
     def test_warns_of_a_loss_scale_without_use(
         self, api, name, warns, monkeypatch, caplog
@@ -89,11 +92,19 @@ class TestTheExperimentalPolicy:
 
 
 class TestTheGlobalPolicy:
-    @pytest.mark.parametrize("unset", [None, "infer"])
+    @pytest.mark.parametrize("unset", [None, "infer", "_infer"])
     def test_may_be_unset(self, api, unset):
         api.set_policy("mixed_float16")
         api.set_policy(unset)
         assert api.global_policy().name == "float32"
+
+    def test_is_that_of_floatx_if_it_is_unset(self, api, keras):
+        keras.backend.set_floatx("float64")
+        try:
+            api.set_global_policy(None)
+        finally:
+            keras.backend.set_floatx("float32")
+        assert api.global_policy().name == "float64"
 
     @pytest.mark.parametrize("is_name", [True, False], ids=["name", "policy"])
     def test_may_be_infer_with_tf_keras(self, is_name):
@@ -115,6 +126,7 @@ class TestTheGlobalPolicy:
             ("set_policy", "bogus", ValueError),
             ("set_policy", tf.float16, TypeError),
             ("set_global_policy", 3, TypeError),
+            ("set_global_policy", "int32", ValueError),
         ],
     )
     def test_stays_the_same_if_a_policy_is_refused(self, api, setter, policy, error):
@@ -132,6 +144,18 @@ def test_a_layer_accepts_a_policy_as_dtype(keras, api):
     copied = type(layer).from_config(layer.get_config())
     assert copied.compute_dtype == "bfloat16"
     assert api.get_layer_policy(copied).name == "mixed_bfloat16"
+    with pytest.raises(ValueError, match="needs a layer"):
+        api.get_layer_policy(policy)
+
+
+@needs_keras3
+def test_the_policy_of_a_quantized_layer_is_that_of_keras():
+    """Keras 3 has policies that no name of the experimental Policy describes."""
+    if not hasattr(keras3, "dtype_policies"):
+        pytest.skip("this Keras has no quantized policies")
+    layer = keras3.layers.Dense(1, dtype=keras3.dtype_policies.get("int8_from_float32"))
+    api = policies.for_package(PACKAGES["keras3"])
+    assert api.get_layer_policy(layer) is layer.dtype_policy
 
 
 def compiled_model(keras, optimizer):
@@ -143,12 +167,16 @@ def compiled_model(keras, optimizer):
 
 
 class TestCompile:
-    def test_uses_the_policy_of_the_model_and_not_a_later_one(self, keras, api):
+    def test_uses_the_policy_of_the_model_and_not_a_later_one(
+        self, keras, api, monkeypatch, caplog
+    ):
+        monkeypatch.setattr(policies.api, "_once", log.Once())
         api.set_policy(api.ExperimentalPolicy("mixed_float16", loss_scale=4))
         model = keras.Sequential([keras.layers.Dense(1)])
         api.set_policy(None)
         model.compile("sgd", "mse")
         assert float(model.optimizer.loss_scale) == 4.0
+        assert "ignores the loss scale" not in caplog.text
 
 
 class TestWithoutInstall:
@@ -189,20 +217,30 @@ class TestTheDeviceCheck:
             policies.log_device_compatibility_check(name)
         assert caplog.text.count("may run slowly") == 1
 
-    @pytest.mark.parametrize(("capability", "warns"), [((6, 1), True), ((7, 0), False)])
-    def test_warns_of_slow_gpus(self, capability, warns, monkeypatch, caplog):
-        """Call the function as on a machine with a GPU of this compute capability."""
+    @pytest.mark.parametrize(
+        ("details", "warns"),
+        [
+            ({"compute_capability": (6, 1)}, True),
+            ({"compute_capability": (7, 0)}, False),
+            ({}, False),  # a GPU of another maker
+        ],
+    )
+    def test_warns_of_slow_gpus(self, details, warns, monkeypatch, caplog):
+        """Call the function as on a machine with a GPU that has these details."""
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
         monkeypatch.setattr(
             tf.config.experimental,
             "get_device_details",
-            lambda gpu: {"compute_capability": capability},
+            lambda gpu: details,
         )
         policies.log_device_compatibility_check("mixed_float16")
-        assert (str(capability) in caplog.text) == warns
+        assert ("may run slowly" in caplog.text) == warns
 
-    def test_leaves_the_warning_to_keras_2(self, api, keras, monkeypatch, caplog):
+    @pytest.mark.parametrize(
+        "call", ["set_policy", "set_global_policy", "ExperimentalPolicy"]
+    )
+    def test_leaves_the_warning_to_keras_2(self, api, keras, call, monkeypatch, caplog):
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda *kind: [])
-        api.set_policy("mixed_float16")
+        getattr(api, call)("mixed_float16")
         is_keras2 = keras_versions.is_keras2(keras_versions.package_of(keras))
         assert ("may run slowly, because" in caplog.text) is not is_keras2

@@ -99,7 +99,7 @@ class PolicyApi:
             """Return the dtype policy that new layers use by default.
 
             The result has an attribute `loss_scale`, which is None for a policy without a
-            loss scale.
+            loss scale. Only a quantized policy of Keras 3 is returned as it is.
 
             Source: TensorFlow 2.0-2.8.
             """
@@ -129,7 +129,7 @@ class PolicyApi:
             """Return the dtype policy of a layer.
 
             The result has an attribute `loss_scale`, which is None for a policy without a
-            loss scale.
+            loss scale. Only a quantized policy of Keras 3 is returned as it is.
 
             Args:
               layer: a layer of Keras.
@@ -160,6 +160,9 @@ class PolicyApi:
     def _with_loss_scale(self, policy):
         """Return an experimental policy in place of a policy without a `loss_scale`."""
         if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
+            return policy
+        # A quantized policy of Keras 3, such as "int8_from_float32", has a class of its own.
+        if getattr(policy, "quantization_mode", None):
             return policy
         return self.ExperimentalPolicy(policy.name)
 
