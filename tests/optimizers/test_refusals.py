@@ -271,6 +271,7 @@ CALLS = {
     "o.get_scaled_loss(3.0)": "TypeError: 'loss' ... 3.0 ... tf.convert_to_tensor",
     "o.get_scaled_loss(lambda: 3.0)()": "TypeError: 'loss' ... 3.0 ... tensor",
     "o.get_unscaled_gradients(None)": "TypeError: 'grads' ... None",
+    "o.get_unscaled_gradients([()])": "TypeError: () of type tuple in 'grads'",
     "o.get_unscaled_gradients([(G, x)])": "TypeError: 'grads' ... pairs ... --like 2.3",
     "o.set_weights(o.get_weights()[:1])": (
         "ValueError: 'weights' ... 1 arrays ... without the loss scale"

@@ -140,7 +140,8 @@ def check_gradients(gradients):
     for gradient in gradients:
         if isinstance(gradient, (list, tuple, dict, str, bytes)):
             remedy = "Pass one flat list, such as tf.nest.flatten(gradients)."
-            if isinstance(gradient, tuple) and isinstance(gradient[-1], tf.Variable):
+            last = gradient[-1] if isinstance(gradient, tuple) and gradient else None
+            if isinstance(last, tf.Variable):
                 remedy = (
                     "Pass gradients without their variables. _aggregate_gradients() "
                     "returns pairs since TensorFlow 2.4: run a program of 2.2 or 2.3 with "
