@@ -81,8 +81,9 @@ def test_an_unpickled_optimizer_refuses_other_variables(family):
     optimizer, (base, _) = trained_on_two(family)
     unpickled = pickle_and_unpickle(optimizer)
     other = tf.Variable([1.0], name="other")
-    with pytest.raises(ValueError, match=r"only the file has .*head.*other"):
-        unpickled.build([base, other])
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"only the file has .*head.*other"):
+            unpickled.build([base, other])
 
 
 # --- Strategies.

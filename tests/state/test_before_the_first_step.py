@@ -185,6 +185,42 @@ def test_a_value_set_after_loading_stays_if_the_slots_do_not_fit(family, caplog)
     assert float(optimizer.loss_scale) == float(scale_before)
 
 
+@pytest.mark.parametrize("family", ["keras3", "new"])
+def test_a_file_without_slots_replaces_the_slots_of_an_earlier_file(family):
+    x, trained = tf.Variable([1.0, 2.0]), wrapped(family, momentum=0.5)
+    new, loaded = (wrapped(family, momentum=0.5) for _ in range(2))
+    empty = formats.stored(new)
+    trained.apply_gradients([(tf.constant([1.0, 2.0]), x)])
+    for store in (formats.stored(trained), empty):
+        loaded.load_own_variables(store)
+    for optimizer in (new, loaded):
+        optimizer.build([x])
+    programs.assert_same_weights(new, loaded)
+
+
+@needs_keras3
+def test_a_build_for_no_variables_keeps_the_loaded_slots():
+    x, trained = tf.Variable([1.0, 2.0]), wrapped("keras3", momentum=0.5)
+    trained.apply_gradients([(tf.constant([1.0, 2.0]), x)])
+    loaded = wrapped("keras3", momentum=0.5)
+    loaded.load_own_variables(formats.stored(trained))
+    loaded.build([])
+    loaded.build([x])
+    programs.assert_same_weights(trained, loaded)
+
+
+def test_the_arrays_of_keras_2_itself_change_no_scale(caplog):
+    x, bare = tf.Variable([1.0, 2.0]), FAMILIES["new"].SGD(0.1, momentum=0.5)
+    bare.apply_gradients([(tf.constant([1.0, 2.0]), x)])
+    optimizer = wrapped("new", scale=16.0, momentum=0.5)
+    optimizer.build([x])
+    optimizer.load_own_variables({})
+    assert "contains no optimizer state" in caplog.text
+    arrays = {str(n): numpy(v) for n, v in enumerate(optimizer.weights)}
+    optimizer.load_own_variables(arrays)
+    assert "no loss scale for the optimizer, so it starts at 16.0" in caplog.text
+
+
 # --- Files from before the build of their optimizer.
 
 

@@ -334,6 +334,17 @@ def test_slots_start_again_from_a_checkpoint_before_the_first_step(
 
 
 @pytest.mark.parametrize("family", here("keras3", "new"))
+def test_an_optimizer_without_a_step_need_not_start_again(family, tmp_path, caplog):
+    """tf_lso does not know the first values of averages."""
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.1, use_ema=True))
+    checkpoint = tf.train.Checkpoint(optimizer=optimizer)
+    path = checkpoint.save(tmp_path / "c")
+    optimizer.build([tf.Variable([1.0], name="x")])
+    checkpoint.restore(path)
+    assert "the slots are reset" not in caplog.text
+
+
+@pytest.mark.parametrize("family", here("keras3", "new"))
 def test_a_trained_optimizer_of_unknown_slots_does_not_go_back_before_its_first_step(
     family, tmp_path
 ):
