@@ -82,10 +82,13 @@ class TestWrap:
         for dtype in ("float32", "mixed_bfloat16", "float64", without_scale):
             assert tf_lso.wrap(inner, make_model(module, dtype)) is inner
 
-    def test_returns_an_optimizer_that_is_already_wrapped(self, module, optimizers):
+    def test_returns_an_optimizer_that_is_already_wrapped(
+        self, module, optimizers, caplog
+    ):
         for wrapper in (tf_lso.LossScaleOptimizer, OWN_WRAPPERS[module]):
             wrapped = wrapper(optimizers.SGD())
             assert tf_lso.wrap(wrapped, make_model(module)) is wrapped
+        assert "Give only one" not in caplog.text
 
     def test_uses_the_loss_scale_of_a_policy(self, module, optimizers):
         policy = policies_of(module).ExperimentalPolicy("mixed_float16", 128)
@@ -102,6 +105,36 @@ class TestWrap:
             model = make_model(module)
         finally:
             policies_of(module).set_global_policy(None)
+        assert is_wrapped(tf_lso.wrap(optimizers.SGD(), model))
+
+    @pytest.mark.parametrize(
+        ("own", "loss_scale", "of_layer", "expected"),
+        [
+            ("float32", 8, "float32", 8.0),
+            ("mixed_float16", 8, "mixed_float16", 8.0),
+            ("mixed_float16", None, "mixed_float16", None),
+            ("float32", None, "mixed_float16", 2.0**15),
+        ],
+    )
+    def test_the_policy_of_the_model_itself_comes_first(
+        self, module, optimizers, own, loss_scale, of_layer, expected
+    ):
+        api = policies_of(module)
+        api.set_policy(api.ExperimentalPolicy(own, loss_scale))
+        try:
+            model = make_model(module, of_layer)
+        finally:
+            api.set_global_policy(None)
+        optimizer = tf_lso.wrap(optimizers.SGD(), model)
+        assert is_wrapped(optimizer) == (expected is not None)
+        if expected is not None:
+            assert float(optimizer.loss_scale) == expected
+
+    def test_a_layer_without_a_scale_does_not_speak_for_another(
+        self, module, optimizers
+    ):
+        model = make_model(module, policy_without_loss_scale(module))
+        model.add(module.layers.Dense(1, dtype="mixed_float16"))
         assert is_wrapped(tf_lso.wrap(optimizers.SGD(), model))
 
     def test_refuses_other_types(self, module, optimizers):
