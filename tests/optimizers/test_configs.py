@@ -241,11 +241,12 @@ def test_decay_together_with_a_schedule_is_refused_by_keras_3():
 
 def test_another_multiplier_gives_an_experimental_optimizer(family):
     config = config_of_2_3("DynamicLossScale", initial_loss_scale=16.0, multiplier=4.0)
+    config["name"] = "mine"
     class_of_the_family = type(STABLE(FAMILIES[family].SGD()))
     with unchanged(config):
         optimizer = class_of_the_family.from_config(config)
     assert isinstance(optimizer, EXPERIMENTAL)
-    assert optimizer.loss_scale.multiplier == 4.0
+    assert (optimizer.loss_scale.multiplier, optimizer.name) == (4.0, "mine")
     assert isinstance(optimizer.inner_optimizer, FAMILIES[family].Optimizer)
 
 
@@ -295,6 +296,14 @@ def test_the_experimental_class_reads_the_limits_of_the_stable_class():
     assert float(scale()) == 0.5
     assert (scale.min_loss_scale, scale.max_loss_scale) == (0.25, 8)
     assert (optimizer.name, optimizer.dynamic_growth_steps) == ("mine", 2000)
+    fixed = {"inner_optimizer": SGD, "dynamic": False, "initial_scale": 4.0}
+    assert type(EXPERIMENTAL.from_config(fixed).loss_scale) is tf_lso.FixedLossScale
+    for wrong, error in (
+        ({"dynamic": "yes"}, "TypeError: 'dynamic' ... 'yes'"),
+        ({"clipnorm": 1.0}, "ValueError: 'clipnorm' ... on the inner optimizer"),
+    ):
+        with refused(error):
+            EXPERIMENTAL.from_config({"inner_optimizer": SGD, **wrong})
 
 
 @pytest.mark.parametrize(
@@ -568,9 +577,11 @@ def test_a_config_survives_a_round_trip_through_json(family, kind):
 
 def test_the_stable_class_reads_the_rule_in_an_experimental_config():
     scale = tf_lso.DynamicLossScale(16.0, backoff_factor=0.25)
-    config = EXPERIMENTAL(keras.optimizers.SGD(0.1), scale).get_config()
-    loaded = STABLE.from_config(config).loss_scale_state
+    config = EXPERIMENTAL(keras.optimizers.SGD(0.1), scale, name="mine").get_config()
+    optimizer = STABLE.from_config(config)
+    loaded = optimizer.loss_scale_state
     assert (loaded.initial_loss_scale, loaded.backoff_factor) == (16.0, 0.25)
+    assert optimizer.name == "mine"
 
 
 # --- Refusals.

@@ -53,6 +53,8 @@ class TestRaiseIfStuck:
     def test_refuses_another_optimizer(self):
         with pytest.raises(TypeError, match=r"raise_if_stuck\(\) needs"):
             tf_lso.raise_if_stuck(FAMILIES[CURRENT].SGD(0.1))
+        with pytest.raises(ValueError, match="'patience' must be"):
+            tf_lso.raise_if_stuck(wrapped(CURRENT), patience=0)
 
     def test_refuses_a_call_in_a_traced_function(self):
         with pytest.raises(RuntimeError, match="in eager code"):

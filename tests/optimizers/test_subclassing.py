@@ -136,6 +136,21 @@ def test_apply_gradients_of_the_inner_optimizer_may_lack_the_argument_name(x):
     assert float(x) == 0.0
 
 
+@pytest.mark.parametrize("family", ["legacy", "new"])
+def test_apply_gradients_of_the_inner_optimizer_gets_the_name(family, x):
+    names = []
+
+    class Noting(FAMILIES[family].SGD):
+        def apply_gradients(self, pairs, name=None, **kwargs):
+            names.append(name)
+            return super().apply_gradients(pairs, name, **kwargs)
+
+    optimizer = tf_lso.LossScaleOptimizer(Noting(0.5))
+    optimizer.minimize(lambda: 2.0 * x, [x], name="first")
+    optimizer.apply_gradients([(tf.constant(2.0), x)], "second")
+    assert names == ["first", "second"]
+
+
 def test_a_users_optimizer_class_on_two_replicas(family, mirrored2):
     class SignSGD(FAMILIES[family].SGD):
         """Subtracts the sign of the gradient from the variable."""
