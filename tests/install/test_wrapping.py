@@ -177,6 +177,11 @@ class TestCompile:
         assert model.run_eagerly
         assert is_wrapped(model.optimizer) is auto_scale_loss
 
+    def test_wraps_in_a_graph_of_tensorflow_1(self):
+        with tf.Graph().as_default():
+            model = compiled_model(keras2, "sgd")
+        assert is_wrapped(model.optimizer)
+
     @needs_keras3
     def test_accepts_a_model_without_an_optimizer(self):
         assert compiled_model(keras, None).optimizer is None
