@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import zipfile
 from unittest import mock
 
 import pytest
@@ -61,6 +62,7 @@ print(sys.modules["__main__"].x, type(pickle.loads(pickle.dumps(A()))).__module_
 print(helper.NAME, helper.__file__)
 """,
     "exit with a code": "import sys; sys.exit(7)",
+    "exit": "import sys; sys.exit()",
     "exit with a text": "import sys; sys.exit('no such data')",
     "error": "def f():\n    raise KeyError('x')\n\n\nf()",
     "syntax error": "print('a'\nx = = 3",
@@ -89,11 +91,16 @@ def test_runs_a_script_as_python_does(script, case):
     assert without_marks(ours.stderr) == without_marks(python.stderr)
 
 
-@pytest.mark.parametrize("program", [["-m", "pkg.train"], ["pkg"]])
-def test_runs_a_module_and_a_directory_as_python_does(script, tmp_path, program):
+@pytest.mark.parametrize("program", [["-m", "pkg.train"], ["pkg"], ["app.pyz"]])
+def test_runs_a_module_a_directory_and_an_archive_as_python_does(
+    script, tmp_path, program
+):
+    text = "import sys; print(__name__, __package__, sys.argv)"
     for name in ("train", "__main__"):
-        script("import sys; print(__name__, __package__, sys.argv)", f"pkg/{name}.py")
+        script(text, f"pkg/{name}.py")
     script("", "pkg/__init__.py")
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as file:
+        file.writestr("__main__.py", text)
     python = start([*program, "--a", "1"], tmp_path)
     ours = run_tf_lso("run", *program, "--a", "1", cwd=tmp_path)
     assert ours.stdout == python.stdout != ""
@@ -118,12 +125,18 @@ def test_what_is_no_program_is_refused(capsys, tmp_path, monkeypatch, path, word
     assert all(word in printed for word in words)
 
 
-def test_an_option_behind_the_script_goes_to_the_script_with_a_hint(script):
+@pytest.mark.parametrize(
+    ("before", "option"),
+    [([], ["--like", "2.4"]), ([], ["--like=2.4"]), (["--like", "2.12"], ["--like=a"])],
+)
+def test_an_option_behind_the_script_goes_to_the_script_with_a_hint(
+    script, before, option
+):
     path = script("import sys; print(sys.argv[1:])")
-    done = run_tf_lso("run", path, "--like", "2.4")
-    assert (done.returncode, done.stdout) == (0, "['--like', '2.4']\n")
+    done = run_tf_lso("run", *before, path, *option)
+    assert (done.returncode, done.stdout) == (0, f"{option}\n")
     hint = f"write it first: `tf-lso run --like VERSION {path}`"
-    assert hint in done.stderr
+    assert (hint in done.stderr) == (not before)
 
 
 @pytest.mark.slow

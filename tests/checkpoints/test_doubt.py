@@ -62,6 +62,24 @@ def test_a_model_without_the_first_layer_does_not_shift_the_others(
     new = make_model(keras, "b", "c")
     checkpoints.restore(path, model=new, mapping={"b": "b", "c": "c"})
     assert_equal(new.get_weights(), model.get_weights()[2:])
+    longer = make_model(keras, "new", "a", "b", "c")
+    with pytest.raises(
+        checkpoints.CheckpointError, match=r"by its position .* by its name"
+    ):
+        checkpoints.restore(path, model=longer, partial=True)
+
+
+def test_layers_of_other_shapes_are_found_by_name_in_another_order(tmp_path):
+    def heads(*units):
+        inputs = keras.Input((3,))
+        layers = [keras.layers.Dense(unit, name=f"head_{unit}") for unit in units]
+        return keras.Model(inputs, [layer(inputs) for layer in layers])
+
+    old, new = heads(2, 4), heads(4, 2)
+    path = tf.train.Checkpoint(model=old).save(str(tmp_path / "saved"))
+    assert checkpoints.restore(path, model=new).complete
+    weights = old.get_weights()
+    assert_equal(new.get_weights(), weights[2:] + weights[:2])
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "legacy"])
@@ -247,10 +265,11 @@ def test_layers_of_a_users_model_are_found_by_attributes_and_keys(is_root, tmp_p
             super().__init__()
             dense = keras2.layers.Dense
             self.first = dense(2)
+            self.middle = (dense(2),)
             self.heads = {"dense_1": dense(2), "dense": dense(2)}
 
         def call(self, x):
-            x = self.first(x)
+            x = self.middle[0](self.first(x))
             return self.heads["dense"](x) + self.heads["dense_1"](x)
 
     old, new = Own(), Own()
@@ -263,5 +282,6 @@ def test_layers_of_a_users_model_are_found_by_attributes_and_keys(is_root, tmp_p
         path = tf.train.Checkpoint(model=old).save(path)
     assert checkpoints.restore(path, model=new).complete
     assert_equal(new.first.get_weights(), old.first.get_weights())
+    assert_equal(new.middle[0].get_weights(), old.middle[0].get_weights())
     for key, layer in old.heads.items():
         assert_equal(new.heads[key].get_weights(), layer.get_weights())

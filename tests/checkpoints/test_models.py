@@ -172,6 +172,29 @@ def test_the_parts_of_a_long_list_of_names_are_read(tmp_path):
     assert_equal(new.get_weights(), old.get_weights())
 
 
+def test_layers_without_weights_do_not_count_in_an_h5_file(tmp_path):
+    """The layers of today have other names, so only their places can match."""
+
+    def model(*names):
+        first, last = (keras.layers.Dense(3, name=name) for name in names)
+        parts = [keras.layers.InputLayer((3,)), first, keras.layers.ReLU(), last]
+        return keras.Sequential(parts)
+
+    old, new = model("a", "b"), model("c", "d")
+    old.save(tmp_path / "model.h5")
+    assert checkpoints.restore(tmp_path / "model.h5", model=new).complete
+    assert_equal(new.get_weights(), old.get_weights())
+
+
+def test_an_h5_file_of_weights_has_those_of_the_model_itself(tmp_path):
+    old, new = (networks.subclassed(KERASES["keras2"]) for _ in range(2))
+    old.gain.assign(5.0)
+    path = str(tmp_path / "saved.h5")
+    old.save_weights(path)
+    assert checkpoints.restore(path, model=new).complete
+    assert_equal(new.get_weights(), old.get_weights())
+
+
 @needs_keras3
 def test_both_replicas_get_the_restored_values(mirrored2):
     recorded, path = recorded_and_path("TF2.4.4", "net_opt")

@@ -98,6 +98,32 @@ def test_a_variable_with_a_name_that_tf_lso_uses_in_saved_models_is_restored(tmp
     assert float(numpy(new.overflowed)) == 5
 
 
+def test_a_registered_class_in_an_h5_file_is_the_class_of_this_name(tmp_path):
+    """Keras 2 saves the name of this class as "Custom>Registered"."""
+
+    @keras2.utils.register_keras_serializable()
+    class Registered(users.LegacyWithSlots):
+        pass
+
+    old, new = Registered(("pace",)), Registered(("pace",))
+    path = helpers.save(trained_model(keras2, old), old, "h5", tmp_path)
+    helpers.restore_completely(path, make_model(keras2), new)
+    assert_equal(variable_values(new), variable_values(old))
+
+
+def test_the_optimizer_of_a_model_without_a_config_is_restored(tmp_path):
+    class Own(keras2.Sequential):
+        def get_config(self):
+            raise NotImplementedError
+
+    old = FAMILIES["new"].Adam(0.01)
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    model, new = Own(make_model(keras2).layers), FAMILIES["new"].Adam(0.01)
+    model.build((None, 3))
+    helpers.restore_completely(path, model, new)
+    assert_equal(variable_values(new), variable_values(old))
+
+
 def test_the_error_for_an_own_class_suggests_no_argument_of_keras(tmp_path):
     old = users.LegacyWithSlots(("momentum", "vhat"))
     path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)

@@ -53,6 +53,8 @@ REFUSED = [
     (r"dense_a/kernel \(shape \(3, 2\), not \(3, 4\)\)", {"units": 4}, {}, {}),
     ("dtype float32, not float64", {"dtype": "float64"}, {}, {}),
     (r"missing in the file: \S*dense_c/kernel", {"more": ["dense_c"]}, {}, {}),
+    # Seven layers have 14 variables and 28 slots. The error shows 20 of them.
+    (r"\n  and 22 more\n", {"more": [f"more_{n}" for n in range(7)]}, {}, {}),
     ("of the class Adam, but", {}, {"name": "Adamax"}, {}),
     ("missing in the file: optimizer/vhat/", {}, {"amsgrad": True}, {}),
     ("names 'dense_z', but", {}, {}, {"dense_z": "dense_a"}),
@@ -228,10 +230,50 @@ def test_a_directory_stands_for_its_latest_checkpoint(tmp_path):
     assert float(new.get_weights()[0][0, 0]) == 2.0
 
 
-def test_a_keras_file_may_have_another_suffix(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("model.keras", "model.zip"),
+        ("model.h5", "model.hdf5"),
+        ("model.h5", "model.hdf"),
+    ],
+)
+def test_a_file_may_have_another_suffix(name, other, tmp_path):
     case = artifacts.folder("TF2.15.1") / "stable-new-Adam-dynamic"
-    path = shutil.copy(case / "model.keras", tmp_path / "model.zip")
+    path = shutil.copy(case / name, tmp_path / other)
     assert checkpoints.restore(path, model=recorded_model()).complete
+
+
+def test_a_checkpoint_is_found_by_its_index_file_and_by_a_name_like_that_of_an_h5_file(
+    tmp_path,
+):
+    assert checkpoints.restore(f"{PATH}.index", model=recorded_model()).complete
+    checkpoint = tf.train.Checkpoint(model=recorded_model())
+    path = checkpoint.write(str(tmp_path / "best.h5"))
+    assert checkpoints.restore(path, model=recorded_model()).complete
+    with pytest.raises(checkpoints.CheckpointError, match=r"folder are: best\.h5\."):
+        checkpoints.restore(tmp_path / "last.h5", model=recorded_model())
+
+
+@pytest.mark.parametrize(
+    ("version", "case", "name", "layout"),
+    [
+        ("TF2.1.4", "experimental-v2-Adam-dynamic", "ckpt-1", "2.0-2.2"),
+        ("TF2.15.1", "stable-new-Adam-dynamic", "ckpt-1", "new"),
+        ("TF2.15.1", "stable-new-Adam-dynamic", "model.h5", "h5"),
+        ("TF2.15.1", "stable-new-Adam-dynamic", "model.keras", "keras"),
+    ],
+)
+def test_the_report_names_the_layout(version, case, name, layout):
+    path = artifacts.path_of(version, case, name)
+    assert checkpoints.restore(path, model=recorded_model()).layout == layout
+
+
+@needs_keras3
+def test_the_gradients_that_an_optimizer_accumulates_may_be_absent_in_a_file():
+    opt = wrapped(gradient_accumulation_steps=2)
+    report = restore_completely(PATH, recorded_model(), opt)
+    assert "the file has no accumulated gradients" in str(report)
 
 
 def test_hyperparameters_are_restored():
@@ -256,11 +298,13 @@ def test_the_argument_decay_of_an_old_optimizer_needs_a_schedule():
     restore_completely(WITH_DECAY, recorded_model(), opt)
 
 
-@pytest.mark.parametrize(("steps", "rate"), [(2, 0.1), (1, 0.2)])
+@pytest.mark.parametrize(
+    ("steps", "rate", "staircase"), [(2, 0.1, False), (1, 0.2, False), (1, 0.1, True)]
+)
 def test_a_schedule_that_decays_otherwise_than_the_old_optimizer_is_refused(
-    steps, rate
+    steps, rate, staircase
 ):
-    schedule = keras.optimizers.schedules.InverseTimeDecay(0.1, steps, rate)
+    schedule = keras.optimizers.schedules.InverseTimeDecay(0.1, steps, rate, staircase)
     opt = wrapped("SGD", schedule, momentum=0.9)
     assert_refused(WITH_DECAY, recorded_model(), opt, "this optimizer has no decay")
 
@@ -270,6 +314,7 @@ def test_partial_sets_no_momentum_in_an_optimizer_without_slots():
     model, opt = recorded_model(), wrapped("SGD", 0.1)
     report = checkpoints.restore(WITH_DECAY, model=model, optimizer=opt, partial=True)
     assert "0.9, but this optimizer was created without" in str(report)
+    assert "Create the optimizer as it was when it was saved: SGD(" in str(report)
     assert opt.inner_optimizer.momentum == 0
 
 
@@ -294,7 +339,9 @@ def test_the_report_names_every_key_and_every_variable_once():
     [
         ("current_loss_scale", float("nan"), "the loss scale at the key .* is nan"),
         ("current_loss_scale", 0.0, "the loss scale at the key .* is 0.0"),
+        ("current_loss_scale", float("inf"), "the loss scale at the key .* is inf"),
         ("good_steps", -1, "the count at the key .* is -1.0"),
+        ("iterations", -1, "the count at the key .* is -1.0"),
     ],
 )
 def test_an_impossible_loss_scale_or_counter_is_refused(
@@ -302,7 +349,8 @@ def test_an_impossible_loss_scale_or_counter_is_refused(
 ):
     model, opt = recorded_model(), wrapped()
     opt.build(model.trainable_variables)
-    dict(opt.loss_scale_state.named_variables())[variable].assign(value)
+    variables = dict(opt.loss_scale_state.named_variables())
+    variables.get(variable, opt.iterations).assign(value)
     path = tf.train.Checkpoint(model=model, optimizer=opt).save(str(tmp_path / "ckpt"))
     assert_refused(path, recorded_model(), wrapped(), match)
 

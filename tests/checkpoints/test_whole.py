@@ -75,7 +75,7 @@ def test_an_optimizer_that_no_table_contains_is_restored(
 
 # Rows of (class, arguments that add slots to the class, remedy in the error message).
 SLOT_ARGUMENTS = [
-    ("SGD", {"momentum": 0.9}, "SGD(0.5, momentum=0.9)"),
+    ("SGD", {"momentum": 0.8}, "SGD(0.5, momentum=0.8)"),
     ("RMSprop", {"momentum": 0.9}, "RMSprop(0.5, momentum=0.9)"),
     ("RMSprop", {"centered": True}, "RMSprop(0.5, centered=True)"),
     ("Adam", {"amsgrad": True}, "Adam(0.5, amsgrad=True)"),
@@ -163,6 +163,40 @@ def test_a_file_with_as_many_slots_of_another_argument_is_refused(family, tmp_pa
     assert_refused(path, make_model(KERASES[family]), new, r"Create .*centered=True\)")
 
 
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "legacy"])
+def test_the_config_says_which_slots_a_file_without_names_has(family, tmp_path):
+    old = FAMILIES[family].RMSprop(0.5, centered=True)
+    path = helpers.save(trained_model(KERASES[family], old), old, "keras", tmp_path)
+    new, model = (
+        FAMILIES[family].RMSprop(0.1, momentum=0.9),
+        make_model(KERASES[family]),
+    )
+    assert_refused(
+        path,
+        model,
+        new,
+        "centered=True in the file, but not in this optimizer",
+        r"Create .*RMSprop\(0\.5, centered=True\)",
+    )
+
+
+def test_a_newer_sgd_without_momentum_needs_no_slots(tmp_path):
+    path = saved_checkpoint("legacy", "SGD", tmp_path)
+    opt = wrapped("new", "SGD", 0.5)
+    helpers.restore_completely(path, make_model(KERASES["new"]), opt)
+    assert int(numpy(opt.iterations)) == 3
+
+
+def test_a_newer_optimizer_with_a_schedule_is_restored(tmp_path):
+    """tf_keras keeps the rate of the last step in a variable, which no file contains."""
+    schedule = KERASES["new"].optimizers.schedules.ExponentialDecay(0.5, 2, 0.5)
+    old, new = (FAMILIES["new"].Adam(schedule) for _ in range(2))
+    model, same = trained_model(KERASES["new"], old), make_model(KERASES["new"])
+    path = helpers.save(model, old, "checkpoint", tmp_path)
+    helpers.restore_completely(path, same, new)
+    assert_equal(state_of(same, new), state_of(model, old))
+
+
 @pytest.mark.parametrize("format_", ["checkpoint", "keras"])
 @pytest.mark.parametrize("target", FAMILIES)
 def test_the_unused_slots_of_a_newer_sgd_without_momentum_are_left_out(
@@ -238,5 +272,19 @@ def test_a_weights_file_with_one_slot_for_each_variable_has_only_one_order(tmp_p
     model = trained_model(KERASES["keras2"], old)
     path = helpers.save(model, old, "weights.h5", tmp_path)
     same, new = make_model(KERASES["keras2"]), FAMILIES["new"].SGD(0.01, momentum=0.5)
-    helpers.restore_completely(path, same, new)
+    report = helpers.restore_completely(path, same, new)
+    assert "optimizer/learning_rate" in dict(report.kept)
     assert_equal(state_of(same, new), state_of(model, old))
+
+
+def test_a_weights_file_of_the_wrapper_of_keras_2_has_the_slots_of_a_newer_optimizer(
+    tmp_path,
+):
+    """The file has neither a config nor names, but only newer optimizers are saved so."""
+    keras2, inner = KERASES["new"], FAMILIES["new"].Adam(0.01)
+    old, new = keras2.mixed_precision.LossScaleOptimizer(inner), wrapped("new", "Adam")
+    model = trained_model(keras2, old, use_bias=False)
+    same = make_model(keras2, use_bias=False)
+    path = helpers.save(model, old, "weights.h5", tmp_path)
+    helpers.restore_completely(path, same, new)
+    assert_equal(state_of(same, new.inner_optimizer), state_of(model, inner))

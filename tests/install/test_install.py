@@ -1,6 +1,7 @@
 """After `install()` every old spelling leads to tf_lso, until `uninstall()`."""
 
 import concurrent.futures
+import os
 
 import pytest
 import tensorflow as tf
@@ -111,6 +112,35 @@ def test_the_end_of_a_block_uninstalls_unless_it_was_installed_before_the_block(
         assert not is_installed()
 
 
+def test_the_end_of_a_block_leaves_an_installation_that_followed_it():
+    with tf_lso.install():
+        tf_lso.uninstall()
+        tf_lso.install()
+    assert is_installed()
+
+
+def test_a_handle_says_what_it_did():
+    first, second = tf_lso.install(), tf_lso.install()
+    assert f"on TensorFlow {tf.__version__} with Keras" in repr(first)
+    assert "was already installed" in repr(second)
+    first.uninstall()
+    assert repr(first) == repr(second) == "<tf_lso is not installed any more>"
+
+
+@pytest.mark.keras3
+def test_another_install_may_repeat_the_arguments_and_not_change_them(monkeypatch):
+    monkeypatch.setenv("TF_LSO_LIKE", "2.4")
+    with tf_lso.install(like="2.16"):
+        assert os.environ["TF_LSO_LIKE"] == "2.16"
+        tf_lso.install()
+        tf_lso.install(like="2.16")
+        for arguments in ({"like": "2.17"}, {"like": "2.16", "import_keras": False}):
+            with pytest.raises(RuntimeError, match="comes after another install"):
+                tf_lso.install(**arguments)
+    assert os.environ["TF_LSO_LIKE"] == "2.4"
+    assert "TF_LSO_IMPORT_KERAS" not in os.environ
+
+
 def test_an_error_in_a_block_uninstalls():
     with pytest.raises(KeyError), tf_lso.install():
         raise KeyError
@@ -136,6 +166,12 @@ def test_a_change_of_a_method_that_keras_does_not_have_is_an_error():
     ledger = ledger_lib.Ledger()
     with pytest.raises(ImportError, match=r"Model.* has no _moved_away"):
         ledger.around(keras.Model, "_moved_away")
+
+
+def test_an_attribute_that_a_class_has_is_not_replaced():
+    ledger, fit = ledger_lib.Ledger(), keras.Model.fit
+    ledger.add_missing(keras.Model, {"fit": None})
+    assert keras.Model.fit is fit
 
 
 def test_threads_may_install_and_uninstall_at_the_same_time():

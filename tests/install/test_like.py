@@ -1,15 +1,18 @@
 """`install(like=...)` and `tf-lso run --like` choose the Keras of an earlier TensorFlow."""
 
+import os
 import sys
 import textwrap
 import types
 
 import pytest
+import tensorflow as tf
 
 from tests import processes
-from tests.families import HAS_KERAS3, KERAS2_PACKAGE, keras
+from tests.families import FAMILIES, HAS_KERAS3, KERAS2_PACKAGE, keras, keras2
 from tf_lso.install import earlier_keras2
 from tf_lso.install import like as like_lib
+from tf_lso.install.ledger import Ledger
 from tf_lso.install.table import PATCHES
 
 # A copy of the training step of TensorFlow 2.3. It calls private methods that the optimizers of
@@ -116,6 +119,42 @@ def test_a_tensorflow_that_was_imported_with_another_keras_is_refused():
     with pytest.raises(RuntimeError, match=r"tf-lso run --like 2\.4"):
         like_lib.choose("2.4")
     like_lib.choose("2.16")
+
+
+@pytest.mark.keras3
+def test_keras_3_is_chosen_although_the_environment_chooses_keras_2(monkeypatch):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    # TensorFlow is not imported yet.
+    monkeypatch.setattr(like_lib, "sys", types.SimpleNamespace(modules={}))
+    like_lib.choose("2.16")
+    assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
+
+
+@pytest.fixture
+def ledger():
+    ledger = Ledger()
+    yield ledger
+    ledger.undo()
+
+
+def test_the_names_of_optimizers_mean_legacy_classes_unless_the_program_asks(ledger):
+    like_lib.use_legacy_optimizers(keras2, ledger)
+    legacy, optimizers = FAMILIES["legacy"], keras2.optimizers
+    assert optimizers.SGD is legacy.SGD and optimizers.Optimizer is legacy.Optimizer
+    config = {"class_name": "SGD", "config": {}}
+    for make in (optimizers.get, optimizers.deserialize):
+        assert type(make(config)) is legacy.SGD
+        newer = make(config, use_legacy_optimizer=False)
+        assert not isinstance(newer, legacy.Optimizer)
+
+
+def test_aggregated_gradients_come_without_their_variables(ledger):
+    like_lib.aggregate_gradients(keras2, ledger)
+    optimizer, x = FAMILIES["legacy"].SGD(0.5), tf.Variable(3.0)
+    (gradient,) = optimizer._aggregate_gradients([(tf.constant(2.0), x)])
+    (gradient,) = optimizer._clip_gradients([gradient])
+    optimizer.apply_gradients([(gradient, x)])
+    assert float(x) == 2.0
 
 
 @pytest.mark.keras3

@@ -30,7 +30,7 @@ from tests.families import (
 )
 from tf_lso.frameworks import keras_versions
 from tf_lso.install import loading_configs, loading_keras3
-from tf_lso.optimizers import experimental
+from tf_lso.optimizers import experimental, manifest
 
 X = np.float32([[0.5, 1.0, -1.0], [0.25, -0.5, 2.0], [1.0, 1.0, 1.0]])
 Y = np.float32([[1.0], [2.0], [3.0]])
@@ -278,15 +278,53 @@ def test_a_metric_of_keras_2_keeps_its_name_and_dtype():
 
 
 @needs_keras3
+def test_the_losses_of_several_outputs_keep_their_form():
+    losses = {"a": ["mse", serialized("Huber", delta=2.0)], "b": None}
+    found = loading_keras3._from_config(keras.losses, losses)
+    (name, huber), nothing = found["a"], found["b"]
+    assert (name, type(huber), nothing) == ("mse", keras.losses.Huber, None)
+
+
+@needs_keras3
+@pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 ignores compile=False for .h5")
+@pytest.mark.parametrize("name", ["model.h5", "model.keras"])
+def test_a_model_may_be_loaded_without_its_optimizer(name, tmp_path, caplog):
+    path = readable(CASE_OF_2_15 / name, "keras3", tmp_path)
+    assert getattr(load(keras, path, compile=False), "optimizer", None) is None
+    assert "tf_lso" not in caplog.text
+
+
+@needs_keras3
+def test_an_h5_file_of_a_model_that_was_not_compiled_is_loaded(tmp_path):
+    artifacts.network(keras).save(tmp_path / "m.h5")
+    assert load(keras, tmp_path / "m.h5").input_shape == (None, 3)
+
+
+def test_an_h5_file_without_a_manifest_has_the_loss_scale(tmp_path):
+    """Earlier versions of tf_lso wrote such files."""
+    model, path = artifacts.network(keras2), tmp_path / "m.h5"
+    inner = FAMILIES["legacy"].SGD(0.1)
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=8)
+    optimizer.apply_gradients([(tf.ones(v.shape), v) for v in model.weights])
+    model.compile(optimizer, "mse")
+    with tf_lso.install():
+        model.save(path)
+    with h5py.File(path, "a") as file:
+        del file["optimizer_weights"].attrs[f"{manifest.NAME}0"]
+    assert artifacts.scale_of(load(keras2, path).optimizer) == (8.0, 1)
+
+
+@needs_keras3
 @pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 cannot save its wrapper in .h5")
 def test_an_h5_file_of_keras_3_may_name_its_loss_and_metrics(tmp_path):
     model = artifacts.network(keras)
     optimizer = tf_lso.LossScaleOptimizer(keras.optimizers.Adam(0.1))
-    model.compile(optimizer, "mse", metrics=["mae"], loss_weights=[0.5])
+    metrics = {"metrics": ["mae"], "weighted_metrics": ["mape"]}
+    model.compile(optimizer, "mse", loss_weights=[0.5], **metrics)
     model.fit(X, Y, verbose=0)
     expected = model.evaluate(X, Y, verbose=0)
     model.save(tmp_path / "m.h5")
-    loaded = load(keras, str(tmp_path / "m.h5"))
+    loaded = load(keras, tmp_path / "m.h5")
     assert loaded.evaluate(X, Y, verbose=0) == pytest.approx(expected, rel=1e-2)
     assert number(loaded.optimizer.iterations) == 1
 
@@ -339,6 +377,14 @@ def test_the_default_policy_of_2_1_becomes_the_global_policy(name):
     with tf_lso.install():
         layer = keras.layers.Dense.from_config(config)
     assert layer.dtype_policy.name == keras.config.dtype_policy().name
+
+
+@needs_keras3
+def test_an_old_policy_keeps_its_loss_scale():
+    config = {"units": 2, "dtype": POLICIES["2.4 experimental"]}
+    with tf_lso.install():
+        layer = keras.layers.Dense.from_config(config)
+    assert float(layer.dtype_policy.loss_scale()) == 128
 
 
 # --- The changes that `install()` makes for loading.

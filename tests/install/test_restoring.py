@@ -171,6 +171,17 @@ def test_a_checkpoint_of_the_same_family_is_restored(
     assert "tf_lso" not in caplog.text
 
 
+def test_a_checkpoint_of_2_1_is_restored_into_a_legacy_optimizer(installed):
+    version, case = "TF2.1.4", "experimental-v2-Adam-dynamic"
+    model = artifacts.network(KERASES["legacy"])
+    optimizer = artifacts.make_optimizer(artifacts.cases(version)[case], "keras2")
+    optimizer.build(model.trainable_variables)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    checkpoint.restore(str(artifacts.path_of(version, case)))
+    state = artifacts.expected(version, case)["after5"]
+    artifacts.assert_holds(model, optimizer, state)
+
+
 @needs_keras3
 def test_the_equal_layers_of_another_keras_3_model_are_restored(installed, tmp_path):
     saved, restored = subclassed(keras), subclassed(keras, last="other")

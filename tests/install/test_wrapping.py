@@ -210,6 +210,15 @@ class TestCompile:
         assert model.run_eagerly
         assert is_wrapped(model.optimizer) is auto_scale_loss
 
+    def test_wraps_in_a_graph_of_tensorflow_1(self):
+        with tf.Graph().as_default():
+            model = compiled_model(keras2, "sgd")
+        assert is_wrapped(model.optimizer)
+
+    @needs_keras3
+    def test_accepts_a_model_without_an_optimizer(self):
+        assert compiled_model(keras, None).optimizer is None
+
     def test_leaves_optimizers_of_tensorflow_1_to_keras_2(self):
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
         model = compiled_model(keras2, optimizer, "float32")
@@ -254,13 +263,14 @@ class TestOptimizersThatCompileDoesNotGet:
     def test_a_warning_names_each_optimizer_once(self, module, optimizers, caplog):
         model = gan(module, "mixed_float16")
         model.compile(optimizers.SGD(), optimizers.Adam())
-        model.more = [optimizers.RMSprop()]
+        model.more, model.last = [optimizers.RMSprop()], (optimizers.Adagrad(),)
         model.fit(X, Y, verbose=0)
         model.fit(X, Y, verbose=0)
-        assert caplog.text.count("scales no loss") == 3
+        assert caplog.text.count("scales no loss") == 4
         assert "Gan.one (SGD)" in caplog.text
         assert "Gan.others (Adam)" in caplog.text
         assert "Gan.more (RMSprop)" in caplog.text
+        assert "Gan.last (Adagrad)" in caplog.text
         assert "tf_lso.wrap(optimizer, model)" in caplog.text
 
     @pytest.mark.parametrize("policy", ["mixed_float16", "float32", "no loss scale"])

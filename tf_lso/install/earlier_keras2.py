@@ -117,9 +117,12 @@ def add_schedules(keras, ledger):
     # When Keras loads a file, it looks up the class of a schedule in this private module.
     private = "optimizers.schedules.learning_rate_schedule"
     modules = like.public_modules(package, ".experimental")
-    modules.append(keras_versions.private(package, private))
+    home = keras_versions.private(package, private)
+    modules.append(home)
     for name in _SCHEDULES:
-        schedule = type(name, (tf_private.schedule(name), base), {})
+        # A config and a pickle name the module of the class, and must not name this module.
+        contents = {"__module__": home.__name__}
+        schedule = type(name, (tf_private.schedule(name), base), contents)
         for module in modules:
             ledger.set_attribute(module, name, schedule)
 
