@@ -628,6 +628,17 @@ def test_a_config_is_refused(config, expected):
         ({"loss_scale": 4.0}, "ValueError: 'optimizer'"),
         (config_of_2_3("FixedLossScale", value=4.0), "TypeError: 'value'"),
         (
+            {"optimizer": SGD, "loss_scale": {"class_name": "FixedLossScale"}},
+            "ValueError: 'class_name' and 'config' ... FixedLossScale",
+        ),
+        (
+            {
+                "optimizer": SGD,
+                "loss_scale": make_config("FixedLossScale") | {"config": 3},
+            },
+            "ValueError: 'class_name' and 'config' ... 3",
+        ),
+        (
             {**config_of_2_3("FixedLossScale", loss_scale_value=2.0), "x": 1},
             "TypeError: 'x'",
         ),

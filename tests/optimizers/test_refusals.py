@@ -69,7 +69,7 @@ def rows(names, values, expected, **other_arguments):
 
 
 NOT_BOOLS = [None, 1, np.True_, tf_lso.FixedLossScale(8)]
-NOT_POSITIVE = [0, -2.0, NAN, INF, 1e39, 1e-50, 10**400, "abc"]
+NOT_POSITIVE = [0, -2.0, NAN, INF, 1e39, 1e-40, 10**400, "abc"]
 NOT_NUMBERS = [[2.0], 2j, np.array([1.0, 2.0])]
 NOT_STEP_COUNTS = [0, 1.5, NAN, INF, "x", 10**400]
 # The arguments of the base class of Keras 3 optimizers.
@@ -119,6 +119,7 @@ ARGUMENTS = [
         {"min_scale": 8.0, "max_scale": 4, "initial_scale": 2},
         ("ValueError: 'min_scale' (8.0) to 'max_scale' (4.0) ... 2.0"),
     ),
+    *rows(["initial_scale"], [0.25], "ValueError: (1.0) to ... (0.5)", max_scale=0.5),
     *rows(["initial_scale"], [16.0], "ValueError: 'max_scale' (4", max_scale=4),
     *rows(["initial_scale"], [2], "ValueError: 'min_scale' (4", min_scale=4),
     *rows(["initial_scale"], [0.25], "ValueError: 'min_scale' (0.5", min_scale=0.5),

@@ -10,7 +10,9 @@ from tests.families import (
     CHECKPOINTED,
     CURRENT,
     FAMILIES,
+    keras,
     legacy_step,
+    needs_keras3,
     per_replica,
     wrapped,
 )
@@ -134,6 +136,16 @@ def test_an_overflow_is_that_of_its_own_variable():
     for bad in range(4):
         step(tf.constant([INF if n == bad else 1.0 for n in range(4)]))
         assert optimizer.last_overflow == [(f"v{bad}", "inf")]
+
+
+@needs_keras3
+def test_a_variable_of_keras_3_is_named_by_its_path():
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1, name="head")])
+    optimizer = wrapped("keras3")
+    gradients = [tf.fill([2, 1], NAN), tf.constant([1.0])]
+    optimizer.apply(gradients, model.trainable_variables)
+    (overflow,) = optimizer.last_overflow
+    assert overflow.variable.endswith("head/kernel")
 
 
 @pytest.mark.parametrize("mode", ["eager", "function"])

@@ -65,6 +65,12 @@ def test_an_unscaled_gradient_is_known_after_another_loss_was_scaled(bench, in_m
     assert bench.steps == 3
 
 
+def test_a_function_may_apply_the_unscaled_gradient_of_eager_code(bench):
+    unscaled = bench.gradient(LEGACY)
+    tf.function(lambda: bench.apply(unscaled))()
+    assert bench.steps == 1
+
+
 # --- Rule 2: the pending call of a place decides.
 
 

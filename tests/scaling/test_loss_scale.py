@@ -54,12 +54,19 @@ class TestDynamicLossScale:
         mirrored2.run(update, args=(per_replica(mirrored2, (NAN, 2.0)),))
         assert float(scale()) == 4.0
 
+    def test_stays_near_the_largest_float32_without_a_warning(self, recwarn):
+        scale = tf_lso.DynamicLossScale(2.0**127, increment_period=1)
+        scale.update([tf.constant(1.0)])
+        assert float(scale()) == 2.0**127
+        assert not recwarn.list
+
     def test_config_has_the_limits_but_no_state(self):
         scale = tf_lso.DynamicLossScale(2, min_loss_scale=0.5, max_loss_scale=64)
         config = scale.get_config()
         assert (config["min_loss_scale"], config["max_loss_scale"]) == (0.5, 64.0)
         copied = tf_lso.DynamicLossScale.from_config(config)
         assert (copied.min_loss_scale, copied.max_loss_scale) == (0.5, 64.0)
+        assert tf_lso.DynamicLossScale().max_loss_scale is None
         read = tf.function(lambda: scale())
         assert float(read()) == 2.0
         scale.update([tf.constant(NAN)])
@@ -97,12 +104,15 @@ def test_a_loss_scale_is_compared_by_its_value_with_numbers_and_tensors(traced):
             scale == tensor,
             scale != tensor,
             tensor != scale,
+            scale == tf.constant(8),
         ]
 
     results = (tf.function(compared) if traced else compared)(tf.constant(4.0))
-    assert [bool(result) for result in results] == [True, False, False, True, True]
+    expected = [True, False, False, True, True, True]
+    assert [bool(result) for result in results] == expected
     other = tf_lso.DynamicLossScale(8.0)
     assert scale != other and scale == scale and scale != "dynamic"
+    assert len({scale, other, scale}) == 2
 
 
 def test_a_loss_scale_has_arithmetic_only_with_tensors():
@@ -110,7 +120,7 @@ def test_a_loss_scale_has_arithmetic_only_with_tensors():
     two = tf.constant(2.0)
     results = [two * scale, scale * two, two / scale, scale / two, scale - two]
     assert [float(result) for result in results] == [16.0, 16.0, 0.25, 4.0, 6.0]
-    assert (float(scale), f"{scale:g}") == (8.0, "8")
+    assert (float(scale), f"{scale:g}", f"{scale}") == (8.0, "8", str(scale))
     with pytest.raises(TypeError, match="unsupported operand"):
         scale * 2
 
