@@ -130,7 +130,7 @@ def _program_in(files: list[Examined], entry: str) -> str:
     """Return the paths of the programs that import a package, or `entry` if there are none."""
     if not entry.startswith(_IMPORTING):
         return entry
-    package = entry.removeprefix(_IMPORTING).strip()
+    package = re.escape(entry.removeprefix(_IMPORTING).strip())
     # In a notebook, a quotation mark stands before the line.
     imports = re.compile(rf'^[\s"]*(?:from|import)\s+{package}\b'.encode(), re.M)
     programs = [
