@@ -274,6 +274,19 @@ def test_the_gradients_that_an_optimizer_accumulates_may_be_absent_in_a_file():
     opt = wrapped(gradient_accumulation_steps=2)
     report = restore_completely(PATH, recorded_model(), opt)
     assert "the file has no accumulated gradients" in str(report)
+    assert number(opt.iterations) == 5
+
+
+@needs_keras3
+def test_gradients_that_were_accumulated_over_other_numbers_of_batches_are_refused(
+    tmp_path,
+):
+    model, opt = make_model(keras), wrapped(gradient_accumulation_steps=2)
+    train(model, opt)
+    path = save(model, opt, "keras", tmp_path)
+    other = wrapped(gradient_accumulation_steps=3)
+    match = "gradient_accumulation_steps=2 in the file, but 3 here"
+    assert_refused(path, make_model(keras), other, match)
 
 
 def test_hyperparameters_are_restored():

@@ -112,6 +112,10 @@ class OptimizerTargets:
             counter = keras3_private.iteration_variable(self.inner)
         return Target("optimizer/iterations", counter)
 
+    @property
+    def batches_per_step(self):
+        return getattr(self.inner, "gradient_accumulation_steps", None) or 1
+
     def _built(self, model):
         # The result is empty for an OptimizerV2, which does not list its model variables.
         known, key = {}, id

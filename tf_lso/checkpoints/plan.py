@@ -11,6 +11,8 @@ from tf_lso.checkpoints.restore_report import RestoreReport
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import optimizer_table as table
 
+# The slot and the argument with which optimizers of Keras 3 accumulate gradients.
+_ACCUMULATED, _ACCUMULATION = "_accumulated_gradients", "gradient_accumulation_steps"
 _NO_GRADIENT = (
     "initial value: the file has no slots for this variable, which had no gradient"
 )
@@ -55,7 +57,7 @@ class Plan:
         for (_, assign), value in zip(self._steps, values):
             assign(value)
 
-    def _move(self, entry, target):
+    def _move(self, entry, target, factor=1):
         """Plan to assign a tensor, or report why not. `entry` is None if the file lacks it."""
         report, name = self.report, target.name
         if entry is None:
@@ -64,8 +66,11 @@ class Plan:
             report.wrong.append((entry.key, name, what))
         else:
             read = functools.partial(self.source.read, entry)
-            self._steps.append((read, target.assign))
-            if entry.dtype == target.dtype:
+            scaled = read if factor == 1 else lambda: read() * factor
+            self._steps.append((scaled, target.assign))
+            if factor != 1:
+                report.converted.append((entry.key, name, f"multiplied by {factor}"))
+            elif entry.dtype == target.dtype:
                 report.restored.append((entry.key, name))
             else:
                 how = f"{entry.dtype} to {target.dtype}"
@@ -79,8 +84,9 @@ class Plan:
             return
         _rename_slots(state, optimizer)
         _check_numbers(self.source)
-        self._move(state.iterations, optimizer.iterations)
-        self._plan_slots(state, optimizer)
+        found = matching.match_optimizer(self.source, optimizer, self._matched)
+        self._plan_iterations(state, optimizer, found)
+        self._plan_slots(state, optimizer, found)
         for name, entry in state.hyperparameters.items():
             self._set(name, entry, optimizer)
         if "learning_rate" not in state.hyperparameters:
@@ -92,9 +98,18 @@ class Plan:
             else:
                 self._move(getattr(state, role), target)
 
-    def _plan_slots(self, state, optimizer):
+    def _plan_iterations(self, state, optimizer, found):
+        # With gradient accumulation, Keras 3 counts batches, and otherwise steps.
+        batches, saved = optimizer.batches_per_step, state.config.get(_ACCUMULATION)
+        is_accumulated = any(target.slot == _ACCUMULATED for target in found)
+        if is_accumulated and (saved or batches) != batches:
+            what = f"{_ACCUMULATION}={saved} in the file, but {batches} here"
+            self.report.wrong.append(("config", "optimizer", what))
+        factor = 1 if is_accumulated else batches
+        self._move(state.iterations, optimizer.iterations, factor)
+
+    def _plan_slots(self, state, optimizer, found):
         report, lacking = self.report, set()
-        found = matching.match_optimizer(self.source, optimizer, self._matched)
         never_made = matching.never_made(self.source, optimizer, self._matched, found)
         may_lack = _may_lack(optimizer)
         for target in optimizer.own:
@@ -175,8 +190,7 @@ class Plan:
 
 def _may_lack(optimizer):
     """Return a dict {name of a slot that a file may lack: the reason}."""
-    # Only optimizers of Keras 3 have the slot `_accumulated_gradients`.
-    found = {"_accumulated_gradients": "the file has no accumulated gradients"}
+    found = {_ACCUMULATED: "the file has no accumulated gradients"}
     has_momentum = "momentum" in optimizer.optional
     if has_momentum and optimizer.hyperparameter("momentum") == 0:
         # Unlike tf_keras, TensorFlow 2.9 and 2.10 create no slot if the momentum is 0.
