@@ -180,6 +180,14 @@ def test_the_config_says_which_slots_a_file_without_names_has(family, tmp_path):
     )
 
 
+def test_an_adam_restores_an_adamw_which_has_the_same_slots(tmp_path):
+    old, new = FAMILIES["new"].AdamW(0.01), FAMILIES["new"].Adam(0.01)
+    model, same = trained_model(KERASES["new"], old), make_model(KERASES["new"])
+    path = helpers.save(model, old, "keras", tmp_path)
+    helpers.restore_completely(path, same, new)
+    assert_equal(state_of(same, new), state_of(model, old))
+
+
 def test_a_newer_sgd_without_momentum_needs_no_slots(tmp_path):
     path = saved_checkpoint("legacy", "SGD", tmp_path)
     opt = wrapped("new", "SGD", 0.5)
