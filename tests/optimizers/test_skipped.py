@@ -138,6 +138,19 @@ def test_an_overflow_is_that_of_its_own_variable():
         assert optimizer.last_overflow == [(f"v{bad}", "inf")]
 
 
+@pytest.mark.parametrize("mode", ["function", "xla"])
+def test_the_last_step_is_named_whether_it_was_eager_or_traced(mode):
+    optimizer, x = wrapped(CURRENT, scale=64.0), tf.Variable(1.0, name="x")
+    optimizer.build([x])
+
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, x)])
+
+    for take_step, value in ((in_mode(step, mode), INF), (step, NAN)) * 2:
+        take_step(tf.constant(value))
+        assert optimizer.last_overflow == [("x", "inf" if value == INF else "nan")]
+
+
 @needs_keras3
 def test_a_variable_of_keras_3_is_named_by_its_path():
     model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1, name="head")])

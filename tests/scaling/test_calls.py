@@ -82,9 +82,12 @@ def test_both_protocols_may_take_turns(bench, in_mode, scaling_warnings):
     assert scaling_warnings() == []
 
 
-def test_get_unscaled_gradients_accepts_gradients_of_scale_loss(bench, in_mode):
+def test_get_unscaled_gradients_accepts_gradients_of_scale_loss(
+    bench, in_mode, scaling_warnings
+):
     in_mode(lambda: bench.apply(bench.unscale(bench.scaled(KERAS3))))()
     assert bench.steps == 1
+    assert scaling_warnings() == []
 
 
 @for_each_method
@@ -170,11 +173,15 @@ def test_a_failed_trace_does_not_change_eager_steps_of_the_other_protocol(
     assert bench.steps == 2
 
 
-def test_applying_zeros_to_create_the_slots_chooses_no_protocol(bench):
+def test_applying_zeros_to_create_the_slots_chooses_no_protocol(
+    bench, scaling_warnings
+):
     bench.apply(tf.constant(0.0))
+    (_,) = scaling_warnings()  # no method was called before the zeros were applied
     bench.step(KERAS3)
     bench.step(KERAS3)
     assert bench.steps == 2
+    assert len(scaling_warnings()) == 1
 
 
 def test_applying_no_gradients_does_not_drop_a_scaled_loss(bench):

@@ -54,6 +54,14 @@ class TestDynamicLossScale:
         mirrored2.run(update, args=(per_replica(mirrored2, (NAN, 2.0)),))
         assert float(scale()) == 4.0
 
+    @pytest.mark.parametrize("replicas", [1, 2])
+    def test_update_sums_rows_with_equal_indices(self, replicas, mirrored2):
+        scale, rows = tf_lso.DynamicLossScale(8.0), tf.constant([[3e38], [3e38]])
+        slices = tf.IndexedSlices(rows, tf.constant([1, 1]))
+        run = mirrored2.run if replicas == 2 else lambda function: function()
+        run(lambda: scale.update([slices]))
+        assert float(scale()) == 4.0
+
     def test_stays_near_the_largest_float32_without_a_warning(self, recwarn):
         scale = tf_lso.DynamicLossScale(2.0**127, increment_period=1)
         scale.update([tf.constant(1.0)])
@@ -121,6 +129,7 @@ def test_a_loss_scale_has_arithmetic_only_with_tensors():
     results = [two * scale, scale * two, two / scale, scale / two, scale - two]
     assert [float(result) for result in results] == [16.0, 16.0, 0.25, 4.0, 6.0]
     assert (float(scale), f"{scale:g}", f"{scale}") == (8.0, "8", str(scale))
+    assert np.asarray(scale).dtype == np.float32
     with pytest.raises(TypeError, match="unsupported operand"):
         scale * 2
 
@@ -184,6 +193,8 @@ def test_a_users_own_scale_may_return_what_converts_to_a_tensor(
         step(tf.constant(factor))
     assert float(x) == 0.0
     assert int(optimizer.skipped_steps) == 1
+    scale = optimizer.loss_scale
+    assert (float(scale), scale.numpy(), float(scale * x)) == (8.0, 8.0, 0.0)
 
 
 # --- A step calls a user's `update` wherever it comes from.

@@ -123,6 +123,28 @@ def test_the_check_reads_the_unscaled_gradients(family, method, dtype, jit_compi
     assert x.numpy().tolist() == [-4.0, -8.0, -16.0]
 
 
+# The check joins small gradients, and reads each large one by itself.
+@pytest.mark.parametrize("size", [2, 5000])
+def test_each_gradient_is_checked_after_its_own_division(size):
+    inner, x, y = FAMILIES[CURRENT].SGD(1.0), *map(tf.Variable, tf.zeros([2, size]))
+    optimizer = tf_lso.LossScaleOptimizer(inner, initial_scale=0.5, min_scale=0.125)
+    optimizer.build([x, y])
+
+    @tf.function
+    def step(gradients):
+        first, second = optimizer.get_unscaled_gradients(gradients)
+        copied = first * 1.0  # the step does not divide a copy
+        optimizer.apply_gradients([(copied, x), (second, y)])
+
+    # Only one number is large, so that the sum of the numbers is finite.
+    first, largest = tf.one_hot(0, size), tf.float32.max
+    step([0.375 * largest * first, tf.ones(size)])
+    assert (float(x[0]), float(y[0])) == (-0.75 * largest, -2.0)
+    step([tf.ones(size), 0.75 * largest * first])
+    assert (float(x[0]), float(y[0])) == (-0.75 * largest, -2.0)
+    assert float(optimizer.loss_scale) == 0.25
+
+
 @pytest.mark.parametrize(
     "dtype, jit_compile",
     # XLA may remove a cast to bfloat16 and back, so there is no row with XLA and bfloat16.
@@ -227,6 +249,20 @@ def test_an_overridden_aggregation_gets_unscaled_gradients(family, name, mirrore
     step = step_on_two(mirrored2, optimizer, variable)
     # Clipping makes the gradients 1 and 0.5.
     assert step((3.0, 0.5)) == [9.25, 9.25]
+
+
+def test_an_overridden_aggregation_may_change_the_order_of_the_variables():
+    class Reversing(FAMILIES["legacy"].SGD):
+        def _aggregate_gradients(self, grads_and_vars):
+            return list(grads_and_vars)[::-1]
+
+    optimizer = tf_lso.LossScaleOptimizer(Reversing(1.0))
+    x, y = tf.Variable(0.0, name="x"), tf.Variable(0.0, name="y")
+    for gradient in (2.0, INF):
+        pairs = [(tf.constant(1.0), x), (tf.constant(gradient), y)]
+        optimizer.apply_gradients(pairs)
+    assert (float(x), float(y)) == (-1.0, -2.0)
+    assert optimizer.last_overflow == [("y", "inf")]
 
 
 @pytest.mark.parametrize("mode", ["eager", "xla"])
