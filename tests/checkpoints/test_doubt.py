@@ -219,6 +219,15 @@ def test_if_two_optimizers_fit_the_user_must_choose_one(family, tmp_path):
     )
 
 
+def test_a_partial_restore_does_not_choose_between_models_that_fit_alike(tmp_path):
+    objects, path = save_two_models("new", wrapped("new"), wrapped("new"), tmp_path)
+    model = make_model(KERASES["new"], "two_a", "two_b", "more")
+    expected = "several models", "names="
+    assert_refused(path, model, wrapped("new"), *expected, partial=True)
+    checkpoints.restore(path, model=model, names={"model": "two"}, partial=True)
+    assert_equal(model.get_weights()[:2], objects["two"].get_weights()[:2])
+
+
 def test_an_untrained_optimizer_that_fits_does_not_replace_a_trained_one(tmp_path):
     family = "legacy"
     _, path = save_two_models(

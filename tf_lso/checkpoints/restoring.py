@@ -91,7 +91,7 @@ def restore(
             for source in sources:
                 wanted.check_class(source)
             wanted.build(targets)
-        made = _likeliest(sources, targets, wanted, mapping)
+        made = _likeliest(sources, targets, wanted, mapping, partial)
         if not (made.report.complete or partial):
             raise CheckpointError(_refusal(made.report))
         made.apply()
@@ -149,7 +149,7 @@ def _pairs(prefix, names):
     ]
 
 
-def _likeliest(sources, targets, optimizer, mapping):
+def _likeliest(sources, targets, optimizer, mapping, partial):
     """Return the `Plan` with the fewest missing and wrong variables.
 
     Raise CheckpointError if only the user can choose between several plans.
@@ -168,7 +168,8 @@ def _likeliest(sources, targets, optimizer, mapping):
         if is_same and isinstance(refusal, matching.ConflictError):
             raise refusal
     is_other = optimizer is not None and _may_be_other_optimizer(best, sources)
-    if best.report.complete and (is_other or _may_be_other(best, plans)):
+    is_used = best.report.complete or partial
+    if is_used and (is_other or _may_be_other(best, plans)):
         raise CheckpointError(
             f"{best.source.path} has several models or optimizers that fit. Choose by "
             "names={'model': ..., 'optimizer': ...}, with the names that the program gave "
@@ -178,12 +179,12 @@ def _likeliest(sources, targets, optimizer, mapping):
 
 
 def _may_be_other(best, plans):
-    """Return whether another complete plan restores a variable from other tensors."""
-    of_best = _keys_by_target(best)
-    complete = [_keys_by_target(made) for made in plans if made.report.complete]
+    """Return whether a plan that is as good restores a variable from other tensors."""
+    of_best, gaps = _keys_by_target(best), _gaps(best)
+    as_good = [p for p in plans if p.report.complete or _gaps(p) == gaps]
     return any(
         keys[target] != of_best[target]
-        for keys in complete
+        for keys in map(_keys_by_target, as_good)
         for target in keys.keys() & of_best.keys()
     )
 
