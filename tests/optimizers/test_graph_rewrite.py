@@ -53,12 +53,32 @@ def test_the_rewrite_is_refused_under_a_mixed_policy():
     assert not is_on()
 
 
-def test_variables_returns_the_variables_of_the_loss_scale():
-    optimizer = WRAPPER(V1.GradientDescentOptimizer(0.1), "dynamic")
+def test_a_policy_that_is_not_mixed_may_be_set_while_the_rewrite_is_on(caplog):
+    filters = [*tf.get_logger().filters]
+    try:
+        enable(keras.optimizers.SGD())
+        policies.set_global_policy("float64")
+        assert policies.global_policy().name == "float64"
+    finally:
+        policies.set_global_policy(None)
+        experimental.disable_mixed_precision_graph_rewrite()
+    # TensorFlow's own function warns about TensorFlow's own loss scale.
+    assert "FixedLossScale" not in caplog.text
+    assert tf.get_logger().filters == filters
+
+
+def test_variables_returns_the_variables_of_both(tmp_path):
+    inner = V1.MomentumOptimizer(0.1, 0.9)
+    optimizer, x = WRAPPER(inner, "dynamic"), tf.Variable(1.0, name="x")
+    assert optimizer.get_name() == "Momentum"
     of_tensorflow = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
     assert isinstance(optimizer, of_tensorflow)
+    optimizer.apply_gradients([(tf.constant(1.0), x)])
     names = [v.name for v in optimizer.variables()]
-    assert names == ["current_loss_scale:0", "good_steps:0"]
+    assert names == ["x/Momentum:0", "current_loss_scale:0", "good_steps:0"]
+    path = tf.train.Checkpoint(o=optimizer).save(str(tmp_path / "c"))
+    saved = {name.split("/.ATT")[0] for name, _ in tf.train.list_variables(path)}
+    assert {"o/loss_scale/current_loss_scale", "o/loss_scale/good_steps"} <= saved
 
 
 def test_a_nan_on_one_replica_skips_the_step_on_all(mirrored2):

@@ -272,6 +272,7 @@ CALLS = {
     "o.get_scaled_loss(3.0)": "TypeError: 'loss' ... 3.0 ... tf.convert_to_tensor",
     "o.get_scaled_loss(lambda: 3.0)()": "TypeError: 'loss' ... 3.0 ... tensor",
     "o.get_unscaled_gradients(None)": "TypeError: 'grads' ... None",
+    "o.get_unscaled_gradients({'a': G})": "TypeError: 'a' of type str in 'grads'",
     "o.get_unscaled_gradients([()])": "TypeError: () of type tuple in 'grads'",
     "o.get_unscaled_gradients([(G, x)])": "TypeError: 'grads' ... pairs ... --like 2.3",
     "o.set_weights(o.get_weights()[:1])": (
@@ -284,6 +285,7 @@ CALLS = {
     "o.set_weights([*ones(o)[:-1], None])": "TypeError: 'weights' must hold numbers",
     "o.set_weights(None)": "TypeError: 'weights' ... None",
     "o.stateless_apply([], [G], [x])": "ValueError: stateless_apply ... TensorFlow",
+    "tf.function(lambda: o.last_overflow)()": "RuntimeError: eager code only",
     "o.loss_scale = 0.5": "ValueError: 'loss_scale' must be ... 0.5",
     "o.loss_scale = float('inf')": "ValueError: 'loss_scale' must be ... inf",
     "o.loss_scale = None": "TypeError: must be a number",
@@ -330,6 +332,7 @@ def test_after_a_refused_loss_the_other_protocol_may_scale_the_loss(
 
 def test_apply_needs_variables_until_the_optimizer_is_built(family):
     optimizer = wrapped(family)
+    optimizer.apply([])  # this does nothing
     with refused("ValueError: 'trainable_variables' ... build("):
         optimizer.apply([G])
     assert int(copies(optimizer.iterations)[0]) == 0
@@ -374,12 +377,14 @@ def test_the_constructor_and_a_step_refuse_an_unsupported_strategy():
 @pytest.mark.parametrize(
     "make_strategy",
     [
+        lambda: tf.distribute.OneDeviceStrategy("CPU:0"),
         lambda: tf.compat.v1.distribute.OneDeviceStrategy("CPU:0"),
+        lambda: tf.compat.v1.distribute.MirroredStrategy(["CPU:0"]),
         tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy,
     ],
-    ids=["OneDeviceStrategy", "MultiWorkerMirroredStrategy"],
+    ids=["one device", "OneDeviceStrategy", "MirroredStrategy", "workers"],
 )
-def test_strategies_of_compat_v1_are_supported(make_strategy):
+def test_strategies_of_one_device_and_of_compat_v1_are_supported(make_strategy):
     strategy = make_strategy()
     with strategy.scope():
         x, optimizer = tf.Variable(1.0), wrapped(CURRENT)
@@ -430,6 +435,15 @@ def test_what_keras_3_cannot_do_on_replicas_is_refused(mirrored2, arguments, exp
         optimizer = tf_lso.LossScaleOptimizer(inner)
     with refused_unchanged(f"ValueError: {expected}", state_of, optimizer, x):
         step_on_replicas(mirrored2, optimizer, x)
+
+
+@needs_keras3
+def test_the_frequency_of_averages_that_nothing_computes_is_accepted(mirrored2):
+    with mirrored2.scope():
+        inner = keras.optimizers.SGD(0.1, ema_overwrite_frequency=2)
+        x, optimizer = tf.Variable(1.0), tf_lso.LossScaleOptimizer(inner)
+    step_on_replicas(mirrored2, optimizer, x)
+    assert float(copies(x)[0]) == pytest.approx(0.8)
 
 
 @needs_keras3

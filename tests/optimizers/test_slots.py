@@ -113,7 +113,9 @@ def test_add_slot_makes_a_variable_of_the_same_shape(family, variables):
     assert len(optimizer.weights) == before + 1
     assert any(raw(slot) is raw(weight) for weight in optimizer.weights)
     assert raw(optimizer.add_slot(x, "extra")) is raw(slot)
-    assert raw(optimizer.add_slot(y, "extra")) is not raw(slot)
+    other = optimizer.add_slot(y, "extra")
+    assert raw(other) is not raw(slot)
+    assert copies(other)[0].tolist() == [0.0]
     momentum = optimizer.get_slot(x, "momentum")
     assert raw(optimizer.add_slot(x, "momentum")) is raw(momentum)
     with pytest.raises(KeyError):  # another optimizer does not get the slot
@@ -125,6 +127,9 @@ def test_add_weight_makes_a_variable_of_the_inner_optimizer(family):
     weight = optimizer.add_weight("extra", (2,), tf.int64, "ones", trainable=False)
     assert copies(weight)[0].tolist() == [1.0, 1.0]
     assert raw(weight).dtype == tf.int64
+    if family != "legacy":
+        weight = raw(optimizer.add_weight("another"))
+        assert (weight.dtype, weight.shape) == (tf.float32, ())
     if family != "legacy":  # OptimizerV2 lists only its step counter and slots
         assert any(raw(weight) is raw(w) for w in optimizer.weights)
 

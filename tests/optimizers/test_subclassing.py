@@ -151,7 +151,7 @@ def test_apply_gradients_of_the_inner_optimizer_gets_the_name(family, x):
     assert names == ["first", "second"]
 
 
-def test_a_users_optimizer_class_on_two_replicas(family, mirrored2):
+def test_a_users_optimizer_class_on_two_replicas(family, mirrored2, caplog):
     class SignSGD(FAMILIES[family].SGD):
         """Subtracts the sign of the gradient from the variable."""
 
@@ -177,6 +177,8 @@ def test_a_users_optimizer_class_on_two_replicas(family, mirrored2):
     train(1.0, float("nan"))  # skipped on both replicas
     assert copies(x) == [2.0, 2.0]
     assert float(optimizer.loss_scale) == 4.0
+    # A newer optimizer never calls `_resource_apply_dense`.
+    assert ("_resource_apply_dense" in caplog.text) == (family != "legacy")
 
 
 @needs_keras3

@@ -5,6 +5,7 @@ version.
 """
 
 import json
+import pickle
 
 import pytest
 import tensorflow as tf
@@ -89,6 +90,12 @@ class TestTheExperimentalPolicy:
         monkeypatch.setattr(policies.experimental, "_once", log.Once())
         api.ExperimentalPolicy(name, loss_scale=8)
         assert ("A loss scale is useful only" in caplog.text) == warns
+
+
+@pytest.mark.parametrize("name", ["set_policy", "experimental_global_policy"])
+def test_a_function_can_be_pickled(name):
+    function = getattr(policies, name)
+    assert pickle.loads(pickle.dumps(function)) is function
 
 
 class TestTheGlobalPolicy:

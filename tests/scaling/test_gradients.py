@@ -160,6 +160,7 @@ def test_a_float16_loss_that_overflows_when_scaled_warns_once(caplog):
     optimizer = wrapped(CURRENT, scale=2.0)
     optimizer.get_scaled_loss(tf.constant(4.0, tf.float16))  # 8 fits into float16
     optimizer.get_scaled_loss(tf.constant(1e30))
+    optimizer.get_scaled_loss(tf.constant(np.inf, tf.float16))
     assert "float16" not in caplog.text
     optimizer = wrapped(CURRENT, scale=2.0**15)
     for _ in range(2):
