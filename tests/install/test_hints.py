@@ -72,6 +72,7 @@ WRONG_PROGRAMS = [
     "tf.constant(3)(4)",
     "network().save('nowhere/model.keras')",
     "import no_such_module",
+    "import keras_of_no_one",
     "assert x.sum() == 3",
 ]
 

@@ -115,10 +115,15 @@ def test_like_2_16_is_refused_if_tensorflow_has_no_keras_3():
 
 
 @pytest.mark.keras3
-def test_a_tensorflow_that_was_imported_with_another_keras_is_refused():
+def test_a_tensorflow_that_was_imported_with_another_keras_is_refused(monkeypatch):
     with pytest.raises(RuntimeError, match=r"tf-lso run --like 2\.4"):
         like_lib.choose("2.4")
     like_lib.choose("2.16")
+    monkeypatch.setattr(
+        like_lib.keras_versions, "package_of_tensorflow", lambda: "tf_keras"
+    )
+    with pytest.raises(RuntimeError, match="means Keras 3, but TensorFlow was already"):
+        like_lib.choose("2.16")
 
 
 @pytest.mark.keras3

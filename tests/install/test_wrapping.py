@@ -292,6 +292,13 @@ class TestOptimizersThatCompileDoesNotGet:
         model.fit(X, Y, verbose=0)
         assert "Sequential.optimizer (SGD)" in caplog.text
 
+    def test_a_program_may_make_the_train_function_again(self, module, optimizers):
+        model = compiled_model(module, optimizers.SGD())
+        model.make_train_function()
+        first = model.train_function
+        model.make_train_function(force=True)
+        assert model.train_function is not first
+
     @needs_keras3
     def test_no_warning_if_compile_is_told_not_to_scale(self, caplog):
         model = compiled_model(keras, keras.optimizers.SGD(), auto_scale_loss=False)

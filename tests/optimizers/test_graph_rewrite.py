@@ -81,6 +81,23 @@ def test_variables_returns_the_variables_of_both(tmp_path):
     assert {"o/loss_scale/current_loss_scale", "o/loss_scale/good_steps"} <= saved
 
 
+def test_a_users_own_scale_decides_which_steps_are_applied():
+    class Own(tf_lso.LossScale):
+        def __call__(self):
+            return tf.constant(2.0)
+
+        def update(self, grads):
+            return tf.no_op(), grads[0] < 3.0
+
+        def get_config(self):
+            return {}
+
+    optimizer, x = WRAPPER(V1.GradientDescentOptimizer(1.0), Own()), tf.Variable(0.0)
+    for gradient in (2.0, 4.0):
+        optimizer.apply_gradients([(tf.constant(gradient), x)])
+    assert float(x) == -2.0
+
+
 def test_a_nan_on_one_replica_skips_the_step_on_all(mirrored2):
     with mirrored2.scope():
         scale = tf_lso.DynamicLossScale(4, 2)

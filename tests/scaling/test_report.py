@@ -86,10 +86,12 @@ class TestAStuckScale:
     @pytest.mark.parametrize("traced", [False, True])
     def test_is_reported_at_each_power_of_two(self, traced, reported):
         step, numbers = make_step(1.0), []
-        step = tf.function(step) if traced else step
+        optimizer, step = step.optimizer, tf.function(step) if traced else step
         for number in range(1, 21):
             reports_before = len(reported(STUCK))
             step(tf.constant(NAN))
+            # Reading the counts does not report the same step again.
+            assert int(optimizer.skipped_steps) == number
             if len(reported(STUCK)) > reports_before:
                 numbers.append(number)
         assert numbers == [1, 2, 4, 8, 16]

@@ -84,7 +84,7 @@ class MixedPrecisionLossScaleOptimizer(_TFWrapper):  # type: ignore[misc, valid-
 
 
 def _wrap(opt, loss_scale):
-    if isinstance(opt, (LossScaleOptimizer, _TFWrapper)):
+    if isinstance(opt, LossScaleOptimizer):
         raise ValueError(
             f"'opt' must not be a {type(opt).__name__}, but got: {opt!r}. "
             "enable_mixed_precision_graph_rewrite() wraps the optimizer itself."
