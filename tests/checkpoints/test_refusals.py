@@ -79,9 +79,15 @@ def test_a_name_that_the_checkpoint_lacks_is_refused():
         checkpoints.restore(PATH, model=recorded_model(), names={"model": "net"})
 
 
-def test_a_file_without_an_optimizer_says_how_to_restore_the_model(tmp_path):
-    path = tf.train.Checkpoint(model=recorded_model()).save(str(tmp_path / "ckpt"))
-    model = recorded_model()
+@pytest.mark.parametrize("suffix", ["", ".h5", ".weights.h5", ".keras"])
+def test_a_file_without_an_optimizer_says_how_to_restore_the_model(suffix, tmp_path):
+    model, path = recorded_model(), str(tmp_path / f"model{suffix}")
+    if suffix in (".h5", ".keras"):
+        model.save(path)
+    elif suffix:
+        model.save_weights(path)
+    else:
+        path = tf.train.Checkpoint(model=model).save(path)
     assert_refused(path, model, wrapped(), "Leave out optimizer= to restore")
     assert checkpoints.restore(path, model=model).complete
 

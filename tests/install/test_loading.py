@@ -339,6 +339,16 @@ def test_a_warning_says_that_a_file_of_keras_2_has_no_state(tmp_path, caplog):
     assert artifacts.scale_of(model.optimizer) == (8.0, 0)
 
 
+@needs_keras3
+def test_a_file_of_keras_3_is_loaded_by_keras_alone(tmp_path, monkeypatch):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(tf_lso.LossScaleOptimizer(keras.optimizers.SGD(0.5)), "mse")
+    model.save(tmp_path / "m.keras")
+    monkeypatch.setattr("tf_lso.checkpoints.restoring.restore", None)
+    loaded = load(keras, tmp_path / "m.keras")
+    assert isinstance(loaded.optimizer, tf_lso.LossScaleOptimizer)
+
+
 # --- Dtype policies.
 
 

@@ -129,6 +129,7 @@ def test_a_loss_scale_has_arithmetic_only_with_tensors():
     results = [two * scale, scale * two, two / scale, scale / two, scale - two]
     assert [float(result) for result in results] == [16.0, 16.0, 0.25, 4.0, 6.0]
     assert (float(scale), f"{scale:g}", f"{scale}") == (8.0, "8", str(scale))
+    assert float(tf_lso.FixedLossScale(2.0**100)) == 2.0**100
     assert np.asarray(scale).dtype == np.float32
     with pytest.raises(TypeError, match="unsupported operand"):
         scale * 2

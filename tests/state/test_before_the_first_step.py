@@ -199,6 +199,19 @@ def test_a_file_without_slots_replaces_the_slots_of_an_earlier_file(family):
 
 
 @needs_keras3
+def test_a_checkpoint_replaces_a_larger_one_that_was_restored_before(tmp_path):
+    x, y = tf.Variable(1.0, name="x"), tf.Variable(2.0, name="y")
+    restored = wrapped("keras3", momentum=0.5)
+    for variables in ([x, y], [x]):
+        optimizer = wrapped("keras3", momentum=0.5)
+        optimizer.apply_gradients([(tf.constant(3.0), v) for v in variables])
+        path = tf.train.Checkpoint(o=optimizer).save(str(tmp_path / "c"))
+        tf.train.Checkpoint(o=restored).restore(path)
+    restored.build([x])
+    programs.assert_same_weights(optimizer, restored)
+
+
+@needs_keras3
 def test_a_build_for_no_variables_keeps_the_loaded_slots():
     x, trained = tf.Variable([1.0, 2.0]), wrapped("keras3", momentum=0.5)
     trained.apply_gradients([(tf.constant([1.0, 2.0]), x)])

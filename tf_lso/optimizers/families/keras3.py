@@ -92,7 +92,6 @@ class Keras3(family.Family):
         self._loss_scale = loss_scale
         family.load_by_wrapper(self.inner, wrapper)
         self.slots.change_restoring()
-        self._change_parts()
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
         if self.inner.built:
