@@ -204,27 +204,28 @@ def outcome(family, difference, name):
     return EXCEPTIONS_OF_LEGACY.get(key, found) if family == "legacy" else found
 
 
+def _marks(family, difference, name, built):
+    if (difference, name) == ("order of the build", "checkpoint"):
+        return pytest.mark.core
+    is_quick = family == "keras3" or name in ("checkpoint", ".weights.h5")
+    return () if built and is_quick else pytest.mark.slow
+
+
 CASES = [
     pytest.param(
-        family,
-        difference,
-        name,
-        marks=()
-        if family == "keras3" or name in ("checkpoint", ".weights.h5")
-        else pytest.mark.slow,
-        id=f"{difference}, {name}, {family}",
+        *(family, difference, name, built),
+        marks=_marks(family, difference, name, built),
+        id=f"{difference}, {name}, {family}, {'built' if built else 'not built'}",
     )
     for family in FAMILIES
     for difference in DIFFERENCES
     for name in FORMATS
+    for built in (True, False)
     if outcome(family, difference, name)
 ]
 
 
-@pytest.mark.parametrize(
-    "built", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["built", ""]
-)
-@pytest.mark.parametrize(("family", "difference", "name"), CASES)
+@pytest.mark.parametrize(("family", "difference", "name", "built"), CASES)
 def test_state_goes_to_its_own_variable(
     family, difference, name, built, tmp_path, caplog
 ):
