@@ -11,8 +11,8 @@ from tf_lso.checkpoints.restore_report import RestoreReport
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import optimizer_table as table
 
-# The slot and the argument with which optimizers of Keras 3 accumulate gradients.
-_ACCUMULATED, _ACCUMULATION = "_accumulated_gradients", "gradient_accumulation_steps"
+# The name of a slot, and that of the argument that creates it.
+[(_ACCUMULATED, (_ACCUMULATION, _))] = table.ACCUMULATION.items()
 _NO_GRADIENT = (
     "initial value: the file has no slots for this variable, which had no gradient"
 )
