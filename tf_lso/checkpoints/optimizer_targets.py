@@ -116,6 +116,11 @@ class OptimizerTargets:
     def batches_per_step(self):
         return getattr(self.inner, "gradient_accumulation_steps", None) or 1
 
+    @property
+    def divides_batches(self):
+        # See `keras3_private.iteration_variable`.
+        return self.iterations.variable is not self.inner.iterations
+
     def _built(self, model):
         # The result is empty for an OptimizerV2, which does not list its model variables.
         known, key = {}, id

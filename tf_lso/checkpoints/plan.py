@@ -105,7 +105,8 @@ class Plan:
         if is_accumulated and (saved or batches) != batches:
             what = f"{_ACCUMULATION}={saved} in the file, but {batches} here"
             self.report.wrong.append(("config", "optimizer", what))
-        factor = 1 if is_accumulated else batches
+        is_multiplied = optimizer.divides_batches and not is_accumulated
+        factor = batches if is_multiplied else 1
         self._move(state.iterations, optimizer.iterations, factor)
 
     def _plan_slots(self, state, optimizer, found):

@@ -64,10 +64,9 @@ def check_instance(optimizer):
 def iteration_variable(optimizer):
     """Return the variable that counts an optimizer's steps.
 
-    With gradient accumulation, the public `iterations` is this number divided by
-    `gradient_accumulation_steps`.
+    With gradient accumulation, this variable counts batches. The public `iterations` is this
+    number divided by `gradient_accumulation_steps`, but before Keras 3.5 the variable itself.
     """
-    # Versions of Keras without `_iterations` have no gradient accumulation.
     is_there = _is_in_this_keras("_iterations")
     return optimizer._iterations if is_there else optimizer.iterations
 
