@@ -21,12 +21,15 @@ INNER = {
 KINDS = {
     "plain": lambda inner: inner,
     "tf_lso": lambda inner: tf_lso.LossScaleOptimizer(inner, initial_scale=64),
+    "fixed": lambda inner: tf_lso.LossScaleOptimizer(inner, False, initial_scale=32),
     "Keras's wrapper": lambda inner: keras.optimizers.LossScaleOptimizer(inner),
 }
 # The kind that is saved, the kind that is restored, and the inner optimizer.
 RESTORES = [
     *[("plain", "tf_lso", inner) for inner in INNER],
     *[("tf_lso", "plain", inner) for inner in INNER],
+    ("tf_lso", "fixed", "momentum"),
+    ("Keras's wrapper", "fixed", "momentum"),
     *[("Keras's wrapper", "tf_lso", inner) for inner in INNER if inner != "nadam"],
     pytest.param(
         "Keras's wrapper",
@@ -96,6 +99,9 @@ def test_a_checkpoint_of_one_kind_restores_another_kind(
         assert float(restored.loss_scale) == 64.0
         with pytest.raises(AssertionError):
             status.assert_existing_objects_matched()
+    elif restored_kind == "fixed":
+        assert float(restored.loss_scale) == 32.0
+        status.assert_existing_objects_matched()
     elif restored_kind == "tf_lso":
         assert float(restored.loss_scale) == 16.0
         assert int(restored.dynamic_counter) == 2

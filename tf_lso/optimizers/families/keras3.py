@@ -309,9 +309,12 @@ class Keras3(family.Family):
         return {**names, **own}
 
     def dependency(self, name, children):
-        # Keras 3's own wrapper saves the loss scale and its counter under these names.
-        if name in keras3_views.NAMES.values() and name in self.views:
-            return variables_lib.raw(self.views[name])
+        # Keras 3's own wrapper saves the loss scale and its counter under these names, and also
+        # in its list of variables. A fixed scale restores them into an object without values.
+        # Otherwise TensorFlow would restore them into the slots at these places of the list.
+        if name in keras3_views.NAMES.values():
+            is_fixed = name not in self.views
+            return tf.Module() if is_fixed else variables_lib.raw(self.views[name])
         # If the inner optimizer has a schedule, the learning rate in a checkpoint is restored
         # into the wrapper's own learning rate, which no step uses.
         found = children.get(name, self._own_names.get(name))
