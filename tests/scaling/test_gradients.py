@@ -171,6 +171,7 @@ def test_a_float16_loss_that_overflows_when_scaled_warns_once(caplog):
 # The rows, indices and dense shape of slices.
 _PARTS = {
     "tuples": ([[1.0], [2.0], [3.0]], (0, 2, 2), (3, 1)),
+    "whole numbers": ([[1], [2], [3]], [0, 2, 2], [3, 1]),
     "arrays": (np.float32([[1], [2], [3]]), np.array([0, 2, 2]), np.array([3, 1])),
     "no shape": (tf.constant([[1.0], [2.0], [3.0]]), [0, 2, 2], None),
     "no rows": (tf.zeros([0, 1]), [], [3, 1]),
