@@ -69,6 +69,33 @@ def test_a_model_without_the_first_layer_does_not_shift_the_others(
         checkpoints.restore(path, model=longer, partial=True)
 
 
+def test_a_layer_whose_name_two_layers_of_the_model_have_is_not_guessed(tmp_path):
+    path = tf.train.Checkpoint(model=make_model(keras2, "first", "a")).save(
+        str(tmp_path / "checkpoint")
+    )
+    model = keras2.Sequential([make_model(keras2, "a"), make_model(keras2, "a")])
+    model.build((None, 3))
+    report = checkpoints.restore(path, model=model, partial=True)
+    assert report.restored == []
+
+
+class TwoKernels(keras2.layers.Layer):
+    """A layer whose two variables have one name, but different attributes."""
+
+    def build(self, shape):
+        self.first = self.add_weight(name="kernel", shape=(2,))
+        self.kernel = self.add_weight(name="kernel", shape=(2,))
+
+
+def test_two_variables_of_one_name_are_told_apart_by_their_attributes(tmp_path):
+    saved, model = (keras2.Sequential([TwoKernels()]) for _ in range(2))
+    for each in (saved, model):
+        each.build((None, 2))
+    path = tf.train.Checkpoint(model=saved).save(str(tmp_path / "checkpoint"))
+    checkpoints.restore(path, model=model)
+    assert_equal(model.get_weights(), saved.get_weights())
+
+
 def test_layers_of_other_shapes_are_found_by_name_in_another_order(tmp_path):
     def heads(*units):
         inputs = keras.Input((3,))

@@ -52,6 +52,20 @@ def test_every_version_of_keras_2_is_in_the_table():
     assert earlier_keras2.KERAS_VERSIONS.keys() == {(2, minor) for minor in range(16)}
 
 
+def test_the_version_is_that_of_the_earlier_keras_in_each_module_of_keras():
+    program = """
+        import tf_lso
+        tf_lso.install(like="2.4")
+        import tensorflow as tf
+        from tensorflow.keras import __version__
+        print(tf.keras.__version__, __version__, tf.compat.v1.keras.__version__)
+    """
+    (versions,) = processes.run(
+        program, by=preloaded.run, TF_USE_LEGACY_KERAS=LEGACY_KERAS
+    )
+    assert versions == "2.4.0 2.4.0 2.4.0"
+
+
 @pytest.mark.slow
 def test_uninstall_removes_the_restored_names_and_2_11_has_none():
     lines = processes.run(

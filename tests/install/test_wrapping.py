@@ -76,6 +76,16 @@ class TestWrap:
         assert optimizer.inner_optimizer is inner
         assert optimizer.dynamic and float(optimizer.loss_scale) == 2.0**15
 
+    def test_wraps_if_only_the_model_itself_computes_in_float16(
+        self, module, optimizers
+    ):
+        class WithoutLayers(module.Model):
+            def build(self, shape):
+                self.w = self.add_weight(name="w", shape=shape[1:])
+
+        model = WithoutLayers(dtype="mixed_float16")
+        assert is_wrapped(tf_lso.wrap(optimizers.SGD(0.1), model))
+
     def test_returns_the_optimizer_if_no_policy_needs_a_scale(self, module, optimizers):
         inner = optimizers.SGD(0.1)
         without_scale = policy_without_loss_scale(module)

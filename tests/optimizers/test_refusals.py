@@ -132,6 +132,7 @@ ARGUMENTS = [
     ({"zzz": 2}, "TypeError: 'zzz'. It accepts: optimizer, ... max_scale, name."),
     *rows(["loss_scale"], ["dynamic", 128], "TypeError: dynamic=False, initial_scale="),
     *rows(KERAS3_DEFAULTS, [0.25], "ValueError: on the inner optimizer"),
+    *rows(["ema_momentum"], [0.0], "ValueError: on the inner optimizer"),
 ]
 
 

@@ -233,13 +233,10 @@ class TestTheDeviceCheck:
         ],
     )
     def test_warns_of_slow_gpus(self, details, warns, monkeypatch, caplog):
-        """Call the function as on a machine with a GPU that has these details."""
-        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
-        monkeypatch.setattr(
-            tf.config.experimental,
-            "get_device_details",
-            lambda gpu: details,
-        )
+        """Call the function as on a machine whose second GPU has these details."""
+        gpus = {"first": {"compute_capability": (8, 0)}, "second": details}
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: list(gpus))
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", gpus.get)
         policies.log_device_compatibility_check("mixed_float16")
         assert ("may run slowly" in caplog.text) == warns
 

@@ -68,6 +68,12 @@ class TestDynamicLossScale:
         assert float(scale()) == 2.0**127
         assert not recwarn.list
 
+    @pytest.mark.parametrize("limit", [0.5, 64.0])
+    def test_a_limit_itself_may_be_assigned(self, limit):
+        scale = tf_lso.DynamicLossScale(2, min_loss_scale=0.5, max_loss_scale=64)
+        scale.assign(limit)
+        assert float(scale()) == limit
+
     def test_config_has_the_limits_but_no_state(self):
         scale = tf_lso.DynamicLossScale(2, min_loss_scale=0.5, max_loss_scale=64)
         config = scale.get_config()
