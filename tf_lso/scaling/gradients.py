@@ -111,7 +111,9 @@ def values_of(gradients):
     """Return one tensor for each gradient. For slices, the tensor contains only the rows."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return [
-        v if isinstance(v, tf.Tensor) else tf.convert_to_tensor(v, dtype_hint=tf.float32)
+        v
+        if isinstance(v, tf.Tensor)
+        else tf.convert_to_tensor(v, dtype_hint=tf.float32)
         for v in values
     ]
 
