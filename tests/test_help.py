@@ -73,9 +73,6 @@ def test_prints_the_only_entry_that_contains_all_words(run_help):
 @pytest.mark.parametrize(
     ("message", "name"),
     [
-        ("RuntimeError: raise_if_stuck() must be called in eager code: it reads",
-         "argument"),  # the entry's text names this form of the message
-        ("TypeError: 'patience' must be an int, but got: 'a'.", "argument"),  # for many
         ("tf-lso check needs LibCST, which is not installed: pip install", "not-installed"),
         ("ImportError: like='2.4' makes tf.keras the package tf_keras, which is not "
          "installed. Install it", "no-tf-keras"),

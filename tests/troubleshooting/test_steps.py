@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tests.troubleshooting.models import legacy_step, loss_of, wrapped_sgd
+from tests.troubleshooting.models import loss_of, wrapped_sgd
 from tests.troubleshooting.page import assert_explained, raises
 
 
@@ -68,17 +68,3 @@ def test_no_gradients(variables):
     grads = tape.gradient(tf.constant(loss), variables)
     with raises("no-gradients"):
         opt.apply_gradients(zip(grads, variables))
-
-
-def test_unknown_variables(variables):
-    new = [tf.Variable(1.0, name="new")]
-    opt = wrapped_sgd()
-    legacy_step(opt, variables)
-    with raises("unknown-variables"):
-        legacy_step(opt, new)
-
-
-def test_read_in_graph():
-    opt = wrapped_sgd()
-    with raises("argument"):
-        tf.function(lambda: opt.last_overflow)()
