@@ -205,7 +205,7 @@ def outcome(family, difference, name):
 
 
 def _marks(family, difference, name, built):
-    if (difference, name) == ("order of the build", "checkpoint"):
+    if difference == "order of the build" and name in ("checkpoint", ".weights.h5"):
         return pytest.mark.core
     is_quick = family == "keras3" or name in ("checkpoint", ".weights.h5")
     return () if built and is_quick else pytest.mark.slow
