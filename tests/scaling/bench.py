@@ -21,10 +21,10 @@ NAN = float("nan")
 class Bench:
     """An optimizer, its variable `x`, and methods for the calls that programs make."""
 
-    def __init__(self, family, scale=8.0, growth=1000, strategy=None):
+    def __init__(self, family, strategy=None):
         self.strategy = strategy
         with strategy.scope() if strategy else contextlib.nullcontext():
-            self.optimizer = wrapped(family, "SGD", 1.0, scale=scale, growth=growth)
+            self.optimizer = wrapped(family, "SGD", 1.0)
             self.x = tf.Variable(0.0, name="x")
             self.optimizer.build([self.x])
         self.replicas = strategy.num_replicas_in_sync if strategy else 1

@@ -1,7 +1,6 @@
 """Both protocols on one optimizer: each scaled gradient is unscaled exactly once.
 
 The four rules, and the terms *place* and *pending*, are those of `tf_lso/scaling/calls.py`.
-`test_random_programs.py` combines these programs at random.
 
 Each test makes a `Bench`, with one optimizer and one variable. `bench.steps` is the number of
 correct steps that the variable shows. A gradient that was divided too often, or not at all,
