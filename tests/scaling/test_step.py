@@ -167,61 +167,7 @@ def test_a_gradient_that_became_infinite_by_a_16_bit_division_is_skipped(
     assert float(optimizer.loss_scale) == 2.0
 
 
-# --- Under a strategy.
-
-
-def step_on_two(strategy, optimizer, variable):
-    """Return a function that takes the gradients of both replicas and runs a traced step.
-
-    The function returns the values that the variable then has on both replicas.
-    """
-
-    @tf.function
-    def step(value):
-        gradients = optimizer.get_unscaled_gradients([value * optimizer.loss_scale])
-        optimizer.apply_gradients(zip(gradients, [variable]))
-
-    def step_and_read(gradients):
-        strategy.run(step, args=(per_replica(strategy, gradients),))
-        return copies(variable)
-
-    return step_and_read
-
-
-# Each row has the unscaled gradients of two replicas, the loss scale, and the sum that is
-# applied, or None if the step is skipped.
-SUMS = [
-    ((1.0, 2.0), 8.0, 3.0),
-    # Each scaled gradient is finite. Their sum is not, but the step does not compute it.
-    ((4e37, 4e37), 8.0, 8e37),
-    ((-4e37, -4e37), 8.0, -8e37),
-    ((4e37, -4e37), 8.0, 0.0),
-    # The sum of the scaled gradients is finite. The sum of the unscaled gradients may not be.
-    ((2e38, 2e38), 0.5, None),
-    ((2e38, 1e38), 0.5, 3e38),
-    ((2e38, 2e38), 1.0, None),
-    ((1.0, float("nan")), 8.0, None),
-    ((-INF, 1.0), 8.0, None),
-    ((INF, -INF), 8.0, None),
-]
-
-
-def test_replicas_sum_unscaled_gradients(family, mirrored2):
-    with mirrored2.scope():
-        variable = tf.Variable(0.0)
-        optimizer = tf_lso.LossScaleOptimizer(FAMILIES[family].SGD(0.5), min_scale=0.25)
-    step = step_on_two(mirrored2, optimizer, variable)
-    for gradients, scale, applied_sum in SUMS:
-        is_skipped = applied_sum is None
-        variable.assign(0.0)
-        optimizer.loss_scale_state._current_loss_scale.assign(scale)
-        expected = 0.0 if is_skipped else -0.5 * applied_sum
-        message = f"{gradients}"
-        np.testing.assert_allclose(
-            step(gradients), [expected, expected], rtol=1e-6, err_msg=message
-        )
-        next_scale = scale / 2 if is_skipped else scale
-        assert float(optimizer.loss_scale) == next_scale, message
+# --- Optimizers and loss scales of users, and reads on replicas.
 
 
 @pytest.mark.parametrize(
@@ -246,9 +192,15 @@ def test_an_overridden_aggregation_gets_unscaled_gradients(family, name, mirrore
     with mirrored2.scope():
         variable = tf.Variable(10.0)
         optimizer = tf_lso.LossScaleOptimizer(ClippingSGD(0.5), initial_scale=8.0)
-    step = step_on_two(mirrored2, optimizer, variable)
+
+    @tf.function
+    def step(value):
+        gradients = optimizer.get_unscaled_gradients([value * optimizer.loss_scale])
+        optimizer.apply_gradients(zip(gradients, [variable]))
+
+    mirrored2.run(step, args=(per_replica(mirrored2, (3.0, 0.5)),))
     # Clipping makes the gradients 1 and 0.5.
-    assert step((3.0, 0.5)) == [9.25, 9.25]
+    assert copies(variable) == [9.25, 9.25]
 
 
 def test_an_overridden_aggregation_may_change_the_order_of_the_variables():
