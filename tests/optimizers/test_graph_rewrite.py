@@ -33,16 +33,6 @@ def test_other_optimizers_are_refused(optimizer):
     assert not is_on()
 
 
-@pytest.mark.parametrize(
-    "optimizer_class", [keras.optimizers.SGD, V1.GradientDescentOptimizer]
-)
-@pytest.mark.parametrize("loss_scale", [None, 0.5])
-def test_other_loss_scales_are_refused(optimizer_class, loss_scale):
-    with pytest.raises(ValueError, match=r"loss_scale|loss scale"):
-        enable(optimizer_class(0.1), loss_scale)
-    assert not is_on()
-
-
 def test_the_rewrite_is_refused_under_a_mixed_policy():
     policies.set_global_policy("mixed_float16")
     try:
