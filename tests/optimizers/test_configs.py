@@ -354,22 +354,6 @@ def test_configs_are_exchanged_with_the_loss_scale_optimizer_of_keras_3():
     assert (again.initial_scale, again.dynamic_growth_steps) == (4.0, 7)
 
 
-@pytest.mark.parametrize("family", ["legacy", "new"])
-def test_configs_are_exchanged_with_the_loss_scale_optimizer_of_keras_2(family):
-    """`tests/golden/test_configs.py` loads what the versions of Keras 2 wrote."""
-    of_keras = keras2.mixed_precision.LossScaleOptimizer(
-        FAMILIES[family].Adam(0.25), dynamic=False, initial_scale=4.0
-    )
-    for legacy_format in (True, False):
-        config = keras2.optimizers.serialize(of_keras, use_legacy_format=legacy_format)
-        of_tf_lso = load(config)
-        assert isinstance(of_tf_lso.inner_optimizer, FAMILIES[family].Optimizer)
-        assert (of_tf_lso.dynamic, of_tf_lso.initial_scale) == (False, 4.0)
-    assert set(of_tf_lso.get_config()) == set(of_keras.get_config())
-    again = type(of_keras).from_config(of_tf_lso.get_config())
-    assert (again.dynamic, again.initial_scale) == (False, 4.0)
-
-
 # --- The user's own classes.
 
 
