@@ -23,7 +23,6 @@ needs_keras3 = pytest.mark.keras3
 # `KERAS2_PACKAGE` is the package of Keras 2. `keras2` is the module with the public names of
 # Keras 2, and `keras` is the module with the public names of `tf.keras`.
 KERAS2_PACKAGE = "tf_keras" if HAS_KERAS3 else "keras"
-KERAS2_SPELLED = "tf_keras" if HAS_KERAS3 else "tf.keras"  # how programs spell Keras 2
 importlib.import_module(KERAS2_PACKAGE)
 keras2 = keras_versions.public(KERAS2_PACKAGE)
 keras = keras_versions.public("keras")

@@ -79,9 +79,6 @@ def test_a_custom_train_step_gives_the_same_weights_with_any_scale(family, style
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-# --- Keras 2.
-
-
 # --- Keras 3.
 
 
