@@ -72,29 +72,22 @@ def _trained(family, name, wrapped, strategy):
     return before, [copies(v) for v in model.trainable_variables]
 
 
-def _check(family, name, strategy):
+@pytest.mark.parametrize(
+    "family, name, replicas",
+    [
+        *((family, name, 1) for family, name in EVERY_OPTIMIZER),
+        # The contract tests the optimizers in tf_lso's table on replicas.
+        *(
+            (family, name, 2)
+            for family, name in EVERY_OPTIMIZER
+            if family == "keras3" and name not in table.OPTIMIZERS
+        ),
+    ],
+)
+def test_trains_like_the_bare_optimizer(family, name, replicas, mirrored2):
+    strategy = mirrored2 if replicas == 2 else tf.distribute.get_strategy()
     untrained, by_bare = _trained(family, name, False, strategy)
     _, by_wrapped = _trained(family, name, True, strategy)
     assert any((b[0] != a[0]).any() for b, a in zip(untrained, by_bare))
     for expected, actual in zip(by_bare, by_wrapped, strict=True):
         np.testing.assert_array_equal(actual, expected)
-
-
-@pytest.mark.parametrize("family, name", EVERY_OPTIMIZER)
-def test_trains_like_the_bare_optimizer(family, name):
-    _check(family, name, tf.distribute.get_strategy())
-
-
-@pytest.mark.parametrize(
-    "family, name",
-    [
-        (family, name)
-        for family, name in EVERY_OPTIMIZER
-        if family == "keras3" and name not in table.OPTIMIZERS
-    ],
-)
-def test_an_optimizer_that_tf_lso_does_not_list_trains_on_two_replicas(
-    family, name, mirrored2
-):
-    """The contract tests the optimizers in tf_lso's table on replicas."""
-    _check(family, name, mirrored2)
