@@ -64,12 +64,15 @@ def run(tmp_path, program, *options, by=processes.start, **environment):
 @pytest.mark.parametrize(
     ("function", "changed", "unchanged"),
     [
-        (
-            like_lib.use_legacy_optimizers,
-            ["2.0", "2.4.1", "2.10.0"],
-            ["2.11", "2.15.1", None],
-        ),
-        (earlier_keras2.show_scale_as_tensor, ["2.4", "2.8"], ["2.0", "2.3.4", "2.16"]),
+        (like_lib.aggregate_gradients, ["2.0", "2.3.4"], ["2.4", None]),
+        (earlier_keras2.add_schedules, ["2.0", "2.4.4"], ["2.5"]),
+        (earlier_keras2.predict_classes, ["2.0", "2.5"], ["2.6"]),
+        (earlier_keras2.ignore_dataset_options, ["2.0", "2.6"], ["2.7"]),
+        (earlier_keras2.add_layer_methods, ["2.0", "2.8"], ["2.9"]),
+        (earlier_keras2.log_first_replica, ["2.0", "2.10"], ["2.11"]),
+        (like_lib.use_legacy_optimizers, ["2.0", "2.10.0"], ["2.11", "2.15.1", None]),
+        (earlier_keras2.show_scale_as_tensor, ["2.4", "2.15"], ["2.3.4", "2.16"]),
+        (earlier_keras2.say_version, ["2.0", "2.15"], ["2.16", None]),
     ],
 )
 def test_each_change_is_for_some_versions(function, changed, unchanged):
