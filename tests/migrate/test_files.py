@@ -3,16 +3,14 @@
 import os
 import pathlib
 import re
-import signal
 import stat
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.migrate.programs import git, notebook, run, write
-from tests.processes import HANGS_AFTER, ROOT
+from tests.processes import ROOT
 from tf_lso.migrate import engine, reading_files
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -187,30 +185,6 @@ class TestWhatIsLeftAlone:
         write("a.py", f"{OLD}#")
         monkeypatch.setattr(engine, "examine", fail)
         assert left_alone()["./a.py"] == "tf-lso failed on this file: KeyError: 'x'"
-
-
-def test_an_interrupt_leaves_each_file_either_old_or_migrated():
-    for number in range(100):
-        write(f"f{number}.py", OLD + "#\n" * 100)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "tf_lso", "migrate", "--write", "."],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    # Wait until the command has written the first file.
-    deadline = time.monotonic() + HANGS_AFTER
-    first = pathlib.Path("f0.py")
-    while first.read_text().startswith(OLD) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.killpg(running.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
-    _, errors = running.communicate(timeout=HANGS_AFTER)
-    assert running.returncode in (0, 130)  # 0 if the command ended before the signal
-    assert "Traceback" not in errors
-    for path in pathlib.Path().iterdir():
-        assert path.suffix == ".py" and path.read_text().startswith((OLD, NEW))
 
 
 def test_the_command_works_without_standard_streams():
