@@ -25,10 +25,13 @@ ALWAYS_COMPILES = limit(
 
 @needs_keras3
 @ALWAYS_COMPILES
-def test_quantization_mode():
-    old_model("mixed_float16").save("model.h5")
+@pytest.mark.parametrize(
+    ("policy", "arguments"), [("mixed_float16", {"compile": False}), ("float32", {})]
+)
+def test_quantization_mode(policy, arguments):
+    old_model(policy).save("model.h5")
     with raises("quantization-mode"):
-        keras.models.load_model("model.h5", compile=False)
+        keras.models.load_model("model.h5", **arguments)
 
 
 @needs_keras3
@@ -136,14 +139,6 @@ def test_restore_before_build():
     tf.train.Checkpoint(model=model, optimizer=opt).restore(path)
     with raises("whose-state"):
         step(model, opt)
-
-
-@needs_keras3
-@ALWAYS_COMPILES
-def test_h5_loss():
-    old_model().save("model.h5")
-    with raises("quantization-mode"):
-        keras.models.load_model("model.h5")
 
 
 def test_kinds():
