@@ -282,6 +282,9 @@ CALLS = {
     "o.set_weights([*o.get_weights()[:-1], np.ones(3)])": (
         "ValueError: good_steps ... (3,) ... ()"
     ),
+    "o.set_weights([*ones(o)[:-1], np.ones(1)])": (
+        "ValueError: good_steps ... (1,) ... ()"
+    ),
     "o.set_weights([*ones(o)[:-2], '8', 1])": "TypeError: 'weights' must hold numbers",
     "o.set_weights([*ones(o)[:-1], None])": "TypeError: 'weights' must hold numbers",
     "o.set_weights(None)": "TypeError: 'weights' ... None",
