@@ -9,7 +9,7 @@ import pathlib
 import re
 
 from tf_lso import names
-from tf_lso.install.table import INSTALL, LIKES, PATCHES, WRAPPED
+from tf_lso.install.table import INSTALL, PATCHES, WRAPPED
 
 DASH = "\N{EN DASH}"
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "compat_docs"
@@ -73,8 +73,7 @@ def _changes(moment):
 
 
 def _changes_of_like():
-    likes = [patch for patch in PATCHES if patch.when in LIKES]
-    rows = [(p.when, p.target, _begin(p.why)) for p in likes]
+    rows = [(p.when, p.target, _begin(p.why)) for p in PATCHES if p.is_of_like]
     return _with_dashes(_table(("`like`", "Name", "It is changed to"), rows))
 
 

@@ -24,13 +24,9 @@ from tf_lso.install import ledger as ledger_lib
 from tf_lso.optimizers import slots
 from tf_lso.optimizers.families import family
 
-# Values of `Patch.when`: INSTALL by `install()`, a range of versions in LIKES by
-# `install(like=...)` for these versions, and WRAPPED in a single optimizer when it is wrapped.
+# Values of `Patch.when`: INSTALL by `install()`, and WRAPPED in a single optimizer when it is
+# wrapped. A range such as "2.0-2.10" means by `install(like=...)` for these versions.
 INSTALL, WRAPPED = "install", "wrapped"
-LIKES = (
-    *("2.0-2.15", "2.4-2.15", "2.0-2.10", "2.0-2.8", "2.0-2.6", "2.0-2.5", "2.0-2.4"),
-    "2.0-2.3",
-)
 # Values of `Patch.where`, which names the package that the change affects.
 TENSORFLOW, KERAS_2, KERAS_3, EACH = "TensorFlow", "Keras 2", "Keras 3", "each Keras"
 
@@ -48,6 +44,10 @@ class Patch(NamedTuple):
     where: str
     when: str
     function: Callable[..., None]
+
+    @property
+    def is_of_like(self) -> bool:
+        return self.when not in (INSTALL, WRAPPED)
 
     @property
     def why(self) -> str:
@@ -127,10 +127,10 @@ def is_in(patch: Patch, package: str) -> bool:
 
 
 def change(ledger: ledger_lib.Ledger, package: str, chosen: str | None) -> None:
-    moments = [
-        INSTALL,
-        *(versions for versions in LIKES if like.is_in(chosen, versions)),
-    ]
     for patch in PATCHES:
-        if patch.when in moments and is_in(patch, package):
+        if patch.is_of_like:
+            is_due = like.is_in(chosen, patch.when)
+        else:
+            is_due = patch.when == INSTALL
+        if is_due and is_in(patch, package):
             patch.function(keras_versions.public(package), ledger)
