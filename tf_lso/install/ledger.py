@@ -27,20 +27,6 @@ def _replace(name: str, before: object, after: object) -> None:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _function_of(before: object, bound: Any) -> Any:
-    """Return the function of the attribute `before`, which `getattr` returns as `bound`."""
-    if isinstance(before, property):
-        return before.fget
-    return before.__func__ if isinstance(before, classmethod) else bound
-
-
-def _like(before: object, function: Any) -> Any:
-    """Return `function` as a property or class method if the attribute `before` is one."""
-    if isinstance(before, property):
-        return before.getter(function)
-    return classmethod(function) if isinstance(before, classmethod) else function
-
-
 class Ledger:
     """Makes changes, and records how to undo each change."""
 
@@ -99,7 +85,8 @@ class Ledger:
             )
 
         def decorate(function: _Function) -> _Function:
-            original = _function_of(before, getattr(owner, name))
+            is_property = isinstance(before, property)
+            original = before.fget if is_property else getattr(owner, name)
 
             @functools.wraps(original)
             def replacement(*args: Any, **kwargs: Any) -> Any:
@@ -108,7 +95,7 @@ class Ledger:
                     return original(*args, **kwargs)
                 return function(original, *args, **kwargs)
 
-            after = _like(before, replacement)
+            after = before.getter(replacement) if is_property else replacement
             self.set_attribute(owner, name, after)
             if isinstance(owner, types.ModuleType):
                 _replace(name, before, after)
