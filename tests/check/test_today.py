@@ -18,9 +18,11 @@ pytestmark = [
     pytest.mark.skipif(not HAS_KERAS3, reason="the tables are about Keras 3"),
 ]
 
-OLD_MODULES = dict(names.MODULES)
-if HAS_TF_KERAS:
-    OLD_MODULES |= names.TF_KERAS_MODULES
+OLD_MODULES = {
+    module: namespace
+    for module, namespace in names.MODULES.items()
+    if HAS_TF_KERAS or not module.startswith("tf_keras")
+}
 
 
 def statements():

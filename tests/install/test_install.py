@@ -30,7 +30,8 @@ RESOLVE = """
 
     checked = 0
     for spelled, namespace in names.MODULES.items():
-        if keras_versions.is_own_private(spelled):
+        is_tf_keras = spelled.startswith("tf_keras")  # see tests/mirrors
+        if is_tf_keras or keras_versions.is_own_private(spelled):
             continue
         if spelled.startswith("keras.src.") and not importlib.util.find_spec("keras.src"):
             continue  # Keras 2.12 has no package keras.src

@@ -86,7 +86,7 @@ CHANGES = """
 def old_names():
     """Return all parts of the old names, which compat_docs/reference/old-names.md lists."""
     parts = set()
-    for spelled in [*names.MODULES, *names.TF_KERAS_MODULES]:
+    for spelled in names.MODULES:
         parts.update(spelled.split("."))
     for namespace in (*names.NAMESPACES, *names.PRIVATE):
         parts.add(namespace.split(".")[-1])

@@ -14,11 +14,6 @@ import types
 from tf_lso import names
 from tf_lso.frameworks import keras_versions
 
-# Maps the full name of each old module to its mirror, which is a module of tf_lso that contains
-# the same names. For instance, "tensorflow.keras.mixed_precision" is mapped to
-# "keras.mixed_precision", which means the module `tf_lso.keras.mixed_precision`.
-_SPELLED = {**names.MODULES, **names.TF_KERAS_MODULES}
-
 # The names of old modules that still exist in TensorFlow or Keras. Programs import these
 # modules or get them as attributes, so the modules themselves are changed.
 _IN_PLACE = (
@@ -71,7 +66,7 @@ def lead_to_tf_lso(keras, ledger):
         _add_packages(ledger)
         v2 = {"mixed_precision": module_for("compat.v2.mixed_precision", "tensorflow")}
         _set_all(ledger, map(sys.modules.get, _COMPAT_V2), v2)
-    for spelled, namespace in _SPELLED.items():
+    for spelled, namespace in names.MODULES.items():
         is_own = keras_versions.is_own_private(spelled)
         if spelled.split(".")[0] in roots and not is_own:
             _lead(ledger, spelled, namespace)
@@ -90,7 +85,7 @@ def import_packages(roots):
     before the changes. With Keras 3 this function imports nothing, because attributes of
     `tf` never refer to a copy.
     """
-    packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in _SPELLED)}
+    packages = {*_PACKAGES, *(spelled.rpartition(".")[0] for spelled in names.MODULES)}
     for name in () if keras_versions.has_keras3() else sorted(packages):
         if name.split(".")[0] in roots and "experimental" not in name:
             with contextlib.suppress(ImportError):

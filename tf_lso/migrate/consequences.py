@@ -7,9 +7,7 @@ from tf_lso.frameworks import optimizer_table
 from tf_lso.migrate.findings import BREAKS, UNSURE, WORKS, Consequence
 from tf_lso.names.keras3_names import SHARED
 from tf_lso.names.runtimes import TODAY, Runtime
-
-MODULES = {**names.MODULES, **names.TF_KERAS_MODULES}
-
+from tf_lso.names.spellings import MODULES
 
 _CLASS = re.compile(
     r"^(tensorflow\.(compat\.v2\.)?)?(keras\.)?optimizers\.(?!legacy)(\w+\.)?(\w+)$"

@@ -15,7 +15,6 @@ from tf_lso.names.old_methods import METHODS as METHODS
 from tf_lso.names.old_methods import OPTIMIZERS as OPTIMIZERS
 from tf_lso.names.old_methods import SCALING as SCALING
 from tf_lso.names.spellings import MODULES as MODULES
-from tf_lso.names.spellings import TF_KERAS_MODULES as TF_KERAS_MODULES
 from tf_lso.names.symbols import CHANGED as CHANGED
 from tf_lso.names.symbols import MISSING as MISSING
 from tf_lso.names.symbols import SAME as SAME

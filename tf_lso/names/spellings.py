@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from tf_lso.names.namespaces import NAMESPACES, PRIVATE
 
-# Programs for TensorFlow 2.0-2.15 import Keras under these package names. Maps each name to the
-# module of tf_lso that replaces it, without the leading `tf_lso.`.
+# Programs import Keras under these package names. tf_keras still has the old API for its own
+# optimizers, and the others had it in TensorFlow 2.0-2.15. Maps each name to the module of
+# tf_lso that replaces it, without the leading `tf_lso.`.
 _KERAS = {
     "tensorflow.keras": "keras",
     "tensorflow.compat.v2.keras": "compat.v2.keras",
@@ -15,9 +16,6 @@ _KERAS = {
     "keras.api._v2.keras": "keras",
     "keras.api._v1.keras": "compat.v1.keras",
     "tensorflow.python.keras": "keras",
-}
-# The same for tf_keras, which still has the old API for its own optimizers.
-_TF_KERAS = {
     "tf_keras": "keras",
     "tf_keras.src": "keras",
     "tf_keras.api._v2.keras": "keras",
@@ -27,8 +25,8 @@ _TF_KERAS = {
 _WITH_PRIVATE = ("keras", "keras.src", "tensorflow.python.keras", "tf_keras.src")
 
 
-def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for prefix, keras in prefixes.items():
+def _keras_modules() -> Iterator[tuple[str, str]]:
+    for prefix, keras in _KERAS.items():
         for namespace in (*NAMESPACES, *(PRIVATE if prefix in _WITH_PRIVATE else ())):
             if namespace.startswith("keras."):
                 path = namespace.removeprefix("keras.")
@@ -37,7 +35,7 @@ def _keras_modules(prefixes: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 # Maps the full names of the old modules to the modules of tf_lso that replace them.
 MODULES = {
-    **dict(_keras_modules(_KERAS)),
+    **dict(_keras_modules()),
     **{
         f"tensorflow.{namespace}": namespace
         for namespace in NAMESPACES
@@ -54,4 +52,3 @@ MODULES = {
         )
     },
 }
-TF_KERAS_MODULES = dict(_keras_modules(_TF_KERAS))
