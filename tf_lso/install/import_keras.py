@@ -30,10 +30,7 @@ def lead_to_tf_keras(keras, ledger):
     Submodules such as `keras.layers` and `tf.keras.layers` are the same, too. The private
     modules of that time, such as `keras.engine`, lead to the private modules of tf_keras.
     """
-    is_keras3 = keras_versions.package_of_tensorflow() != "keras" and (
-        keras_versions.has_keras3()
-    )
-    if not is_keras3 or os.environ.get(like.IMPORT_KERAS) == "0":
+    if not keras_versions.has_keras3() or os.environ.get(like.IMPORT_KERAS) == "0":
         return
     keras3 = {
         name: module for name, module in [*sys.modules.items()] if _is_keras(name)
@@ -127,16 +124,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             None if home in (None, name) else ModuleSpec(name, self, loader_state=home)
         )
 
-    def create_module(self, spec):
-        """Return None, so that Python makes an empty module.
-
-        If this method returned the module itself, Python would replace the module's `__spec__`.
-        """
-
     def exec_module(self, module):
         """Import the module by its own name, and enter it into `sys.modules`.
 
-        Afterwards, Python takes the module from `sys.modules`, and drops the empty module.
+        `module` is empty: if `create_module` returned the imported module, Python would
+        replace its `__spec__`. Python then takes the module from `sys.modules`, and drops the
+        empty one.
         """
         name, home = module.__spec__.name, module.__spec__.loader_state
         found = importlib.import_module(home)
