@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tf_lso import help
+from tf_lso.frameworks import environment
 from tf_lso.migrate.findings import RULES
 from tf_lso.names import runtimes
 
@@ -75,11 +76,10 @@ def selected(args: argparse.Namespace) -> "Options | None":
 
 def _like(version: str) -> str:
     known = runtimes.minor(version)
-    if known is None or not (2, 0) <= known <= (
-        runtimes.minor(runtimes.NEWEST) or known
-    ):
+    major, minor = newest = max(environment.PAIRS)
+    if known is None or not (2, 0) <= known <= newest:
         raise argparse.ArgumentTypeError(
-            f"must be a version of TensorFlow from 2.0 to {runtimes.NEWEST}, such as 2.4, "
+            f"must be a version of TensorFlow from 2.0 to {major}.{minor}, such as 2.4, "
             f"but got: {version!r}"
         )
     return f"{known[0]}.{known[1]}"

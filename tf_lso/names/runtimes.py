@@ -5,9 +5,6 @@ import re
 
 from tf_lso.names import keras3_names
 
-# The newest version of TensorFlow that the option `--like` accepts.
-NEWEST = "2.21"
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Runtime:
