@@ -1,7 +1,5 @@
 """Record the steps of a training run, and show them in a plot."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -23,11 +21,9 @@ class History(NamedTuple):
 
 def plot(history: History, path: Path) -> None:
     """Plot the loss, the scale and the skipped steps, and write the plot to `path`."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 8), constrained_layout=True)
-    FigureCanvasAgg(figure)
     loss, scale, skipped = figure.subplots(3, 1, sharex=True)
     steps = np.arange(1, len(history.losses) + 1)
     at = steps[np.array(history.skipped)]
