@@ -77,8 +77,8 @@ def _begins_a_word(word: str, text: str) -> bool:
     return re.search(start, text.lower()) is not None
 
 
-def nearest(message: str, known: list[HelpEntry], count: int = 3) -> list[HelpEntry]:
-    """Return the entries that have the most words of a message in common, best first.
+def nearest(message: str, known: list[HelpEntry]) -> list[HelpEntry]:
+    """Return the three entries that have the most words of a message in common.
 
     A word counts more if few entries have it, and three times as much in the heading.
     """
@@ -88,7 +88,7 @@ def nearest(message: str, known: list[HelpEntry], count: int = 3) -> list[HelpEn
         for number in having:
             weight = 3 if _begins_a_word(word, known[number].heading) else 1
             scores[number] += weight * math.log(len(known) / len(having))
-    best = sorted(scores, key=lambda number: -scores[number])[:count]
+    best = sorted(scores, key=lambda number: -scores[number])[:3]
     return [known[number] for number in best if scores[number]]
 
 

@@ -44,7 +44,6 @@ def show_hints(keras, ledger):
     @ledger.around(shell, "showtraceback")
     def showtraceback(original, *args, **kwargs):
         original(*args, **kwargs)
-        error = sys.exc_info()[1]
-        line = error and hints.hint(error)
-        if line:
+        line = hints.hint(sys.exc_info()[1])
+        if line is not None:
             print(line, file=sys.stderr)

@@ -113,8 +113,7 @@ def save_in_h5(keras, ledger):
         with _opened(filepath) as file:
             manifest = h5.manifest_of(file)
         # Keras would set the weights of the optimizer by their order.
-        by_manifest = state_lib.state_follows.on() if manifest else None
-        with by_manifest or contextlib.nullcontext():
+        with state_lib.state_follows.on() if manifest else contextlib.nullcontext():
             model = original(filepath, *args, **kwargs)
         optimizer = getattr(model, "optimizer", None)
         if is_ours(optimizer):

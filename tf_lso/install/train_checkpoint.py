@@ -31,8 +31,7 @@ _OF_KERAS2 = re.compile("layer-|layer_with_weights-")
 def refuse_other_generations(keras, ledger):
     """Refuse a checkpoint that TensorFlow would silently restore only in part.
 
-    Such a checkpoint comes from another version of Keras or another family of optimizers. Only
-    `read` is changed, because `Checkpoint.restore` and CheckpointManager call it.
+    Only `read` is changed, because `Checkpoint.restore` and CheckpointManager call it.
     """
 
     @ledger.around(tf.train.Checkpoint, "read")
