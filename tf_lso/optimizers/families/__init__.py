@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_lso.frameworks import environment, keras_versions
+from tf_lso.optimizers.families import keras2, keras2_legacy
 
 
 @functools.cache
@@ -20,13 +21,7 @@ def families_of_package(package: str) -> tuple[Any, ...]:
 
         return (keras3.Keras3,)
     environment.check_pair(tf.__version__, package, keras_versions.version(package))
-    if package == "keras":
-        from tf_lso.optimizers.families import of_keras
-
-        return (of_keras.Legacy, of_keras.Newer)
-    from tf_lso.optimizers.families import of_tf_keras
-
-    return (of_tf_keras.Legacy, of_tf_keras.Newer)
+    return (keras2_legacy.of_package(package), keras2.of_package(package))
 
 
 def family_of(value: Any) -> Any:

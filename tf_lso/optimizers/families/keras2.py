@@ -253,3 +253,11 @@ class Newer(Keras2):
         return self.inner.add_variable_from_reference(
             var, slot_name, initial_value=initializer(var.shape, var.dtype)
         )
+
+
+def of_package(package):
+    """Return the adapter class for the newer optimizers of "keras" or "tf_keras"."""
+    base = keras_versions.optimizer_bases(package)["new"]
+    own_wrapper = keras_versions.public(package).mixed_precision.LossScaleOptimizer
+    bases = (tf_private.delegating_trackable(), base, own_wrapper)
+    return type("Newer", (Newer,), {"package": package, "base": base, "bases": bases})

@@ -165,3 +165,12 @@ class Legacy(keras2.Keras2):
 
     def decayed_lr(self, var_dtype):
         return private.decayed_lr(self.inner, var_dtype)
+
+
+def of_package(package):
+    """Return the adapter class for the legacy optimizers of "keras" or "tf_keras"."""
+    base = keras_versions.optimizer_bases(package)["legacy"]
+    # Without eager execution, `fit` checks whether the optimizer is an instance of this
+    # private class of Keras. The public LossScaleOptimizer is another class.
+    bases = (private.own_wrapper_of_legacy(package),)
+    return type("Legacy", (Legacy,), {"package": package, "base": base, "bases": bases})
