@@ -91,7 +91,7 @@ def aggregates():
     return _is_in_this_keras(_AGGREGATES)
 
 
-def sum_gradients_only_once(optimizer, instead=list):
+def sum_gradients_only_once(optimizer, instead):
     """In the wrapper's steps, skip Keras's own sum of gradients over replicas."""
     # The wrapper sums gradients before the inner optimizer clips them, because the wrapper
     # must check whether the sums are finite. Keras 3 would sum the clipped gradients a second

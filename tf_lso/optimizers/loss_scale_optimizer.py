@@ -574,19 +574,17 @@ class LossScaleOptimizer(tf_private.Dependencies):
         further = {k: v for k, v in kwargs.items() if k != "name"}
         validation.check_inner_arguments(self.inner_optimizer, args, further)
         given = [(g, v) for g, v in pairs if g is not None]
-        self._family.prepare(self, variables, [v for _, v in given])
+        used = [v for _, v in given]
+        self._family.prepare(self, variables, used)
         if missing:
             self._once.warn(f"Gradients do not exist for variables {missing}.")
-        variables = [v for _, v in given]
         grads = [gradients_lib.with_dense_shape(g, v) for g, v in given]
         divides = self._calls.begin_step(grads, if_none_seen=unknown_is_scaled)
         if not divides:
             self._warn_if_forgotten()
         if not tf.executing_eagerly():
-            if not self._traced:
-                self._traced = True
-            if not self._skipped.knows(variables):
-                tf_private.once_for_replicas(self._skipped.prepare, variables)
+            self._traced = True
+            tf_private.once_for_replicas(self._skipped.prepare, used)
         step = step_lib.Step(
             family=self._family,
             loss_scale=self._loss_scale,
@@ -595,7 +593,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
             divisor=self._loss_scale._current() if divides else None,
             update=lambda *pairs: self._family.apply(*pairs, *args, **kwargs),
             is_aggregated=not aggregate,
-            variables=variables,
+            variables=used,
         )
         if graphs.in_tensorflow_1() and not self._family.returns_operations:
             # A `tf.function` runs all operations that have side effects. A graph of

@@ -159,10 +159,9 @@ class PolicyApi:
 
     def _with_loss_scale(self, policy):
         """Return an experimental policy in place of a policy without a `loss_scale`."""
-        if hasattr(policy, "loss_scale") or not hasattr(policy, "compute_dtype"):
-            return policy
         # A quantized policy of Keras 3, such as "int8_from_float32", has a class of its own.
-        if getattr(policy, "quantization_mode", None):
+        is_quantized = bool(getattr(policy, "quantization_mode", None))
+        if hasattr(policy, "loss_scale") or is_quantized:
             return policy
         return self.ExperimentalPolicy(policy.name)
 

@@ -226,8 +226,8 @@ class Family(abc.ABC):
 
     def labels(self, variables):
         """Return a pair (slot, index of the model variable) for each of `variables`."""
-        added = getattr(self.slots, "added", {})
-        return manifest_lib.labels(self.inner, variables, self.built_variables(), added)
+        built = self.built_variables()
+        return manifest_lib.labels(self.inner, variables, built, self.slots.added)
 
     def expect(self, saved, own):
         """Prepare to restore a checkpoint. Raise ValueError if `saved` does not fit `own`."""

@@ -4,12 +4,7 @@ import inspect
 
 import tensorflow as tf
 
-from tf_lso.frameworks import (
-    hyperparameters,
-    keras_versions,
-    log,
-    tf_private,
-)
+from tf_lso.frameworks import hyperparameters, keras_versions, tf_private
 from tf_lso.frameworks import keras2_private as private
 from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import slots, state, validation
@@ -33,7 +28,6 @@ class Keras2(family.Family):
     def __init__(self, inner):
         super().__init__(inner)
         self._built = []
-        self._once = log.Once()
         self._keywords(None)
 
     def _keywords(self, name):
@@ -212,11 +206,11 @@ class Newer(Keras2):
     def build(self, wrapper, variables):
         # Take the lock before the check, because another thread may be building the optimizer.
         with variables_lib.building:
-            known, key = self.known_variables() if self._built else ((), None)
-            if not (
-                self._built and all(key(variable) in known for variable in variables)
-            ):
-                super().build(wrapper, variables)
+            if self._built:
+                known, key = self.known_variables()
+                if all(key(variable) in known for variable in variables):
+                    return
+            super().build(wrapper, variables)
 
     def _build_inner(self, variables):
         # `being_built` compares `_built` with the variables of a restored checkpoint.

@@ -97,16 +97,14 @@ class Keras3(family.Family):
         if self.inner.built:
             self.build(wrapper, self.built_variables())
 
-    def _change_parts(self, strategy=None):
-        """Change the methods of the optimizers in `_parts` for the steps of the wrapper.
+    def _change_parts(self, strategy):
+        """Change the optimizers in `_parts` for the strategy and the steps of the wrapper.
 
-        If `strategy` is not None, the optimizers will create their variables under this
-        strategy. `build` calls this method before and after it builds the inner optimizer,
-        because a MultiOptimizer may create the optimizers in it only when it is built.
+        `build` calls this method before and after it builds the inner optimizer, because a
+        MultiOptimizer may create the optimizers in it only when it is built.
         """
         for part in self._parts:
-            if strategy is not None:
-                private.build_under(part, strategy)
+            private.build_under(part, strategy)
             if part not in _changed:
                 private.check_instance(part)
                 _changed.add(part)
@@ -246,8 +244,7 @@ class Keras3(family.Family):
     def layouts(self, scale_variables):
         own, views, inner = self._own, self.views.values(), self.inner.variables
         # The step counter comes first, and then the learning rate, unless it is a schedule.
-        rate = private.learning_rate(self.inner)
-        number = 2 if any(v is rate for v in inner) else 1
+        number = len(self.head_names())
         heads, slots = inner[:number], inner[number:]
         all_state = state.Layout("variables", [*own, *views, *heads], slots)
         counter, *slots_by_slot = self.weights()
