@@ -106,7 +106,7 @@ PATCHES = [Patch(*row) for row in (
 
     ("`_is_wrapped_by_loss_scale_optimizer`", EACH, WRAPPED, keras2_private.mark),
     ("`_lookup_dependency` of it and of its lists of variables",
-     EACH, WRAPPED, slots.restore_by_path),
+     EACH, WRAPPED, slots.ListedSlots.restore_by_path),
     ("`load_own_variables`", EACH, WRAPPED, family.load_by_wrapper),
     ("`loss_scale_factor`", KERAS_3, WRAPPED, keras3_private.scale_nothing),
     ("`_all_reduce_sum_gradients`", KERAS_3, WRAPPED, keras3_private.sum_gradients_only_once),

@@ -37,24 +37,6 @@ def too_many(optimizer):
     )
 
 
-def restore_by_path(optimizer, slots):
-    """Make TensorFlow restore each slot once, by the path of its model variable.
-
-    By default TensorFlow restores a list of variables by their positions, and silently ignores
-    surplus variables of the checkpoint. It also restores model variables through the optimizer,
-    which lists them.
-
-    `optimizer` may also be the list in which an optimizer keeps all its variables.
-    """
-
-    def found(lookup, name, *cached):
-        if isinstance(optimizer, list):
-            return slots.variable_at(lookup, name, cached)
-        return slots.restored_once(name, lookup(name, *cached))
-
-    tf_private.replace_lookup(optimizer, found)
-
-
 class ListedSlots:
     """The slot methods of OptimizerV2 for an optimizer that keeps its slots in lists.
 
@@ -75,11 +57,20 @@ class ListedSlots:
         # In Keras 3.0 the list is not trackable, so checkpoints do not contain it.
         self._is_saved = isinstance(own_variables, tf_private.trackable())
 
-    def change_restoring(self):
-        """Call `restore_by_path` for the inner optimizer and its list of variables."""
+    def restore_by_path(self):
+        """Make TensorFlow restore each slot once, by the path of its model variable.
+
+        By default TensorFlow restores a list of variables by their positions, and silently
+        ignores surplus variables of the checkpoint. It also restores model variables through
+        the optimizer, which lists them.
+        """
+
+        def in_optimizer(lookup, name, *cached):
+            return self.restored_once(name, lookup(name, *cached))
+
         if self._is_saved:
-            restore_by_path(self._listed, self)
-            restore_by_path(self._inner, self)
+            tf_private.replace_lookup(self._listed, self.variable_at)
+            tf_private.replace_lookup(self._inner, in_optimizer)
 
     def forget(self):
         """Forget the checkpoint that was restored last. See `Family.forget`."""
@@ -123,7 +114,7 @@ class ListedSlots:
             tf_private.restore_nothing(found)
         return found
 
-    def variable_at(self, lookup, name, cached):
+    def variable_at(self, lookup, name, *cached):
         """Return the variable into which TensorFlow restores the element `name`, or None.
 
         `lookup` is TensorFlow's own function, with the arguments `name` and `cached`.
@@ -168,7 +159,6 @@ class ListedSlots:
                 raise ValueError(too_many(self._inner))
 
     def discard_waiting(self):
-        """Discard restored values for slots that do not exist yet."""
         if self._is_saved:
             tf_private.deferred(self._listed).clear()
             tf_private.deferred(self._inner).clear()
@@ -192,7 +182,6 @@ class ListedSlots:
         return self._slots()[slot_name][self._place_of(var)]
 
     def add_slot(self, var, slot_name, initializer="zeros", shape=None):
-        """Return the slot of `var`. Make it in the shape of `var` if it does not exist."""
         del shape
         try:
             return self.get_slot(var, slot_name)

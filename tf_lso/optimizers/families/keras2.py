@@ -194,7 +194,7 @@ class Newer(Keras2):
 
     def join(self, wrapper, loss_scale, name):
         super().join(wrapper, loss_scale, name)
-        self.slots.change_restoring()
+        self.slots.restore_by_path()
 
     def compute_gradients(self, loss, var_list, grad_loss, tape):
         if grad_loss is not None:

@@ -91,7 +91,7 @@ class Keras3(family.Family):
         private.scale_nothing(self.inner)
         self._loss_scale = loss_scale
         family.load_by_wrapper(self.inner, wrapper)
-        self.slots.change_restoring()
+        self.slots.restore_by_path()
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
         if self.inner.built:
