@@ -24,9 +24,6 @@ from tf_lso.frameworks import variables as variables_lib
 from tf_lso.optimizers import manifest as manifest_lib
 from tf_lso.optimizers import manifest_comparison
 
-# Checkpoints of earlier versions of tf_lso contain deferred slots under this name.
-_OLD_SLOTS = "slots_that_wait"
-
 # One of these names is in every checkpoint of an optimizer: a list of Keras 3 and of the newer
 # optimizers of Keras 2, the step counter of OptimizerV2, or its wrapper in TensorFlow 2.0-2.2.
 _IN_EVERY_CHECKPOINT = ("_variables", "iter", "base_optimizer")
@@ -216,11 +213,6 @@ class State:
             self._is_told = told is not None
             if self._is_told:
                 self.expect(told)
-        if name == _OLD_SLOTS:
-            raise ValueError(
-                "The checkpoint was saved before the optimizer was built, by an earlier "
-                "version of tf_lso. Restore the file that the program had loaded at that time."
-            )
         saved = manifest_lib.from_name(name)
         if saved is None:
             return None
