@@ -10,10 +10,8 @@ from tf_lso.frameworks import log
 from tf_lso.frameworks import optimizer_table as table
 from tf_lso.optimizers.manifest import UNKNOWN, Manifest
 
-_ARGUMENTS = {
-    slot: argument
-    for slot, (argument, _) in {**table.MADE_BY, **table.ACCUMULATION}.items()
-}
+_MADE_BY = {**table.MADE_BY, **table.ACCUMULATION}
+_ARGUMENTS = {slot: argument for slot, (argument, _) in _MADE_BY.items()}
 # Matches the numbers that Keras appends to the default names of layers, as in "dense_1" for the
 # second dense layer of a process. A second "dense_1" in a graph of Keras 2 becomes "dense_1_1".
 _NUMBER = re.compile(r"_\d+(?=/|$)")
@@ -63,11 +61,10 @@ def check_slots(saved: Manifest, own: Manifest) -> None:
         for name in sorted(names)
     ]
     if differing:
-        made_by = {**table.MADE_BY, **table.ACCUMULATION}
         arguments = [
-            "{}={}".format(*made_by[name])
+            "{}={}".format(*_MADE_BY[name])
             for name in sorted(sides["in the file"])
-            if name in made_by
+            if name in _MADE_BY
         ]
         example = f"{own.class_name}({', '.join(['...', *arguments])})"
         raise ValueError(

@@ -440,14 +440,12 @@ class State:
         self._set_by_manifest(arrays[start:end], manifest, early, values)
 
     def warn_not_loaded(self, reason):
-        """Warn that the state in a file does not fit, so the optimizer keeps its own."""
         log.logger().warning(
             "The state of the optimizer in the file does not fit "
             f"{self._name_of_owner()}, so it keeps its current state: {reason}"
         )
 
     def warn_no_scale(self, file):
-        """Warn that a file contains no loss scale, so the initial loss scale is used."""
         log.logger().warning(
             f"{file} has no loss scale for the optimizer, so it starts at "
             f"{self._loss_scale.initial_loss_scale}. Keras 2 does not save it, but a "

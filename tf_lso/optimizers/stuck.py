@@ -21,7 +21,6 @@ def require_own(optimizer: Any, caller: str) -> Any:
 
 
 def check_patience(patience: int) -> int:
-    """Return `patience`. Raise an error if `patience` is not an int of at least 1."""
     if isinstance(patience, bool) or not isinstance(patience, int):
         raise TypeError(f"'patience' must be an int, but got: {patience!r}.")
     if patience < 1:

@@ -136,7 +136,6 @@ def check_context():
 
 
 def check_gradients(gradients):
-    """Raise TypeError if a gradient is a list, tuple, dict, str or bytes."""
     for gradient in gradients:
         if isinstance(gradient, (list, tuple, dict, str, bytes)):
             remedy = "Pass one flat list, such as tf.nest.flatten(gradients)."

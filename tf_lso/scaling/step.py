@@ -87,8 +87,6 @@ class Step(NamedTuple):
         keeps_quotients = gradients_lib.are_divided_late()
         results, to_divide = list(gradients), []
         for index, (gradient, variable) in enumerate(zip(gradients, self.variables)):
-            # A float8 layer of Keras 3 passes the next value of such a variable as its
-            # "gradient".
             is_next_value = gradients_lib.overwrites(variable)
             if self.unscaled_gradients.has(gradient):
                 if is_next_value:
