@@ -28,7 +28,6 @@ _STORED = "The program assigns its own value to an old name."
 _LAYOUT = "The name contains a comment or parentheses."
 _STAR = "A star import does not show which names it binds. Import them by name."
 _TF_KERAS = "To move this use too, replace its module by tf_lso.keras.mixed_precision."
-_PRIVATE = "This is a private name. Import {} by hand."
 _NONE = "tf_lso has no such name. Run the program with --like, or stop using the name."
 # Names that concern loss scaling, whichever module a program imports them from.
 _DISTINCTIVE = {
@@ -81,33 +80,25 @@ def _import(program: Program, alias: cst.ImportAlias) -> None:
     if path.startswith(".") and alias.evaluated_name in _DISTINCTIVE:
         consequence = Consequence(alias.evaluated_name, UNSURE, _DECIDES)
         program.report(UNSEEN, alias, consequence, _RELATIVE)
-    module, _, name = path.rpartition(".")
     known = consequences.of_path(path, True, program.target)
-    if (
-        known is None
-        and consequences.of_path(f"{module}.*", True, program.target) is None
-    ):
-        return
     if known is None:
-        _unknown(program, alias, module)
+        _unknown(program, alias, path)
         return
     found = program.report(_rule(program, path, known), alias, known)
     if consequences.in_tf_keras(path) and known.status == WORKS:
         found.why_not = _TF_KERAS
-    elif name != alias.evaluated_name.rpartition(".")[2]:
-        found.why_not = _PRIVATE.format(known.replacement)
     else:
         found.fix = known.replacement
         found.edits = {alias: known.replacement}
 
 
-def _unknown(program: Program, alias: cst.ImportAlias, module: str) -> None:
-    if not consequences.is_there(module, program.target):
-        name = f"{module}.{alias.evaluated_name}"
-        consequence = Consequence(
-            name, BREAKS, f"TensorFlow 2.16 and later have no {module}."
-        )
-        program.report(GONE, alias, consequence, _NONE)
+def _unknown(program: Program, alias: cst.ImportAlias, path: str) -> None:
+    """Report an import of a name that tf_lso lacks from an old module that is gone."""
+    module = path.rpartition(".")[0]
+    is_there = consequences.is_there(module, program.target)
+    if module in consequences.MODULES and not is_there:
+        today = f"TensorFlow 2.16 and later have no {module}."
+        program.report(GONE, alias, Consequence(path, BREAKS, today), _NONE)
 
 
 def _lookup(program: Program, call: cst.Call) -> None:
@@ -182,9 +173,7 @@ def _meant(program: Program, node: cst.Attribute) -> str:
         elif steps[-1] in _DISTINCTIVE:
             guesses += [f"{module}.{steps[-1]}" for module in (_STABLE, *_EXPERIMENTAL)]
     for guess in (*program.paths(node), *guesses):
-        consequence = (
-            consequences.of_path(guess) if consequences.symbol(guess) else None
-        )
-        if consequence:
+        consequence = consequences.of_path(guess)
+        if consequence and consequences.symbol(guess):
             return consequence.replacement
     return ""
