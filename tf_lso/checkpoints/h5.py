@@ -58,8 +58,8 @@ def opened(path):
         yield source
 
 
-def manifest_of(file):
-    group = file.get(WEIGHTS)
+def manifest_of(file, key=WEIGHTS):
+    group = file.get(key)
     text = group and file_stores.read_text(group, manifest_lib.NAME)
     return manifest_lib.from_json(text) if text else None
 
@@ -97,9 +97,12 @@ class Reader:
         return Entry(key, name, tuple(dataset.shape), dataset.dtype.name, paths)
 
     def read(self, entry):
-        """Return the value of the tensor that an `Entry` describes, as a NumPy array."""
         with refusing(f"{self.path}: the key {entry.key} cannot be read"):
             return np.asarray(self.file[entry.key][()])
+
+    def manifest(self, key):
+        with refusing(f"{self.path}: the attribute {manifest_lib.NAME} is damaged"):
+            return manifest_of(self.file, key)
 
     def texts(self, group, name):
         with refusing(f"{self.path}: the attribute {name} of {group.name} is damaged"):
@@ -141,8 +144,7 @@ def _in_lists(reader):
         (text,) = reader.texts(file, "training_config")
         with refusing(f"{reader.path}: the attribute training_config is damaged"):
             config = dict(json.loads(text))
-    with refusing(f"{reader.path}: the attribute {manifest_lib.NAME} is damaged"):
-        manifest = manifest_of(file)
+    manifest = reader.manifest(WEIGHTS)
     return variables, _state(config, outer, inner, variables, manifest=manifest)
 
 
@@ -189,10 +191,7 @@ def _in_groups(reader, config):
     if not (outer or inner):
         return variables, None
     config = config.get("compile_config") or {}
-    group = reader.file.get(f"optimizer/{VARS_STEP}")
-    with refusing(f"{reader.path}: the attribute {manifest_lib.NAME} is damaged"):
-        text = group and file_stores.read_text(group, manifest_lib.NAME)
-        manifest = manifest_lib.from_json(text) if text else None
+    manifest = reader.manifest(f"optimizer/{VARS_STEP}")
     return variables, _state(config, outer, inner, variables, "new", manifest)
 
 

@@ -74,7 +74,7 @@ SCALARS = dict.fromkeys(("momentum_cache", "_m_cache", "_u_product"), "momentum_
 COMPUTED = "_current_learning_rate"
 
 # A search for the slots and hyperparameters of an optimizer ignores these attributes.
-NO_STATE = (*ITERATIONS, COMPUTED, "_variables", "_trainable_variables")
+NO_STATE = (*ITERATIONS, COMPUTED, *table.LISTS_OF_VARIABLES)
 
 # An .h5 file of Keras 2 has no place for a loss scale, so `install.loading_keras2` adds this
 # group.

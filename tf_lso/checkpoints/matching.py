@@ -295,6 +295,6 @@ def never_made(source, optimizer, matched, found):
         # variable. So a variable that never had a gradient has no slots.
         without = set(matched.values()) - {target.of for target in found}
         slots = {target.slot for target in found}
-    values = {slot: optimizer.first_value(slot) for slot in slots}
+    values = {slot: table.first_value(optimizer.inner, slot) for slot in slots}
     new = [t for t in optimizer.own if t.of in without and t not in found]
     return {t: values[t.slot] for t in new if values.get(t.slot) is not None}

@@ -185,9 +185,9 @@ def models(graph, of_optimizers):
 
 
 def source(graph, model, optimizer):
-    """Return the `Source` for the nodes of a model and an optimizer. Each may be None."""
+    """Return the `Source` for the nodes of a model and an optimizer, which may be None."""
     others = {graph.children(0).get(SAVE_COUNTER), *optimizers(graph).values()}
-    variables = {} if model is None else graph.variables(model, others)
+    variables = graph.variables(model, others)
     read = None if optimizer is None else _state(graph, optimizer, variables)
     kind = "model" if optimizer is None else layout(graph, optimizer)
     return Source(graph.prefix, kind, variables, read, graph.keys, graph.read)

@@ -65,16 +65,15 @@ class OptimizerTargets:
                 "Pass its inner optimizer, or tf_lso.LossScaleOptimizer(inner). For several "
                 "optimizers use tf.train.Checkpoint or model.load_weights."
             )
-        self.table = table.attributes_of_slots(self.inner)
         self.class_names = [cls.__name__ for cls in type(self.inner).__mro__]
         self.is_sgd = "SGD" in self.class_names
 
     def check_class(self, source):
         """Raise CheckpointError unless the optimizer class in the file has the same slots."""
         name = source.optimizer and source.optimizer.class_name
-        slots = table.of([name]).slots
+        slots, own = table.of([name]).slots, table.attributes_of_slots(self.inner)
         is_same = name in (None, *self.class_names)
-        if not is_same and (not slots or slots | table.AVERAGE != self.table):
+        if not is_same and (not slots or slots | table.AVERAGE != own):
             raise CheckpointError(
                 f"{source.path}: the optimizer in the file is of the class {name}, but "
                 f"'optimizer' is of {self.class_names[0]}. Pass an optimizer of the class in "
@@ -164,9 +163,6 @@ class OptimizerTargets:
             if are_slots and len(held) == len(self.built):
                 name = slot_of.get(attribute, attribute)
                 yield from ((s, name, of) for s, of in zip(held, self.built) if of)
-
-    def first_value(self, slot):
-        return table.first_value(self.inner, slot)
 
     @property
     def loss_scale(self):
