@@ -70,7 +70,7 @@ def of_path(
     """
     module, _, name = path.rpartition(".")
     if name == "*" and module in MODULES:
-        return _of_star(module, imported, target)
+        return _of_star(module, target)
     gone = _gone(path, imported, target)
     if path in MODULES:
         return _of_module(path, gone)
@@ -117,8 +117,8 @@ def _of_module(module: str, gone: str) -> Consequence | None:
     )
 
 
-def _of_star(module: str, imported: bool, target: Runtime) -> Consequence | None:
-    if gone := _gone(module, imported, target):
+def _of_star(module: str, target: Runtime) -> Consequence | None:
+    if gone := _gone(module, True, target):
         return _of_module(module, gone)
     old, new = _spelled(module)
     today = "Old names that no longer exist will fail where they are used."

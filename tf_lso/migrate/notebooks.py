@@ -108,7 +108,7 @@ def examine(data: bytes, options: Options) -> Examined:
     result = engine.examine(_BETWEEN.join(cell.python for cell in parsed), options)
     for found in result.findings:
         _place(found, parsed)
-    texts = map(_restored, result.new.split(_BETWEEN))
+    texts = [_RESTORED.sub(r"\1", text) for text in result.new.split(_BETWEEN)]
     new = {c.number: text for c, text in zip(parsed, texts) if text != c.text}
     result.old, result.new, result.unreadable = data, data, failed
     try:
@@ -131,10 +131,6 @@ def _place(found: Finding, parsed: list[Cell]) -> None:
     found.cell = cell.number
     found.line -= start - 1
     found.code = cell.text.split("\n")[found.line - 1].strip()
-
-
-def _restored(text: str) -> str:
-    return _RESTORED.sub(r"\1", text)
 
 
 def _encoded(data: bytes, sources: dict[int, str]) -> bytes:

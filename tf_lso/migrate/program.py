@@ -16,7 +16,7 @@ from tf_lso.migrate.nodes import (
     nodes_by_type,
     root,
 )
-from tf_lso.names.runtimes import TODAY, Runtime
+from tf_lso.names.runtimes import Runtime
 
 # The nested module `tensorflow.compat.v2.compat.v1` is the same as `tensorflow.compat.v1`.
 _COMPAT = re.compile(r"^tensorflow(\.compat\.v[12])+(?=\.compat\.v[12]\b)")
@@ -33,7 +33,7 @@ class Program:
       words: the names of all attributes and the texts of all string literals.
     """
 
-    def __init__(self, module: cst.Module, target: Runtime = TODAY) -> None:
+    def __init__(self, module: cst.Module, target: Runtime) -> None:
         self.module, self.target = module, target
         self.findings: list[Finding] = []
         wrapper = md.MetadataWrapper(module, unsafe_skip_copy=True)

@@ -31,8 +31,7 @@ def migrate(
 
 def _replace(path: str, old: bytes, new: bytes) -> None:
     """Replace a file in one atomic step. Raise OSError if it no longer contains `old`."""
-    folder = os.path.dirname(os.path.abspath(path))
-    temporary = os.path.join(folder, f".tf-lso-{os.getpid()}")
+    temporary = os.path.join(os.path.dirname(path), f".tf-lso-{os.getpid()}")
     try:
         with open(temporary, "xb") as file:
             os.chmod(temporary, 0o600)
@@ -51,14 +50,9 @@ def _replace(path: str, old: bytes, new: bytes) -> None:
 def diff(file: Examined) -> str:
     """Return the unified diff of a file in the form that `git apply` reads."""
     name = file.path.replace(os.sep, "/").removeprefix("./").lstrip("/")
-    old, new = (
-        re.findall(r"[^\n]*\n|[^\n]+", _text(data)) for data in (file.old, file.new)
-    )
+    texts = (data.decode("utf-8", "replace") for data in (file.old, file.new))
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in texts)
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     )
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
