@@ -49,6 +49,8 @@ class Pass:
 
     # The list that `layer_calls.observed` yields.
     moments: list
+    # The calls in the order in which they began.
+    calls: list[layer_calls.Call]
     loss: tf.Tensor
     scale: float
     # About the largest loss scale at which no gradient overflows, or None.
@@ -60,11 +62,6 @@ class Pass:
     # It is below `scale` if gradients overflow even at 1, where a dynamic scale stops.
     judged_scale: float
     judged: dict
-
-    @property
-    def calls(self):
-        """The calls in the order in which they began."""
-        return [call for call, begins in self.moments if begins]
 
     def gradients_of(self, tensors):
         return [self.gradients[id(t)] for t in tensors if id(t) in self.gradients]
@@ -101,7 +98,8 @@ def run(model, keras, batch, loss, scale):
             judged = _statistics(sources, gradients_at(judged_scale), at_reference)
     variables = _variables(weights, calls)
     return Pass(
-        *(moments, value, scale, fitting, gradients, variables, judged_scale, judged)
+        *(moments, calls, value, scale, fitting, gradients),
+        *(variables, judged_scale, judged),
     )
 
 
