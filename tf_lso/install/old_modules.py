@@ -134,7 +134,7 @@ def _made(name, contents):
     module = types.ModuleType(name)
     # `importlib.util.find_spec`, by which programs ask for an old module, raises an error for a
     # module without a spec.
-    module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None)
     vars(module).update(contents)
     return module
 

@@ -106,9 +106,7 @@ class Returned:
         self._tensors[id(result)] = weakref.ref(result, forget), origin
 
     def has(self, value):
-        value = _tensor(value)
-        remembered = self._tensors.get(id(value))
-        return remembered is not None and remembered[0]() is value
+        return id(_tensor(value)) in self._tensors
 
     def quotient(self, value):
         """Return the `Quotient` of which the known `value` is the value, or None."""
