@@ -57,6 +57,14 @@ LEFT_ALONE = [
         id="a name bound again",
     ),
     pytest.param(
+        "from tensorflow.keras import mixed_precision as mp\n"
+        "match packages:\n"
+        "    case [mp, *rest]:\n"
+        "        mp.experimental.Policy('mixed_float16')\n",
+        ["4:9 LSO108 unsure"],
+        id="a name that a pattern binds",
+    ),
+    pytest.param(
         "class A:\n"
         "    import tensorflow as tf\n"
         "    def f(self):\n"

@@ -28,6 +28,13 @@ LEFT_ALONE = [
         id="an old method of a bare optimizer in a file without loss scaling",
     ),
     pytest.param(
+        "import keras\n"
+        "inner = keras.optimizers.SGD(0.1, decay=0.01)\n"
+        "inner.get_scaled_loss(x)\n",
+        ["2:35 LSO109 wrong", "3:7 LSO105 breaks"],
+        id="decay is ignored with a warning",
+    ),
+    pytest.param(
         "import tensorflow as tf\nopt = tf.keras.optimizers.SGD(lr=0.1)\n",
         [],
         id="without an old name nothing is added",
@@ -52,6 +59,19 @@ REWRITTEN_IN_PART = [
         "rate = opt.lr(step) if callable(opt.lr) else opt.lr\n",
         ["4:5 LSO109", "4:30 LSO109", "4:66 LSO109"],
         id="a learning rate that is called",
+    ),
+    pytest.param(
+        "import tensorflow as tf\n"
+        "decays = tf.keras.optimizers.SGD(0.1, decay=0.01)\n"
+        "both = tf.keras.optimizers.SGD(lr=0.1, learning_rate=0.2)\n"
+        "opt = tf.keras.mixed_precision.LossScaleOptimizer(decays)\n",
+        "import tensorflow as tf\n"
+        "import tf_lso\n"
+        "decays = tf.keras.optimizers.SGD(0.1, decay=0.01)\n"
+        "both = tf.keras.optimizers.SGD(lr=0.1, learning_rate=0.2)\n"
+        "opt = tf_lso.keras.mixed_precision.LossScaleOptimizer(decays)\n",
+        ["2:39 LSO109", "3:32 LSO109"],
+        id="decay, and lr next to learning_rate",
     ),
     pytest.param(
         "import tensorflow as tf\n"

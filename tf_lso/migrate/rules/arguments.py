@@ -3,7 +3,7 @@
 import libcst as cst
 
 from tf_lso.migrate import consequences, new_names
-from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, Consequence
+from tf_lso.migrate.findings import ARGUMENTS, BREAKS, OPTIMIZER, WRONG, Consequence
 from tf_lso.migrate.nodes import keywords, literal, positional
 from tf_lso.migrate.program import Program
 
@@ -22,8 +22,11 @@ _STABLE = "The stable class accepts no loss scale. Use"
 _SCALE = f"{_STABLE} {_EXPERIMENTAL}.LossScaleOptimizer."
 _POLICY = f"{_STABLE} {_EXPERIMENTAL}.Policy."
 _RENAMED = {
-    "lr": "ValueError: Keras 3's optimizers have no argument `lr`.",
-    "decay": "Keras 3's optimizers warn and ignore `decay`, so the learning rate stays.",
+    "lr": (BREAKS, "ValueError: Keras 3's optimizers have no argument `lr`."),
+    "decay": (
+        WRONG,
+        "Keras 3's optimizers warn and ignore `decay`, so the learning rate stays.",
+    ),
 }
 _BOTH = "The call has the argument `learning_rate` too."
 _SCHEDULE = (
@@ -86,7 +89,7 @@ def _why_not(program: Program, node: cst.Call, values: list[cst.BaseExpression])
 def _argument(program: Program, node: cst.Call, name: str, optimizer: str) -> None:
     arguments = keywords(node)
     text = f"the argument `{name}` of {optimizer}"
-    consequence = Consequence(text, BREAKS, _RENAMED[name])
+    consequence = Consequence(text, *_RENAMED[name])
     found = program.report(OPTIMIZER, arguments[name], consequence)
     if name == "decay":
         found.why_not = _schedule(program, node)
