@@ -4,7 +4,6 @@ Without this change Keras refuses such a config, or makes its own LossScaleOptim
 """
 
 from tf_lso.frameworks import keras_versions
-from tf_lso.install import loading_keras2
 from tf_lso.optimizers import config as configs
 
 
@@ -44,5 +43,3 @@ def compile_all_generations(keras, ledger):
                 if config.get(name, 1) is None:
                     del config[name]
         original(self, config)
-        if keras_versions.is_keras2(package):
-            loading_keras2.build_optimizers(self)
