@@ -29,6 +29,12 @@ def network():
     return model
 
 
+@tf.function
+def reset_in_function(mean):
+    """Call a removed method where AutoGraph raises a new error with the message of the old."""
+    mean.reset_states()
+
+
 class Layer(K.layers.Layer):
     """A layer that the program defines and that has a mistake."""
 
@@ -50,7 +56,7 @@ PROGRAMS_FOR_KERAS_2 = [
     "K.optimizers.SGD(K.optimizers.schedules.CosineDecay(0.1, 9)).learning_rate(3)",
     "type('Own', (K.optimizers.Optimizer,), {})(name='Own')",
     "K.metrics.Mean().reset_states()",
-    "tf.function(lambda mean=K.metrics.Mean(): mean.reset_states())()",
+    "reset_in_function(K.metrics.Mean())",
     "network().save('folder')",
     "K.callbacks.ModelCheckpoint('m.keras', period=2)",
     "network().fit(x, y, workers=2, verbose=0)",

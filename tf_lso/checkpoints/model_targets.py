@@ -5,7 +5,7 @@ import contextlib
 import re
 
 from tf_lso.checkpoints import layouts
-from tf_lso.checkpoints.optimizer_targets import Target, is_variable, name_of
+from tf_lso.checkpoints.optimizer_targets import Target, name_of
 from tf_lso.checkpoints.source import CheckpointError
 from tf_lso.frameworks import layers as layers_lib
 from tf_lso.frameworks import variables as variables_lib
@@ -82,7 +82,7 @@ def _child(parent, step, is_keras_file):
     if isinstance(parent, dict):
         by_class = _by_class(parent.values()) if is_keras_file else {}
         return by_class.get(step, parent.get(step))
-    own = _own_variables(parent)
+    own = layers_lib.own_variables(parent)
     for name in (step, _TODAY.get(step)):
         named = [v for v in own if layouts.last(variables_lib.name_of(v)) == name]
         if len(named) == 1:
@@ -126,10 +126,6 @@ def _attribute(parent, name):
     return None
 
 
-def _own_variables(layer):
-    return [*filter(is_variable, layers_lib.own_variables(layer))]
-
-
 def _weights(layer):
     """Return a layer's weights in the order of .h5 files of Keras 2.
 
@@ -145,5 +141,5 @@ def _weights(layer):
 _LISTS = {
     layouts.LAYER_STEP: lambda model: [part for part in _layers(model) if part.weights],
     layouts.WEIGHT_STEP: _weights,
-    f"{layouts.VARS_STEP}:": _own_variables,
+    f"{layouts.VARS_STEP}:": layers_lib.own_variables,
 }
