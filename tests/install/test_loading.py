@@ -441,3 +441,25 @@ def test_a_weights_file_has_the_slots_of_an_optimizer_of_some_layers(tmp_path):
         loaded.load_weights(str(tmp_path / "m.weights.h5"))
     for one, other in zip(expected, loaded.own.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_saved_model_without_a_variable_of_the_optimizer_is_refused(tmp_path):
+    """Keras 2 wrote it, so it has no manifest that names its slots."""
+
+    class Own(keras2.optimizers.Adam):
+        names = ("one",)
+
+        def build(self, variables):
+            super().build(variables)
+            if not hasattr(self, "own"):
+                self.own = {
+                    name: self.add_variable((), name=name) for name in self.names
+                }
+
+    model = artifacts.network(keras2)
+    model.compile(keras2.mixed_precision.LossScaleOptimizer(Own(0.1)), "mse")
+    model.fit(X, Y, verbose=0)
+    model.save(tmp_path / "m", save_format="tf")
+    Own.names = ("one", "two")
+    with pytest.raises(AssertionError, match="two"):
+        load(keras2, tmp_path / "m", custom_objects={"Own": Own})

@@ -312,6 +312,21 @@ def test_a_checkpoint_of_an_optimizer_restores_no_weight_of_a_model(family, tmp_
         assert_equal(writer.slots(), reader.slots())
 
 
+@pytest.mark.parametrize("family", here("keras3", "new"))
+def test_a_checkpoint_with_a_part_of_the_model_restores_all_slots(family, tmp_path):
+    writer, reader = Program(family), Program(family)
+    writer.train()
+    reader.build()
+
+    def checkpoint(program):
+        layer = program.model.layers[0]
+        return tf.train.Checkpoint(layer=layer, optimizer=program.optimizer)
+
+    path = checkpoint(writer).save(tmp_path / "c")
+    checkpoint(reader).restore(path).expect_partial()
+    assert_equal(writer.slots(), reader.slots())
+
+
 # --- Files from before the first step.
 
 
