@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.dtypes import DTYPES, limits
 from tests.families import CURRENT, wrapped
+from tf_lso.scaling import fast
 from tf_lso.scaling import gradients as gradients_lib
 
 pytestmark = pytest.mark.core
@@ -77,6 +78,12 @@ def test_arrays_lists_and_variables_are_unscaled_and_none_stays_none():
     assert unscaled[0] is None
     assert [float(gradient[0]) for gradient in unscaled[1:]] == [1.0, 1.0, 1.0]
     assert gradients_lib.unscale_gradients([], tf.constant(8.0)) == []
+
+
+def test_more_gradients_than_one_graph_divides_are_unscaled():
+    gradients = [tf.constant(8.0 * number) for number in range(fast.MOST + 2)]
+    unscaled = gradients_lib.unscale_gradients(gradients, tf.constant(8.0))
+    assert list(map(float, unscaled)) == list(range(fast.MOST + 2))
 
 
 class TestSlices:

@@ -189,6 +189,7 @@ def test_a_users_own_scale_may_return_what_converts_to_a_tensor(
 
     inner, x = FAMILIES[family].SGD(0.5), tf.Variable(1.0)
     optimizer = experimental.LossScaleOptimizer(inner, Own())
+    assert optimizer.dynamic_counter is None
     optimizer.build([x])
 
     def step(factor):
