@@ -23,6 +23,7 @@ from tf_lso.migrate.nodes import (
 )
 from tf_lso.migrate.program import Program
 from tf_lso.migrate.rules.methods import FRAMEWORKS, OTHERS
+from tf_lso.names.spellings import MODULES
 
 _STORED = "The program assigns its own value to an old name."
 _LAYOUT = "The name contains a comment or parentheses."
@@ -96,7 +97,7 @@ def _unknown(program: Program, alias: cst.ImportAlias, path: str) -> None:
     """Report an import of a name that tf_lso lacks from an old module that is gone."""
     module = path.rpartition(".")[0]
     is_there = consequences.is_there(module, program.target)
-    if module in consequences.MODULES and not is_there:
+    if module in MODULES and not is_there:
         today = f"TensorFlow 2.16 and later have no {module}."
         program.report(GONE, alias, Consequence(path, BREAKS, today), _NONE)
 
