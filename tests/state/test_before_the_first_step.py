@@ -234,6 +234,15 @@ def test_the_arrays_of_keras_2_itself_change_no_scale(caplog):
     assert "no loss scale for the optimizer, so it starts at 16.0" in caplog.text
 
 
+def test_no_warning_misses_the_scale_of_a_fixed_scale(caplog):
+    x, inner = tf.Variable([1.0, 2.0]), FAMILIES["new"].SGD(0.1, momentum=0.5)
+    optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=16)
+    optimizer.build([x])
+    arrays = {str(n): numpy(v) for n, v in enumerate(optimizer.weights)}
+    optimizer.load_own_variables(arrays)
+    assert "no loss scale" not in caplog.text
+
+
 # --- Files from before the build of their optimizer.
 
 
