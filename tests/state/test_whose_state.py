@@ -262,6 +262,27 @@ def test_state_goes_to_its_own_variable(
             assert_equal(before, reader.slots())
 
 
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_weights_file_with_a_dynamic_scale_is_restored_into_a_fixed_scale(
+    family, built, tmp_path, caplog
+):
+    """Keras loads only the model, and the warning names the call that loads all."""
+    writer, reader = Program(family), Program(family)
+    writer.train()
+    inner = FAMILIES[family].Adam(0.1)
+    reader.optimizer = tf_lso.LossScaleOptimizer(inner, False, initial_scale=16)
+    if built:
+        reader.build()
+    load_and_build(transfer.weights_file, writer, reader, tmp_path)
+    assert "tf_lso.checkpoints.restore(path" in caplog.text
+    assert int(numpy(reader.optimizer.iterations)) == 0
+    assert not any(np.any(slot) for slot in reader.slots().values())
+    path, model, optimizer = tmp_path / "m.weights.h5", *reader.pair
+    tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)
+    assert_equal({**writer.state(), "scale": 16.0}, reader.state())
+
+
 def load_and_build(load, writer, reader, folder):
     load(writer.pair, reader.pair, folder)
     reader.build()

@@ -38,6 +38,12 @@ _OF_KERAS2 = (
     "tf_lso.checkpoints.restore(path, model=model, optimizer=optimizer)."
 )
 
+_MORE_OR_FEWER = (
+    "It has {} variables in addition to the slots. The loss scale may have been dynamic, and "
+    "fixed here. Restore the file with tf_lso.checkpoints.restore(path, model=model, "
+    "optimizer=optimizer)."
+)
+
 BUILD_FIRST = (
     "The optimizer is not built, so the slots that were restored or loaded are not in use "
     "yet. Build it before saving or copying: "
@@ -426,17 +432,12 @@ class State:
         values = [*arrays[:start], *arrays[end:]]
         if not self._family.built_variables():
             if not self.defer(arrays, layouts, is_file=True, manifest=manifest):
-                raise ValueError(
-                    f"It has {len(values)} variables in addition to the slots."
-                )
+                raise ValueError(_MORE_OR_FEWER.format(len(values)))
             return
         lists = [layout.early for layout in layouts if len(layout.head) == start]
         early = next((v for v in lists if _fits(values, v)), None)
         if early is None:
-            raise ValueError(
-                f"It has {len(values)} variables in addition to the slots, instead of "
-                f"{len(files[0].early)}."
-            )
+            raise ValueError(_MORE_OR_FEWER.format(len(values)))
         self._set_by_manifest(arrays[start:end], manifest, early, values)
 
     def warn_not_loaded(self, reason):
