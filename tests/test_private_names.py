@@ -47,8 +47,12 @@ FRAMEWORKS = ["tensorflow", "keras2", pytest.param("keras3", marks=not_keras_3_0
 # seeds of TensorFlow's eager context, and an attribute of DelegatingTrackableMixin.
 NOT_LISTED = {"_replace", "_unbound", "_viewed", "_rng", "_seed", "_trackable"}
 
-# Private names that tf_lso uses only if they exist, and that TensorFlow 2.12 lacks.
+# Private names that tf_lso uses only in later versions than these.
 OPTIONAL = {"_tfmw_wrapped_module"} if tf.__version__ < "2.13" else set()
+HAS_H5_ENTRY = keras_versions.is_at_least(
+    keras_versions.package_of(keras2.Model), 2, 22
+)
+OPTIONAL |= set() if HAS_H5_ENTRY else {"_group"}
 
 
 # --- The private attributes of the frameworks.
@@ -96,12 +100,14 @@ def objects_of_keras(module):
 def objects_of_keras2():
     legacy = keras2.optimizers.legacy
     package = keras_versions.package_of(keras2.Model)
+    saving = keras_versions.private(package, "saving.saving_lib")
     return [
         *objects_of_keras(keras2),
         legacy.SGD(),
         legacy.Nadam(),
         importlib.import_module(f"{keras2.Model.__module__}_v1").Model,
-        keras_versions.private(package, "saving.saving_lib"),
+        saving,
+        *([saving.H5Entry({})] if HAS_H5_ENTRY else []),
     ]
 
 

@@ -15,6 +15,9 @@ def group_of(store, package):
         since_3_10 = keras_versions.is_at_least(package, 3, 10)
         name = "_h5_entry_group" if since_3_10 else "group"
         store = getattr(store, name, None)
+    elif keras_versions.is_at_least(package, 2, 22):
+        # An object gets a group to write, but a read-only view of a group to read.
+        store = getattr(store, "_group", store)
     return store if hasattr(store, "attrs") else None
 
 
