@@ -289,6 +289,27 @@ def test_an_incomplete_restore_prefers_the_optimizer_that_uses_more_of_the_file(
     assert_equal(model.get_weights()[:2], objects["two"].get_weights())
 
 
+def test_names_that_all_fit_are_preferred_to_places_of_which_only_some_fit(tmp_path):
+    """The second layer of the file is now in the place of the first."""
+
+    def make(**names):
+        model = keras2.Sequential([keras2.layers.InputLayer((3,))])
+        for attribute, name in names.items():
+            layer = keras2.layers.Dense(3, name=name)
+            model.add(layer)
+            setattr(model, attribute, layer)
+        return tf.train.Checkpoint(**{a: getattr(model, a) for a in names}), model
+
+    checkpoint, old = make(one="x", two="y")
+    _, new = make(one="y", three="x")
+    restored = checkpoints.restore(checkpoint.save(tmp_path / "c"), model=new)
+    assert restored.complete
+    for name in ("x", "y"):
+        assert_equal(
+            new.get_layer(name).get_weights(), old.get_layer(name).get_weights()
+        )
+
+
 @pytest.mark.parametrize("is_root", [True, False])
 def test_layers_of_a_users_model_are_found_by_attributes_and_keys(is_root, tmp_path):
     """The keys look like names of classes, as .keras files have them.

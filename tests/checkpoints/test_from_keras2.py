@@ -25,6 +25,7 @@ CASES = {
     "Nadam": {},
     "SGD": {"momentum": 0.9},
     "Adam-amsgrad": {"amsgrad": True},
+    "SGD-without-momentum": {},
 }
 # Rows of (case, format, function that reads it). A .weights.h5 file contains no model, and
 # `load_model` of Keras 3 does not find the loss of an .h5 file by its name.
@@ -41,7 +42,7 @@ READERS = [
 
 
 def wrapped(family, name, **arguments):
-    make_inner = getattr(FAMILIES[family], name.removesuffix("-amsgrad"))
+    make_inner = getattr(FAMILIES[family], name.split("-")[0])
     inner = make_inner(0.01, **CASES[name])
     return tf_lso.LossScaleOptimizer(inner, initial_scale=8, **arguments)
 
@@ -77,6 +78,15 @@ def test_keras_3_restores_all_state(name, family, format_, reader, tmp_path, cap
     assert_equal(slots_of(opt, model), slots_of(old, old_model))
     assert "no loss scale" not in caplog.text
     assert "without its saved state" not in caplog.text
+
+
+def test_the_unused_slots_of_a_newer_sgd_without_momentum_are_left_out(tmp_path):
+    case = "SGD-without-momentum"
+    old_model, old, path = train_and_save("new", case, "keras", tmp_path)
+    assert old.get_slot_names() == ["momentum"]
+    model, opt = make_model(keras, use_bias=False), wrapped("keras3", case)
+    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    assert_equal(model.get_weights(), old_model.get_weights())
 
 
 @pytest.mark.parametrize("name", ["Adam", "Nadam"])

@@ -85,6 +85,32 @@ def test_the_hyperparameter_momentum_does_not_decide_which_slots_exist(slots, tm
     assert_equal(variable_values(new), variable_values(old))
 
 
+def test_a_hyperparameter_that_only_the_users_class_has_is_restored(tmp_path):
+    class Own(users.LegacyWithSlots):
+        def __init__(self, trust):
+            super().__init__()
+            self._set_hyper("trust", trust)
+
+    old, new = Own(0.5), Own(0.25)
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    report = helpers.restore_completely(path, make_model(keras2), new)
+    assert float(numpy(new.trust)) == 0.5
+    assert "optimizer/trust" in str(report.converted)
+
+
+def test_variables_in_parts_of_the_users_class_are_refused(tmp_path):
+    class Own(FAMILIES["new"].SGD):
+        def __init__(self):
+            super().__init__(0.01)
+            self.parts = [tf.Module()]
+            self.parts[0].variable = tf.Variable(0.0)
+
+    old, match = Own(), r"parts/0/variable\S* for optimizer \(this Own has no variable"
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    with pytest.raises(tf_lso.checkpoints.CheckpointError, match=match):
+        tf_lso.checkpoints.restore(path, model=make_model(keras2), optimizer=Own())
+
+
 def test_a_variable_with_a_name_that_tf_lso_uses_in_saved_models_is_restored(tmp_path):
     class Own(FAMILIES["new"].SGD):
         def __init__(self):

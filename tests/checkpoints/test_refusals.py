@@ -221,6 +221,39 @@ def test_a_path_without_a_file_is_refused(tmp_path, target):
         checkpoints.restore(tmp_path / target, model=recorded_model())
 
 
+def test_a_checkpoint_of_a_saver_of_tensorflow_1_is_refused(tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.compat.v1.get_variable("x", initializer=1.0)
+        session.run(variable.initializer)
+        path = tf.compat.v1.train.Saver().save(session, str(tmp_path / "c"))
+    with pytest.raises(
+        checkpoints.CheckpointError, match=r"written by \S*train\.Saver"
+    ):
+        checkpoints.restore(path, model=recorded_model())
+
+
+def test_an_integer_may_have_32_bits_in_the_file_and_64_bits_here(tmp_path):
+    class Layer(keras2.layers.Dense):
+        def __init__(self, count_dtype):
+            super().__init__(1, name="dense")
+            self.count_dtype = count_dtype
+
+        def build(self, shape):
+            super().build(shape)
+            arguments = {"dtype": self.count_dtype, "trainable": False}
+            self.count = self.add_weight("count", (), initializer="ones", **arguments)
+
+    def make(dtype):
+        return keras2.Sequential([keras2.layers.InputLayer((3,)), Layer(dtype)])
+
+    old, new = make("int32"), make("int64")
+    old.layers[-1].count.assign(7)
+    path = tf.train.Checkpoint(model=old).save(tmp_path / "c")
+    report = checkpoints.restore(path, model=new)
+    assert new.layers[-1].count == 7
+    assert [change for *_, change in report.converted] == ["int32 to int64"]
+
+
 @takes_optimizers
 def test_a_directory_stands_for_its_latest_checkpoint(tmp_path):
     model, opt = recorded_model(), wrapped()
@@ -349,7 +382,7 @@ def test_the_report_names_every_key_and_every_variable_once():
     assert len(names) == 4 + 8 + 1 + 2 + 4
     text = str(report)
     assert all(key in text for key in keys)
-    assert report.layout == "v2"
+    assert report.summary() == "layout v2: 19 restored, 1 unused"
 
 
 @takes_optimizers

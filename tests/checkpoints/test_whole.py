@@ -264,6 +264,17 @@ def test_the_averages_of_a_bare_optimizer_are_restored(family, tmp_path):
     assert_equal(state_of(same, new), state_of(model, old))
 
 
+@pytest.mark.parametrize("format_", ["keras", "weights.h5"])
+@needs_keras3
+def test_the_one_variable_of_a_bare_nadam_that_is_no_slot_is_found(format_, tmp_path):
+    """The file has no names. The product of the momentums is the only other scalar."""
+    old, new = keras.optimizers.Nadam(0.01), keras.optimizers.Nadam(0.01)
+    model, same = trained_model(keras, old), make_model(keras)
+    path = helpers.save(model, old, format_, tmp_path)
+    helpers.restore_completely(path, same, new)
+    assert_equal(state_of(same, new), state_of(model, old))
+
+
 @needs_keras3
 def test_the_learning_rate_in_a_weights_file_of_a_bare_optimizer_is_found(tmp_path):
     """The file has no config, and no names."""

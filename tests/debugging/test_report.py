@@ -238,6 +238,11 @@ class TestPlot:
         report_of("kernel_of_nan").plot(path)
         assert path.read_bytes().startswith(b"\x89PNG")
 
+    def test_without_a_path_it_is_returned(self):
+        pytest.importorskip("matplotlib", reason="an optional extra")
+        figure = report_of("kernel_of_nan").plot()
+        assert len(figure.axes) == 2
+
     def test_without_matplotlib_the_error_names_it(self, monkeypatch, tmp_path):
         report = report_of("healthy")
         monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests import preloaded
+from tf_lso.frameworks import keras_versions
 from tf_lso.install import hints
 
 pytestmark = pytest.mark.keras3
@@ -103,6 +105,12 @@ def test_another_error_has_no_hint(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with tf_lso.install():
         assert hints.hint(error_of(program)) is None
+
+
+def test_no_hint_if_keras_cannot_be_imported(monkeypatch):
+    missing = mock.Mock(side_effect=ImportError)
+    monkeypatch.setattr(keras_versions, "package_of_tensorflow", missing)
+    assert hints.hint(MISSING_METHOD) is None
 
 
 def test_an_error_whose_cause_comes_from_keras_3_has_a_hint():

@@ -213,8 +213,9 @@ def test_a_custom_keras_3_layer_with_a_keras_2_name_is_restored(installed, tmp_p
 
 
 def test_a_checkpoint_without_keras_objects_is_restored(installed, tmp_path):
-    x = tf.Variable(3.0)
-    checkpoint = tf.train.Checkpoint(x=x)
+    x, part = tf.Variable(3.0), tf.Module()
+    part.itself = part
+    checkpoint = tf.train.Checkpoint(x=x, part=part)
     path = checkpoint.save(str(tmp_path / "ckpt"))
     x.assign(0.0)
     checkpoint.restore(None)  # there is no checkpoint yet

@@ -21,7 +21,11 @@ def distributed(optimizer):
     def aggregate_gradients(self, grads_and_vars):
         return super(cls, self)._aggregate_gradients(grads_and_vars)
 
+    def construct(self, **kwargs):
+        super(cls, self).__init__(**kwargs)
+
     members = {
+        "__init__": construct,
         "_HAS_AGGREGATE_GRAD": True,
         "_compute_gradients": compute_gradients,
         "_aggregate_gradients": aggregate_gradients,

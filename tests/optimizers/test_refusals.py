@@ -272,6 +272,7 @@ CALLS = {
     "o.minimize(lambda: 3.0, [x])": "TypeError: 'loss' ... 3.0 ... tensor",
     "o.get_scaled_loss(3.0)": "TypeError: 'loss' ... 3.0 ... tf.convert_to_tensor",
     "o.get_scaled_loss(lambda: 3.0)()": "TypeError: 'loss' ... 3.0 ... tensor",
+    "o.scale_loss(None)": "TypeError: 'loss' must be a tensor or a number ... None",
     "o.get_unscaled_gradients(None)": "TypeError: 'grads' ... None",
     "o.get_unscaled_gradients({'a': G})": "TypeError: 'a' of type str in 'grads'",
     "o.get_unscaled_gradients([()])": "TypeError: () of type tuple in 'grads'",

@@ -101,6 +101,22 @@ def test_loaded_state_is_saved_in_a_file_before_the_build(family):
     assert_equal(state(saved_model, saved), state(model, optimizer))
 
 
+def test_a_weights_file_that_is_saved_before_the_build_still_names_its_slots(tmp_path):
+    program = Program(CURRENT, "momentum")
+    trained_model, trained = _trained(program)
+    model, optimizer = trained_model, trained
+    save = formats.FORMATS[".weights.h5, then built"]
+    for _ in range(2):
+        model, optimizer = save(program, tmp_path, model, optimizer)()
+    optimizer.build(model.trainable_variables[::-1])
+    variables = zip(trained_model.trainable_variables, model.trainable_variables)
+    for saved, loaded in variables:
+        np.testing.assert_array_equal(
+            numpy(trained.get_slot(saved, "momentum")),
+            numpy(optimizer.get_slot(loaded, "momentum")),
+        )
+
+
 def test_only_a_file_is_saved_from_loaded_state_before_the_build(family, tmp_path):
     program = Program(family)
     model, trained = _trained(program)
@@ -348,3 +364,20 @@ def test_each_method_that_saves_a_checkpoint_refuses_slots_that_wait(method, tmp
                 tf.train.CheckpointManager(checkpoint, tmp_path, 1).save()
             else:
                 getattr(checkpoint, method)(tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("new", ".h5"), ("new", "SavedModel"), ("keras3", ".h5")]
+)
+def test_a_model_file_that_would_lack_the_slots_that_wait_is_refused(
+    kind, name, tmp_path
+):
+    program = Program(kind)
+    model, optimizer = _trained(program)
+    trained = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    path = trained.save(tmp_path / "c")
+    with tf_lso.install():
+        model, optimizer = program.make()
+        tf.train.Checkpoint(model=model, optimizer=optimizer).restore(path)
+        with pytest.raises(ValueError, match="Build it before saving or copying"):
+            formats.FORMATS[name](program, tmp_path, model, optimizer)

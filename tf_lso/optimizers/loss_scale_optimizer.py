@@ -1080,15 +1080,7 @@ class LossScaleOptimizer(tf_private.Dependencies):
         arrays = [np.array(store[str(index)]) for index in range(len(store.keys()))]
         group = file_stores.group_of(store, self._family.package)
         text = group and file_stores.read_text(group, manifest_lib.NAME)
-        # Old wrappers of Keras saved only the loss scale. Inner optimizers saved the rest.
-        self._state.inner_follows = len(arrays) <= 2
         self._state.load(arrays, text and manifest_lib.from_json(text))
-
-    def _load_inner_variables(self, store):
-        """Load the arrays of the inner optimizer if those of the wrapper lacked its state."""
-        if self._state.inner_follows and not state_lib.state_follows.is_on:
-            arrays = [np.array(store[str(i)]) for i in range(len(store.keys()))]
-            self._state.load(arrays)
 
     # Keras 2.12 calls these private methods instead of the public ones.
     def _save_own_variables(self, store):

@@ -134,8 +134,6 @@ class State:
         # `_deferred_before`, and `_remember` undoes what `Family.forget` did.
         self.deferred = self._deferred_before = None
         self._remember = lambda: None
-        # Whether the wrapper's part of a file lacked the state of the inner optimizer.
-        self.inner_follows = False
         # The manifest that `install.train_checkpoint` has found out for the checkpoint that
         # TensorFlow is about to restore, or None. It replaces the manifest in the checkpoint.
         self.told = None

@@ -88,11 +88,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
 
     def _current(self):
         """Return the current loss scale as a float32 scalar tensor of the running graph."""
-        value = tf.convert_to_tensor(self(), tf.float32)
-        is_of_eager_code = hasattr(value, "numpy")
-        if is_of_eager_code and not tf.executing_eagerly():
-            value = tf.identity(value)
-        return value
+        return tf.convert_to_tensor(self(), tf.float32)
 
     def _judge(self, gradients, are_equal):
         """Return the `finite.Verdict` that says whether to apply the step.

@@ -49,13 +49,9 @@ def load_by_wrapper(inner, wrapper):
     would also load the second copy, in the order of its arrays, even if the wrapper has refused
     the state or has sorted it.
     """
-
-    def load(store):
-        wrapper._load_inner_variables(store)
-
     for name in ("load_own_variables", "_load_own_variables"):
         if hasattr(inner, name):
-            variables_lib.set_untracked(inner, name, load)
+            variables_lib.set_untracked(inner, name, lambda store: None)
 
 
 class Family(abc.ABC):
