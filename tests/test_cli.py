@@ -107,6 +107,16 @@ def test_runs_a_module_a_directory_and_an_archive_as_python_does(
     assert ours.returncode == 0
 
 
+def test_the_installed_command_finds_a_module_in_the_working_directory(
+    script, tmp_path
+):
+    """Its `sys.path` begins with the folder of the command, and not with that directory."""
+    script("print('found')")
+    command = "import sys; sys.path[0] = '/'; from tf_lso import cli; cli.main({})"
+    done = start(["-c", command.format(["run", "-m", "train"])], tmp_path)
+    assert done.stdout == "found\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [

@@ -113,6 +113,21 @@ def test_a_hostile_kernel_is_refused(h5, tmp_path, replace_kernel, match):
     assert_refused(h5, match)
 
 
+def test_a_counter_that_is_no_number_is_refused(h5):
+    with h5py.File(h5, "r+") as file:
+        name = file["optimizer_weights"].attrs["weight_names"][0]
+        del file["optimizer_weights"][name]
+        file["optimizer_weights"][name] = np.zeros(2, "int64")
+    assert_refused(h5, r"should be one number, but has the shape \(2,\)")
+
+
+@pytest.mark.parametrize("config", [3, {"class_name": 3, "config": {}}])
+def test_a_config_that_names_no_class_of_optimizers_is_ignored(h5, config):
+    with h5py.File(h5, "r+") as file:
+        file.attrs["training_config"] = json.dumps({"optimizer_config": config})
+    assert_restored(h5)
+
+
 # In each row, `value` replaces an attribute of a group. None deletes the attribute.
 @pytest.mark.parametrize(
     ("group_name", "attribute", "value", "match"),

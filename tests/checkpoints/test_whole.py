@@ -239,6 +239,18 @@ def test_restoring_with_tensorflow_is_refused_with_the_missing_argument(
     assert_equal(state_of(model, opt), before)
 
 
+@pytest.mark.parametrize("of", [name for name in FAMILIES if name != "legacy"])
+def test_restoring_surplus_slots_of_a_bare_optimizer_is_refused(of, tmp_path):
+    """Such a checkpoint has no manifest. TensorFlow itself would ignore the slots."""
+    old, opt = FAMILIES[of].Adam(0.1, amsgrad=True), wrapped(of, "Adam", 0.1)
+    x = tf.Variable(1.0)
+    for optimizer in (old, opt):
+        optimizer.build([x])
+    path = tf.train.Checkpoint(optimizer=old).save(tmp_path / "c")
+    with pytest.raises(ValueError, match=r"more variables .* amsgrad=True"):
+        tf.train.Checkpoint(optimizer=opt).restore(path)
+
+
 @pytest.mark.parametrize("ending", ["keras", "weights.h5"])
 @needs_keras3
 def test_a_file_with_a_fixed_scale_does_not_change_a_dynamic_scale(ending, tmp_path):

@@ -314,6 +314,17 @@ def test_an_h5_file_without_a_manifest_has_the_loss_scale(tmp_path):
     assert artifacts.scale_of(load(keras2, path).optimizer) == (8.0, 1)
 
 
+def test_an_open_h5_file_is_loaded(tmp_path):
+    model, optimizer = artifacts.network(keras2), FAMILIES["legacy"].SGD(0.1)
+    optimizer = tf_lso.LossScaleOptimizer(optimizer, initial_scale=8)
+    optimizer.apply_gradients([(tf.ones(v.shape), v) for v in model.weights])
+    model.compile(optimizer, "mse")
+    with tf_lso.install():
+        model.save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5", "r") as file:
+        assert artifacts.scale_of(load(keras2, file).optimizer) == (8.0, 1)
+
+
 @needs_keras3
 @pytest.mark.skipif(OLD_KERAS3, reason="Keras 3.0 cannot save its wrapper in .h5")
 def test_an_h5_file_of_keras_3_may_name_its_loss_and_metrics(tmp_path):

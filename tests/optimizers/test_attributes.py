@@ -98,6 +98,18 @@ def test_repr_works_in_a_traced_function_and_on_replicas(family, mirrored2):
     assert traced == ["<LossScaleOptimizer around SGD>"]
 
 
+def test_a_subclass_may_show_itself_before_it_calls_the_constructor():
+    shown = []
+
+    class Own(tf_lso.LossScaleOptimizer):
+        def __init__(self, inner):
+            shown.append(repr(self))
+            super().__init__(inner)
+
+    Own(FAMILIES[CURRENT].SGD())
+    assert "Own object at" in shown[0]
+
+
 def test_decayed_lr_follows_the_schedule(family, x):
     schedules = KERASES[family].optimizers.schedules
     schedule = schedules.PiecewiseConstantDecay([0, 1], [0.5, 0.25, 0.125])

@@ -250,6 +250,15 @@ def test_the_arrays_of_keras_2_itself_change_no_scale(caplog):
     assert "no loss scale for the optimizer, so it starts at 16.0" in caplog.text
 
 
+@pytest.mark.parametrize("of", ["new", "keras3"])
+def test_an_array_that_fits_no_variable_is_not_loaded_before_the_build(of, caplog):
+    optimizer = wrapped(of, scale=16.0, momentum=0.5)
+    optimizer.load_own_variables({"0": np.zeros(3, "float32")})
+    assert "so it keeps its current state: It has 1 variables." in caplog.text
+    optimizer.build([tf.Variable(np.ones(3, "float32"))])
+    assert float(optimizer.loss_scale) == 16.0
+
+
 def test_no_warning_misses_the_scale_of_a_fixed_scale(caplog):
     x, inner = tf.Variable([1.0, 2.0]), FAMILIES["new"].SGD(0.1, momentum=0.5)
     optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=16)

@@ -7,7 +7,6 @@ optimizer itself.
 
 import contextlib
 import json
-import os
 import zipfile
 
 import h5py
@@ -49,7 +48,7 @@ def load_models(keras, ledger):
 
 def _training_config(path):
     """Return how the model in an .h5 file with a `LossScaleOptimizer` was compiled, or None."""
-    if not (isinstance(path, (str, os.PathLike)) and _is_h5(path)):
+    if not _is_h5(path):
         return None
     try:
         with h5py.File(path, "r") as file:
@@ -147,9 +146,6 @@ def _is_h5(path):
 
 def _is_of_keras2(path):
     """Return whether TensorFlow 2.0-2.15 or tf_keras wrote a file."""
-    if not isinstance(path, (str, os.PathLike)):
-        # Reading an open file would move its position.
-        return False
     try:
         if _is_h5(path):
             with h5py.File(path, "r") as file:
