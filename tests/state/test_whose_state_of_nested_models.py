@@ -453,6 +453,34 @@ def test_models_in_a_model_are_told_apart_by_their_default_names(tmp_path):
     assert_equal(slots(optimizer, kernels), slots(reader, others))
 
 
+@pytest.mark.parametrize("suffix", [".keras", ".h5", ".weights.h5"])
+@pytest.mark.parametrize("writer", ["new", "legacy"])
+@pytest.mark.skipif(not {"keras3", "new"} <= {*FAMILIES}, reason="needs both Kerases")
+def test_layers_in_sequential_models_are_found_in_the_other_keras(
+    writer, suffix, tmp_path
+):
+    """Only Keras 3 has the names of the Sequential models in the paths of its variables."""
+
+    def make(keras):
+        x = first = keras.Input((3,))
+        kernels = []
+        for name in "ab":
+            layer = keras.layers.Dense(3, use_bias=False, name=name)
+            x = keras.Sequential([keras.layers.InputLayer((3,)), layer])(x)
+            kernels.append(layer.kernel)
+        return keras.Model(first, x), kernels
+
+    (model, kernels), optimizer = make(KERASES[writer]), wrapped_adam(writer)
+    train(optimizer, kernels[::-1])
+    model.compile(optimizer, "mse")
+    path = tmp_path / f"m{suffix}"
+    (model.save_weights if suffix == ".weights.h5" else model.save)(path)
+    (other, others), reader = make(KERASES["keras3"]), wrapped_adam("keras3")
+    reader.build(others)
+    tf_lso.checkpoints.restore(path, model=other, optimizer=reader)
+    assert_equal(slots(optimizer, kernels), slots(reader, others))
+
+
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 @pytest.mark.skipif(not {"keras3", "new"} <= {*FAMILIES}, reason="needs both Kerases")
 def test_another_block_is_another_layer_also_in_the_other_keras(suffix, tmp_path):

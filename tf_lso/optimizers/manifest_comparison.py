@@ -129,7 +129,7 @@ def _order_in_other_keras(paths, owns):
         for side in (paths, owns)
     )
     order = _order(
-        *([path.split("/")[-2:] for path in side] for side in (in_file, here))
+        *(["/".join(path.split("/")[-2:]) for path in side] for side in (in_file, here))
     )
     is_below = order is not None and all(
         f"/{a}".endswith(f"/{b}") or f"/{b}".endswith(f"/{a}")
