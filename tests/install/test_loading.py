@@ -314,6 +314,16 @@ def test_an_h5_file_without_a_manifest_has_the_loss_scale(tmp_path):
     assert artifacts.scale_of(load(keras2, path).optimizer) == (8.0, 1)
 
 
+@needs_keras3
+def test_keras_3_itself_says_that_a_file_cannot_be_read(tmp_path):
+    for name in ("m.keras", "m.h5"):
+        (tmp_path / name).write_text("no model")
+    with pytest.raises(ValueError, match="Please ensure the file is an accessible"):
+        load(keras, tmp_path / "m.keras")
+    with pytest.raises(OSError, match="file signature not found"):
+        load(keras, tmp_path / "m.h5")
+
+
 def test_an_open_h5_file_is_loaded(tmp_path):
     model, optimizer = artifacts.network(keras2), FAMILIES["legacy"].SGD(0.1)
     optimizer = tf_lso.LossScaleOptimizer(optimizer, initial_scale=8)

@@ -195,6 +195,16 @@ SCHEDULES = [
 ]
 
 
+@needs_keras3
+def test_a_function_that_keras_3_itself_saved_is_the_learning_rate():
+    @keras.saving.register_keras_serializable("tests")
+    def rate():
+        return 0.5
+
+    config = tf_lso.LossScaleOptimizer(keras.optimizers.SGD(rate)).get_config()
+    assert float(tf_lso.LossScaleOptimizer.from_config(config).learning_rate) == 0.5
+
+
 @each_keras
 @pytest.mark.parametrize(
     "schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__
