@@ -104,6 +104,17 @@ def test_weights_that_both_families_may_have_saved_are_refused(name, tmp_path):
     assert not any(np.any(slot) for slot in slots_of(opt, model).values())
 
 
+def test_shapes_show_in_which_order_a_legacy_optimizer_saved_its_slots(tmp_path):
+    old_model, old, path = train_and_save(
+        "legacy", "Adam", "weights.h5", tmp_path, dynamic=False, use_bias=True
+    )
+    with h5py.File(path, "a") as file:
+        del file["optimizer/vars"].attrs[f"{manifest.NAME}0"]
+    model, opt = make_model(keras), wrapped("keras3", "Adam", dynamic=False)
+    assert checkpoints.restore(path, model=model, optimizer=opt).complete
+    assert_equal(slots_of(opt, model), slots_of(old, old_model))
+
+
 @pytest.mark.parametrize("built", [True, False])
 @pytest.mark.parametrize("family", ["legacy", "new"])
 def test_load_weights_of_keras_does_not_confuse_slots(family, built, tmp_path):

@@ -62,7 +62,9 @@ PROGRAM_FOR_KERAS_3 = """
     with tf_lso.install():
         keras.config.enable_unsafe_deserialization()
         keras.config.disable_traceback_filtering()
+        graph = tf.compat.v1.get_default_graph()
         keras.utils.clear_session()
+        print(tf.compat.v1.get_default_graph() is graph)
         loaded = keras.layers.Lambda.from_config(layer.get_config())
         print(type(loaded).__name__, keras.config.is_traceback_filtering_enabled())
     keras.config.set_dtype_policy("mixed_float16")
@@ -80,6 +82,6 @@ def test_clear_session_keeps_the_settings_and_clears_the_names(legacy_keras):
     expected += ["mixed_float16", "False", "True"]
     if HAS_KERAS3 and legacy_keras == "0":
         program += PROGRAM_FOR_KERAS_3
-        expected += ["Lambda False", "float32"]
+        expected += ["False", "Lambda False", "float32"]
     lines = run(program, preloaded.run, TF_USE_LEGACY_KERAS=legacy_keras)
     assert lines == expected

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import tf_lso
 from tests.checkpoints import artifacts
+from tests.checkpoints.helpers import make_model
 from tests.families import (
     FAMILIES,
     GENERATIONS,
@@ -312,6 +313,17 @@ def test_an_h5_file_without_a_manifest_has_the_loss_scale(tmp_path):
     with h5py.File(path, "a") as file:
         del file["optimizer_weights"].attrs[f"{manifest.NAME}0"]
     assert artifacts.scale_of(load(keras2, path).optimizer) == (8.0, 1)
+
+
+@needs_keras3
+def test_keras_3_keeps_what_the_program_passed_to_compile_of_keras_2(tmp_path):
+    model = make_model(keras2)
+    optimizer = tf_lso.LossScaleOptimizer(FAMILIES["legacy"].SGD(0.1))
+    model.compile(optimizer, "mse", steps_per_execution=2, run_eagerly=True)
+    with tf_lso.install():
+        model.save(tmp_path / "m.keras")
+    loaded = load(keras, tmp_path / "m.keras")
+    assert (loaded.steps_per_execution, loaded.run_eagerly) == (2, True)
 
 
 @needs_keras3
