@@ -137,6 +137,17 @@ def test_a_registered_class_in_an_h5_file_is_the_class_of_this_name(tmp_path):
     assert_equal(variable_values(new), variable_values(old))
 
 
+def test_names_in_an_h5_file_that_contradict_the_order_are_refused(tmp_path):
+    """No table says how this class names its slots, so only their order is known."""
+    model, old = make_model(keras2, use_bias=False), users.NewWithSlots(("trace",))
+    old.build(model.trainable_variables[::-1])
+    helpers.train(model, old)
+    path = helpers.save(model, old, "h5", tmp_path)
+    new = users.NewWithSlots(("trace",))
+    match = "trace/b/kernel:0 for optimizer"
+    helpers.assert_refused(path, make_model(keras2, use_bias=False), new, match)
+
+
 def test_the_optimizer_of_a_model_without_a_config_is_restored(tmp_path):
     class Own(keras2.Sequential):
         def get_config(self):
