@@ -336,6 +336,25 @@ def test_keras_3_itself_says_that_a_file_cannot_be_read(tmp_path):
         load(keras, tmp_path / "m.h5")
 
 
+@pytest.mark.parametrize(
+    ("of", "name"), [("keras3", "m.h5"), ("new", "m.h5"), ("new", "folder")]
+)
+def test_a_model_with_a_bare_optimizer_is_saved_and_loaded_by_keras_alone(
+    of, name, tmp_path
+):
+    module = KERASES[of]
+    model = make_model(module)
+    model.compile(FAMILIES[of].Adam(0.1), module.losses.MeanSquaredError())
+    model.fit(X, np.ones((3, 3), "float32"), verbose=0)
+    with tf_lso.install():
+        model.save(tmp_path / name, **({} if "." in name else {"save_format": "tf"}))
+    loaded = load(module, tmp_path / name)
+    assert type(loaded.optimizer).__name__ == "Adam"
+    # Keras 2 does not save the state of the newer optimizers in a SavedModel.
+    assert number(loaded.optimizer.iterations) == (0 if name == "folder" else 1)
+    np.testing.assert_equal(loaded.get_weights(), model.get_weights())
+
+
 def test_an_open_h5_file_is_loaded(tmp_path):
     model, optimizer = artifacts.network(keras2), FAMILIES["legacy"].SGD(0.1)
     optimizer = tf_lso.LossScaleOptimizer(optimizer, initial_scale=8)
