@@ -60,6 +60,7 @@ PROGRAMS_FOR_KERAS_2 = [
     "K.metrics.Mean().reset_states()",
     "reset_in_function(K.metrics.Mean())",
     "network().save('folder')",
+    "network().compile('sgd', 'mse', sample_weight_mode='temporal')",
     "K.callbacks.ModelCheckpoint('m.keras', period=2)",
     "network().fit(x, y, workers=2, verbose=0)",
     "tf.reduce_sum(K.Input((2,)))",

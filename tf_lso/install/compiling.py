@@ -44,7 +44,11 @@ def wrap_in_keras3(keras, ledger):
 
     @ledger.around(keras.Model, "compile")
     def compile(keras_compile, self, *args, **kwargs):
-        given = signature.bind(self, *args, **kwargs)
+        try:
+            given = signature.bind(self, *args, **kwargs)
+        except TypeError:
+            # Keras raises its own error about wrong arguments, which gets a hint at `--like`.
+            return keras_compile(self, *args, **kwargs)
         given.apply_defaults()
         arguments = given.arguments
         optimizer = keras.optimizers.get(arguments["optimizer"])
