@@ -207,6 +207,10 @@ def _by_names(state, optimizer, matched, order):
             target = owner and targets.get((entry.slot, owner))
         if target is not None:
             found[target] = entry
+    scalars = [e for e in state.made if e.slot is None and not (e.name or e.shape)]
+    no_slots = [t for t in optimizer.own if t.of is None and t not in found]
+    if len(scalars) == len(no_slots) == 1:
+        found[no_slots[0]] = scalars[0]
     return found
 
 
