@@ -121,6 +121,15 @@ def test_a_variable_in_several_pairs_is_named_once(family, mode):
     assert optimizer.last_overflow == [("x", "inf, nan")]
 
 
+def test_a_finite_step_of_more_variables_keeps_the_last_overflow():
+    optimizer = wrapped("legacy")
+    x, y = tf.Variable(1.0, name="x"), tf.Variable(1.0, name="y")
+    apply = optimizer.apply_gradients
+    tf.function(lambda: apply([(tf.constant(INF), x)]))()
+    tf.function(lambda: apply([(tf.constant(1.0), v) for v in (x, y)]))()
+    assert optimizer.last_overflow == [("x", "inf")]
+
+
 def test_an_overflow_is_that_of_its_own_variable():
     """A traced step joins small gradients, and checks each large one by itself."""
     optimizer = wrapped(CURRENT, scale=4.0)
