@@ -259,6 +259,16 @@ def test_an_array_that_fits_no_variable_is_not_loaded_before_the_build(of, caplo
     assert float(optimizer.loss_scale) == 16.0
 
 
+@needs_keras3
+def test_the_arrays_of_keras_2_are_not_loaded_into_keras_3(caplog):
+    """Their order may be another one, and nothing in them tells."""
+    x, optimizer = tf.Variable([1.0, 2.0]), wrapped("keras3", momentum=0.5)
+    optimizer.build([x])
+    optimizer.load_own_variables({"0": np.int64(3), "1": np.ones(2, "float32")})
+    assert "Keras 2" in caplog.text
+    assert int(numpy(optimizer.iterations)) == 0
+
+
 def test_no_warning_misses_the_scale_of_a_fixed_scale(caplog):
     x, inner = tf.Variable([1.0, 2.0]), FAMILIES["new"].SGD(0.1, momentum=0.5)
     optimizer = tf_lso.LossScaleOptimizer(inner, dynamic=False, initial_scale=16)

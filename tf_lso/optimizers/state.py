@@ -347,11 +347,7 @@ class State:
         # A step in a `tf.function` may build the optimizer. Without `init_scope`, each later
         # run of the function would set the slots to the deferred values again.
         with tf.init_scope():
-            files, _ = self.layouts()
             try:
-                is_known = deferred.order in [layout.order for layout in files]
-                if deferred.undo and deferred.manifest is None and not is_known:
-                    raise ValueError(_OF_KERAS2)
                 self._set_slots(deferred)
             except ValueError as error:
                 if deferred.undo is None:
