@@ -219,8 +219,8 @@ def test_child_processes_of_a_program_have_the_old_names(script):
 
 
 def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
-    script("print('sitecustomize runs')", "site/sitecustomize.py")
-    child = "import sys; print('tf_lso.install' in sys.modules)"
+    script("print('sitecustomize runs')\nown = 3", "site/sitecustomize.py")
+    child = "import sitecustomize, sys; print(sitecustomize.own, *sys.modules)"
     path = script(f"""
         import subprocess
         import sys
@@ -229,8 +229,11 @@ def test_the_sitecustomize_of_the_environment_still_runs(script, tmp_path):
     folders = os.pathsep.join([str(ROOT), str(tmp_path / "site")])
     done = run_tf_lso("run", path, PYTHONPATH=folders)
     # In the child process, that of tf_lso runs too.
-    lines = ["sitecustomize runs", "sitecustomize runs", "True"]
-    assert done.stdout.splitlines() == lines, done.stderr
+    *lines, last = done.stdout.splitlines()
+    assert lines == ["sitecustomize runs", "sitecustomize runs"], done.stderr
+    own, *modules = last.split()
+    assert own == "3"
+    assert "tf_lso.install" in modules
 
 
 def test_an_interrupt_ends_the_program(script):

@@ -137,6 +137,19 @@ def test_a_registered_class_in_an_h5_file_is_the_class_of_this_name(tmp_path):
     assert_equal(variable_values(new), variable_values(old))
 
 
+@pytest.mark.parametrize(
+    ("saved", "slots"), [(("a", "b"), ("a",)), (("a",), ("a", "b"))]
+)
+def test_tensorflow_refuses_other_slots_of_a_users_class(saved, slots, tmp_path):
+    old = tf_lso.LossScaleOptimizer(users.LegacyWithSlots(saved))
+    path = helpers.save(trained_model(keras2, old), old, "checkpoint", tmp_path)
+    model = make_model(keras2)
+    new = tf_lso.LossScaleOptimizer(users.LegacyWithSlots(slots))
+    new.build(model.trainable_variables)
+    with pytest.raises(ValueError, match="it has a slot 'b' only"):
+        tf.train.Checkpoint(model=model, optimizer=new).restore(path)
+
+
 def test_names_in_an_h5_file_that_contradict_the_order_are_refused(tmp_path):
     """No table says how this class names its slots, so only their order is known."""
     model, old = make_model(keras2, use_bias=False), users.NewWithSlots(("trace",))
