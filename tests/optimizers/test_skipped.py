@@ -39,6 +39,16 @@ def make_step(optimizer, mode):
     return lambda value: step(tf.constant([value, 1.0]))
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("mode", ["function", "xla"])
+def test_a_traced_step_returns_whether_it_was_applied(family, mode):
+    optimizer, x = wrapped(family, scale=4.0), tf.Variable([1.0])
+    optimizer.build([x])
+    step = in_mode(lambda gradient: optimizer.apply_gradients([(gradient, x)]), mode)
+    results = [step(tf.constant([gradient])) for gradient in (1.0, NAN, 1.0)]
+    assert [bool(applied) for applied in results] == [True, False, True]
+
+
 # --- The statistics: `skipped_steps`, `consecutive_skipped_steps`, `last_step_skipped` and
 # `last_overflow`.
 

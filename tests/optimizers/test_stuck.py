@@ -58,7 +58,9 @@ class TestRaiseIfStuck:
 
     def test_refuses_a_call_in_a_traced_function(self):
         optimizer = wrapped(CURRENT, scale=1.0)
-        with pytest.raises(RuntimeError, match=r"raise_if_stuck\(\) must .* eager code"):
+        with pytest.raises(
+            RuntimeError, match=r"raise_if_stuck\(\) must .* eager code"
+        ):
             tf.function(lambda: tf_lso.raise_if_stuck(optimizer))()
 
 
