@@ -80,7 +80,9 @@ def test_keras_3_restores_all_state(name, family, format_, reader, tmp_path, cap
     assert "without its saved state" not in caplog.text
 
 
-def test_the_unused_slots_of_a_newer_sgd_without_momentum_are_left_out(tmp_path):
+def test_unused_slots_of_a_newer_sgd_are_left_out_also_if_a_manifest_names_them(
+    tmp_path,
+):
     case = "SGD-without-momentum"
     old_model, old, path = train_and_save("new", case, "keras", tmp_path)
     assert old.get_slot_names() == ["momentum"]

@@ -87,7 +87,7 @@ class LossScale(AsTensor, tf_private.Dependencies, _Trackable, metaclass=abc.ABC
     # --- A step calls these private methods. Subclasses need not override them.
 
     def _current(self):
-        """Return the current loss scale as a float32 scalar tensor of the running graph."""
+        """Return the current loss scale as a float32 scalar tensor."""
         return tf.convert_to_tensor(self(), tf.float32)
 
     def _judge(self, gradients, are_equal):

@@ -42,7 +42,7 @@ def _sum_over_replicas(grads_and_vars):
     ]
 
 
-def load_by_wrapper(inner, wrapper):
+def load_by_wrapper(inner):
     """Make Keras load the state of the inner optimizer only through the wrapper.
 
     Files contain the state of the inner optimizer twice: with the wrapper and alone. Keras

@@ -46,7 +46,7 @@ class Keras2(family.Family):
 
     def join(self, wrapper, loss_scale, name):
         del name
-        family.load_by_wrapper(self.inner, wrapper)
+        family.load_by_wrapper(self.inner)
         tf_private.store_instead(wrapper, self.inner)
         if wrapper.dynamic or loss_scale.named_variables():
             # In checkpoints, the loss scale is a dependency of the inner optimizer. If

@@ -90,7 +90,7 @@ class Keras3(family.Family):
         self._own_names = {n: vars(wrapper).get(n) for n in private.OF_EACH_OPTIMIZER}
         private.scale_nothing(self.inner)
         self._loss_scale = loss_scale
-        family.load_by_wrapper(self.inner, wrapper)
+        family.load_by_wrapper(self.inner)
         self.slots.restore_by_path()
         with tf.init_scope(), keras.name_scope(wrapper.name):
             self.views = keras3_views.views(loss_scale)
